@@ -1,0 +1,46 @@
+"""The command line: `offloadrt list | show | run | sweep | stats | machines | conform | validate`.
+
+`main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
+that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. The
+commands are in `app.py`, one function each; what they print is made in `render.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+WRONG_USE = 2
+INTERRUPTED = 130
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Runs the command that `tokens` (by default the process's arguments) spell; the exit code."""
+    from cyclopts import CycloptsError
+
+    from offloadrt.cli.app import app
+    from offloadrt.study.errors import ScriptFailed, UserError
+
+    try:
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _complain(f"{' '.join(str(error).split())}\nTry offloadrt --help.")
+    except UserError as error:
+        return _complain(str(error))
+    except ScriptFailed as error:
+        print(error, file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt as error:
+        print(str(error) or "interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str) -> int:
+    print(f"offloadrt: {message}", file=sys.stderr)
+    return WRONG_USE

@@ -1,0 +1,239 @@
+"""What the commands print: tables for people, made of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from offloadrt.machine import MachineSpec
+    from offloadrt.study.definition import Scenario
+    from offloadrt.study.results import Result
+    from offloadrt.study.validate import Report
+    from offloadrt.trace import TraceStatistics
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def seconds(value: float) -> str:
+    """A time for people: `12.35 ms`."""
+    for factor, unit in _TIMES:
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return "0 s" if value == 0 else f"{value:.3g} s"
+
+
+def size(nbytes: float) -> str:
+    """A number of bytes for people: `1.5 MiB`."""
+    for factor, unit in _SIZES:
+        if nbytes >= factor:
+            return f"{nbytes / factor:.4g} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+def figure(name: str, value: object) -> str:
+    """A measured figure for people: times by their name's `_s`, bytes by `_bytes`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if name.endswith("_s"):
+        return seconds(value)
+    if name.endswith("_bytes"):
+        return size(value)
+    return str(value) if isinstance(value, int) else f"{value:.5g}"
+
+
+def _table(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
+    numbers = set(right)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number in numbers else "left", overflow="fold")
+    return table
+
+
+def scenarios(found: Mapping[str, Scenario]) -> Table:
+    """One line a scenario."""
+    table = _table("", "scenario", "machine", "what it does")
+    for scenario in found.values():
+        table.add_row(scenario.name, scenario.machine, escape(scenario.summary))
+    return table
+
+
+def scenario(chosen: Scenario) -> Iterable[RenderableType]:
+    """What a scenario does, and its parameters."""
+    yield f"[bold]{chosen.name}[/] on {chosen.machine} ({escape(str(chosen.path))})"
+    if chosen.description:
+        yield "\n" + escape(chosen.description)
+    if chosen.parameters:
+        table = _table("\nparameters", "name", "default", "values", "")
+        for parameter in chosen.parameters.values():
+            default = "(needed)" if parameter.required else _word(parameter.default)
+            table.add_row(parameter.name, default, escape(parameter.expected), escape(parameter.help))
+        yield table
+    if chosen.sweep:
+        yield "\nits own sweep: " + " ".join(
+            f"{name}={','.join(map(_word, values))}" for name, values in chosen.sweep.items()
+        )
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def result(found: Result) -> Iterable[RenderableType]:
+    """A run: its figures, where its time went, and what it waited for."""
+    named = " ".join(f"{name}={_word(value)}" for name, value in found.parameters.items())
+    yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}"
+    table = _table("", "measured", "value", right=(1,))
+    table.add_row("elapsed (virtual time)", seconds(found.elapsed_s))
+    for name, value in found.measured.items():
+        table.add_row(escape(name), escape(figure(name, value)))
+    if found.trace_hash is not None:
+        table.add_row("trace hash", found.trace_hash)
+    yield table
+    if found.where_time_went:
+        yield where_time_went(found)
+    yield from _contended(found)
+    yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in found.calls.items()})
+    if found.devices:
+        table = _table("\ndevices", "engine", "busy", "share", right=(1, 2))
+        for name, engine in found.devices.items():
+            whole = engine.busy_s + engine.idle_s
+            table.add_row(name, seconds(engine.busy_s), _percent(engine.busy_s / whole if whole else 0.0))
+        yield table
+        moved = [f"{direction} {size(n)}" for direction, n in _bytes(found) if n]
+        if moved:
+            yield "bytes moved: " + ", ".join(moved)
+    if found.repeats:
+        times = ", ".join(seconds(repeat.elapsed_s) for repeat in found.repeats)
+        yield f"\n{len(found.repeats)} runs, of which this is the median: {times}"
+
+
+def where_time_went(found: Result) -> Table:
+    """Shares of the host threads' time, the largest first."""
+    from offloadrt.trace import HOST_TIME
+
+    table = _table("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))
+    for name, part in found.where_time_went.items():
+        if part.share >= 0.0005:
+            table.add_row(name, seconds(part.total_s), _percent(part.share), HOST_TIME.get(name, "not accounted for"))
+    return table
+
+
+def _contended(found: Result) -> Iterable[RenderableType]:
+    waited = {name: lock for name, lock in found.locks.items() if lock.contended}
+    if waited:
+        table = _table(
+            "\nlocks that were waited for", "lock", "acquired", "contended", "waited", "held", right=(1, 2, 3, 4)
+        )
+        for name, lock in sorted(waited.items(), key=lambda item: -item[1].wait_s)[:8]:
+            table.add_row(name, str(lock.acquired), str(lock.contended), seconds(lock.wait_s), seconds(lock.hold_s))
+        yield table
+
+
+def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[RenderableType]:
+    if calls:
+        whole = 0.0
+        for _, total, _ in calls.values():
+            whole += total
+        table = _table("\ncalls", "name", "calls", "total", "mean", "share", right=(1, 2, 3, 4))
+        for name, (count, total, mean) in sorted(calls.items(), key=lambda item: -item[1][1])[:12]:
+            table.add_row(name, str(count), seconds(total), seconds(mean), _percent(total / whole if whole else 0.0))
+        yield table
+
+
+def _bytes(found: Result) -> Iterable[tuple[str, int]]:
+    moved = found.bytes
+    return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def statistics(found: TraceStatistics) -> Iterable[RenderableType]:
+    """A log's API calls, locks, engines, kernels and bytes."""
+    table = _table("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
+    for name, call in found.calls.table().items():
+        times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
+        table.add_row(name, str(call.count), *times, f"{call.percent:.1f} %")
+    yield table
+    table = _table("\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5))
+    for name, lock in sorted(found.locks.items(), key=lambda item: -item[1].wait_s):
+        times = map(seconds, (lock.wait_s, lock.hold_s, lock.longest_wait_s))
+        table.add_row(name, str(lock.acquired), str(lock.contended), *times)
+    yield table
+    table = _table("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
+    for (device, engine), use in found.engines.items():
+        table.add_row(str(device), engine, str(use.copies), size(use.bytes), seconds(use.busy_s))
+    yield table
+    table = _table("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
+    for (device, name), kernel in found.kernels.items():
+        table.add_row(str(device), name, str(kernel.launched), seconds(kernel.resident_s))
+    yield table
+    yield "\nbytes: " + (
+        ", ".join(f"{direction} ({memory}) {size(n)}" for (direction, memory), n in found.bytes.items()) or "none"
+    )
+
+
+def machines(found: Iterable[MachineSpec]) -> Table:
+    """One line a machine."""
+    table = _table("", "machine", "what it is", "entries", right=(2,))
+    for spec in found:
+        table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
+    return table
+
+
+def machine(spec: MachineSpec) -> Iterable[RenderableType]:
+    """A machine's entries: value in its own unit, range, and where it comes from."""
+    yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)})"
+    for note in spec.notes:
+        yield f"  {escape(note)}"
+    table = _table("", "entry", "value", "range", "source", "kind", right=(1,))
+    for key, entry in spec.entries.items():
+        table.add_row(
+            escape(key), escape(entry.shown), escape(_range(entry)), escape(entry.source), escape(entry.source_type)
+        )
+    yield table
+    table = _table("\nsources", "name", "what it is")
+    for name, text in spec.sources.items():
+        table.add_row(escape(name), escape(text))
+    yield table
+
+
+def _range(entry: Any) -> str:
+    if entry.choices:
+        return " | ".join(entry.choices)
+    if entry.low is None or entry.high is None:
+        return ""
+    factor, unit = (entry.unit.factor, entry.unit.text) if entry.unit is not None else (1.0, "")
+    return f"{entry.low / factor:.6g} to {entry.high / factor:.6g} {unit}"
+
+
+def validation(report: Report) -> Iterable[RenderableType]:
+    """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
+    yield f"[bold]{report.paper}[/] on {report.machine}: {report.note}"
+    table = _table("", "claim", "reported", "emulated", "verdict")
+    for finding in report.findings:
+        table.add_row(finding.claim, escape(finding.reported), escape(finding.emulated), escape(finding.verdict))
+    yield table
+    yield ""
+    for finding in report.findings:
+        yield f"[bold]{finding.claim}[/]: {escape(finding.verdict)}"
+        yield f"    evaluated: {escape(finding.expression)}"
+        if finding.reason:
+            yield f"    because: {escape(finding.reason)}"
+    counts = ", ".join(f"{verdict}: {count}" for verdict, count in report.counts().items())
+    yield f"\n{len(report.findings)} claims: {counts}"

@@ -1,0 +1,49 @@
+"""Real bytes behind modelled addresses, made when somebody looks at them and kept when a block is freed.
+
+New device memory holds what was there before, as on a real machine: a block that is allocated where another one was sees
+its bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from sortedcontainers import SortedDict
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Backing:
+    """Arrays of bytes by base address; they do not overlap.  Memory that nobody has written holds ``fill``."""
+
+    __slots__ = ("_arrays", "_fill")
+
+    def __init__(self, fill: int | None = None) -> None:
+        self._arrays: SortedDict[int, Bytes] = SortedDict()
+        self._fill = 0 if fill is None else fill
+
+    def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
+        """The bytes [address, address + nbytes) of the region [base, base + size), which becomes one array."""
+        array = self._arrays.get(base)
+        if array is None or array.size < size:
+            array = self._gather(base, size)
+        return array[address - base : address - base + nbytes]
+
+    def _gather(self, base: int, size: int) -> Bytes:
+        """A new array for a region; what older arrays hold of it moves there, what they hold besides stays theirs."""
+        array = np.full(size, self._fill, dtype=np.uint8) if self._fill else np.zeros(size, dtype=np.uint8)
+        first = max(self._arrays.bisect_right(base) - 1, 0)
+        old = [(start, self._arrays[start]) for start in self._arrays.islice(first) if start < base + size]
+        for start, piece in old:
+            end = start + piece.size
+            if end <= base:
+                continue
+            low, high = max(start, base), min(end, base + size)
+            array[low - base : high - base] = piece[low - start : high - start]
+            del self._arrays[start]
+            if start < base:
+                self._arrays[start] = piece[: base - start]
+            if end > base + size:
+                self._arrays[base + size] = piece[base + size - start :]
+        self._arrays[base] = array
+        return array

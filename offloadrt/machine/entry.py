@@ -1,0 +1,175 @@
+"""One entry of a machine profile: a value or a range, its unit, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, get_args
+
+import attrs
+import msgspec
+
+from offloadrt.machine import units
+
+RangeEnd = Literal["mean", "low", "high"]
+SourceType = Literal[
+    "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
+]
+Value = float | bool | str
+
+
+class EntryError(ValueError):
+    """Why one entry is not acceptable; ``profile`` adds the file and the key."""
+
+
+class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """An entry as it stands in a TOML file: exactly one of ``value`` and ``range``."""
+
+    source: str
+    source_type: SourceType
+    value: float | bool | str | None = None
+    range: tuple[float, float] | None = None
+    unit: str | None = None
+    choices: tuple[str, ...] = ()
+    note: str = ""
+    reference: bool = False
+
+
+@attrs.frozen
+class Entry:
+    """A checked entry.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
+
+    key: str
+    value: Value
+    """What a run uses: the number, the geometric mean or an end of the range, a truth value or a text."""
+    low: float | None
+    high: float | None
+    """Both ends of the range; None when the entry is a single value."""
+    unit: units.Unit | None
+    source: str
+    source_type: str
+    note: str
+    choices: tuple[str, ...]
+    """Texts that a text entry may hold."""
+    reference: bool
+    """Nothing is charged from a reference entry: it is there to compare with."""
+    overridden: bool = False
+
+    @property
+    def is_range(self) -> bool:
+        return self.low is not None
+
+    @property
+    def shown(self) -> str:
+        """The value in the entry's own unit, for people."""
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        if isinstance(self.value, str) or self.unit is None:
+            return str(self.value)
+        return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
+
+    def at(self, end: RangeEnd) -> Entry:
+        """This entry at an end of its range, or at its geometric mean; an entry without a range stays as it is."""
+        if self.low is None or self.high is None:
+            return self
+        ends = {"low": self.low, "high": self.high, "mean": math.sqrt(self.low * self.high)}
+        return attrs.evolve(self, value=ends[end])
+
+    def overriding(self, given: object) -> Entry:
+        """This entry with the user's value: a number in its own unit, a text with a unit, a choice, or a range's end.
+
+        Raises EntryError.
+        """
+        if self.reference:
+            raise EntryError(f"is only there to compare with, so that setting it would change nothing ({self.note})")
+        for end in get_args(RangeEnd):
+            if self.is_range and given == end:
+                return attrs.evolve(self.at(end), overridden=True)
+        value: Value
+        if isinstance(self.value, bool):
+            value = _truth(given)
+        elif isinstance(self.value, str):
+            value = _choice(given, self.choices)
+        else:
+            assert self.unit is not None
+            value = _number(given, self.unit)
+        return attrs.evolve(self, value=value, low=None, high=None, source="user", source_type="user", overridden=True)
+
+
+def parse(key: str, raw: object) -> Entry:
+    """Check one entry of a TOML file.  Raises EntryError with the reason."""
+    try:
+        text = msgspec.convert(raw, EntryText, strict=True)
+    except msgspec.ValidationError as error:
+        raise EntryError(str(error)) from None
+    if (text.value is None) == (text.range is None):
+        raise EntryError("needs exactly one of `value` and `range`")
+    common: dict[str, Any] = {
+        "key": key,
+        "source": text.source,
+        "source_type": text.source_type,
+        "note": text.note,
+        "choices": text.choices,
+        "reference": text.reference,
+    }
+    if isinstance(text.value, (bool, str)):
+        if text.unit is not None:
+            raise EntryError("has a unit, but is no number")
+        if isinstance(text.value, str):
+            if not text.choices:
+                raise EntryError("is a text without `choices`; sentences belong into `note` or a comment")
+            _choice(text.value, text.choices)
+        return Entry(value=text.value, low=None, high=None, unit=None, **common)
+    if text.choices:
+        raise EntryError("has `choices`, but is no text")
+    if text.unit is None:
+        raise EntryError("is a number without a unit (write `unit = \"fraction\"` for a plain number)")
+    try:
+        unit = units.unit(text.unit)
+    except units.UnitError as error:
+        raise EntryError(f"bad unit: {error}") from None
+    if text.range is None:
+        return Entry(value=_number(text.value, unit), low=None, high=None, unit=unit, **common)
+    low, high = (_number(end, unit) for end in text.range)
+    if not 0 < low <= high:
+        raise EntryError(f"range [{text.range[0]:g}, {text.range[1]:g}] must be positive and ascending")
+    return Entry(value=math.sqrt(low * high), low=low, high=high, unit=unit, **common)
+
+
+def _number(given: object, unit: units.Unit) -> float:
+    """``given`` in SI: a number in the entry's own unit, or a text, which may have another unit of that dimension."""
+    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+        raise EntryError(f"{given!r} is no number")
+    if isinstance(given, str):
+        try:
+            value, dimension = units.quantity(given.strip())
+        except units.UnitError as error:
+            raise EntryError(str(error)) from None
+        if not dimension:
+            value *= unit.factor
+        elif dimension != unit.dimension:
+            raise EntryError(f"{given!r} is a quantity of {dimension}, but this is one of {unit.dimension} ({unit.text})")
+    else:
+        value = given * unit.factor
+    if not math.isfinite(value) or value < 0:
+        raise EntryError(f"{given!r} must be finite and not negative")
+    if value == 0 and (unit.is_count or unit.is_rate):
+        raise EntryError(f"{given!r} must be positive ({unit.text})")
+    if unit.is_count and value != int(value):
+        raise EntryError(f"{given!r} must be a whole number ({unit.text})")
+    return float(value)
+
+
+def _truth(given: object) -> bool:
+    if isinstance(given, bool):
+        return given
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    try:
+        return words[str(given).strip().lower()]
+    except KeyError:
+        raise EntryError(f"{given!r} is neither true nor false") from None
+
+
+def _choice(given: object, choices: tuple[str, ...]) -> str:
+    if given not in choices:
+        raise EntryError(f"{given!r} is none of {', '.join(choices)}")
+    return str(given)

@@ -1,0 +1,78 @@
+"""The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.machine.cores import Cores
+from offloadrt.machine.share import SharedPool
+from offloadrt.sim import Simulation
+
+Region = Literal["heap", "stack", "global"]
+
+_REGION_BASES: dict[Region, int] = {"global": 0x0060_0000, "heap": 0x5555_0000_0000, "stack": 0x7FFC_0000_0000}
+_HEADER = 16
+"""Bytes that malloc keeps before a block, so that two blocks never touch."""
+
+
+@attrs.frozen(eq=False)
+class HostBuffer:
+    """A range of host memory, the host's end of a copy.  ``bytes`` is None for a phantom (a size without storage)."""
+
+    address: int
+    nbytes: int
+    bytes: npt.NDArray[np.uint8] | None = None
+
+
+class HostMemory:
+    """Hands out addresses in heap, stack and globals, and copies within the host.
+
+    A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
+    """
+
+    __slots__ = ("_bandwidth_1t", "_cores", "_free", "_pool", "_sim", "_sizes", "_tops", "bytes_copied")
+
+    def __init__(
+        self, sim: Simulation, cores: Cores, bandwidth_1t: float, bandwidth_all: float, *, uncontended: bool = False
+    ) -> None:
+        self._sim = sim
+        self._cores = cores
+        self._bandwidth_1t = bandwidth_1t
+        self._pool = SharedPool(sim, bandwidth_all, "host memory", uncontended=uncontended)
+        self._tops = dict(_REGION_BASES)
+        self._free: dict[tuple[Region, int, int], list[int]] = {}
+        self._sizes: dict[int, tuple[Region, int, int]] = {}
+        self.bytes_copied = 0
+
+    def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
+        """An address for ``nbytes`` bytes; as malloc does, it takes the block of that size which was released last."""
+        if nbytes < 0 or align < 1:
+            raise ValueError(f"a host block of {nbytes} bytes aligned to {align}")
+        key = (region, nbytes, align)
+        if released := self._free.get(key):
+            address = released.pop()
+        else:
+            start = self._tops[region] + (_HEADER if region == "heap" else 0)
+            address = -(-start // align) * align
+            self._tops[region] = address + nbytes
+        self._sizes[address] = key
+        return address
+
+    def release(self, address: int) -> None:
+        """Free a block.  Raises KeyError when none begins there."""
+        key = self._sizes.pop(address)
+        self._free.setdefault(key, []).append(address)
+
+    async def copy(self, nbytes: int) -> None:
+        """The running thread copies ``nbytes`` bytes from host memory to host memory."""
+        await self._cores.take()
+        begin = self._sim.now
+        try:
+            await self._pool.serve(nbytes, self._bandwidth_1t)
+        finally:
+            self._cores.give_back(self._sim.now - begin)
+        self.bytes_copied += nbytes

@@ -1,0 +1,198 @@
+"""Machine profiles: TOML files of hardware and software costs, each entry with its source.
+
+A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` per cost.  A user's own file may
+name a ``base`` profile and give only what differs from it.  A range runs at its geometric mean unless an end is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.resources
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.machine.entry import Entry, EntryError, RangeEnd, parse
+
+RangeEnds = RangeEnd | Mapping[str, RangeEnd]
+"""One end for all ranges, or the end of each entry named (the others at their mean)."""
+
+_PROFILES = importlib.resources.files("offloadrt.machine") / "profiles"
+
+
+class ProfileError(ValueError):
+    """A profile, an entry or an override that cannot be used; the message names file, key and reason."""
+
+    def __init__(self, path: str, key: str, reason: str) -> None:
+        super().__init__(path, key, reason)
+        self.path, self.key, self.reason = path, key, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.key}: {self.reason}" if self.key else f"{self.path}: {self.reason}"
+
+
+class UnknownEntry(ProfileError):
+    """A key that the profile does not have; ``near`` holds keys that look like it."""
+
+    def __init__(self, path: str, key: str, near: tuple[str, ...]) -> None:
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        super().__init__(path, key, f"no such entry{hint}")
+        self.near = near
+
+    def __reduce__(self) -> tuple[type[UnknownEntry], tuple[str, str, tuple[str, ...]]]:
+        return UnknownEntry, (self.path, self.key, self.near)
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    title: str = ""
+    base: str | None = None
+    notes: list[str] = []
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    machine: _Header
+    sources: dict[str, str] = {}
+    entry: dict[str, Any] = {}
+
+
+@attrs.frozen
+class MachineSpec:
+    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats."""
+
+    name: str
+    title: str
+    path: str
+    notes: tuple[str, ...]
+    sources: dict[str, str]
+    entries: dict[str, Entry]
+
+    def value(self, key: str) -> float:
+        """The number of an entry in SI units (seconds, bytes, bytes/s, flop/s).  Raises ProfileError."""
+        value = self._entry(key).value
+        if isinstance(value, (bool, str)):
+            raise ProfileError(self.path, key, f"is {value!r}, but a number is needed")
+        return value
+
+    def count(self, key: str) -> int:
+        """The whole number of an entry.  Raises ProfileError."""
+        value = self.value(key)
+        if value != int(value):
+            raise ProfileError(self.path, key, f"is {value!r}, but a whole number is needed")
+        return int(value)
+
+    def text(self, key: str) -> str:
+        """The text of an entry with choices.  Raises ProfileError."""
+        value = self._entry(key).value
+        if not isinstance(value, str):
+            raise ProfileError(self.path, key, f"is {value!r}, but a text is needed")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """The truth value of an entry.  Raises ProfileError."""
+        value = self._entry(key).value
+        if not isinstance(value, bool):
+            raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
+        return value
+
+    def ranges(self) -> list[str]:
+        """The keys of all entries that are given as a range and are charged."""
+        return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
+
+    def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:
+        """This machine with the user's values and, where asked, with ranges at their ends.
+
+        Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
+        """
+        entries = dict(self.entries)
+        if isinstance(range_end, str):
+            entries = {key: entry.at(range_end) for key, entry in entries.items()}
+        for key, end in ({} if range_end is None or isinstance(range_end, str) else range_end).items():
+            entry = self._entry(key)
+            if not entry.is_range:
+                raise ProfileError(self.path, key, "has no range of which an end could be taken")
+            entries[key] = entry.at(end)
+        for key, given in overrides.items():
+            self._entry(key)
+            try:
+                entries[key] = entries[key].overriding(given)
+            except EntryError as error:
+                raise ProfileError(self.path, key, str(error)) from None
+        return attrs.evolve(self, entries=entries)
+
+    def _entry(self, key: str) -> Entry:
+        try:
+            return self.entries[key]
+        except KeyError:
+            raise UnknownEntry(self.path, key, near_matches(key, self.entries)) from None
+
+
+def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
+    """Up to three known keys that a mistyped ``key`` may stand for."""
+    lower = {name.lower(): name for name in known}
+    close = [lower[name] for name in difflib.get_close_matches(key.lower(), lower, n=3, cutoff=0.6)]
+    last = key.rsplit(".", 1)[-1].lower()
+    close += [name for name in known if name.rsplit(".", 1)[-1].lower() == last and name not in close]
+    return tuple(close[:3])
+
+
+def available() -> list[str]:
+    """Names of the machines that come with the package."""
+    return sorted(Path(file.name).stem for file in _PROFILES.iterdir() if file.name.endswith(".toml"))
+
+
+def load(
+    name_or_path: str | Path, overrides: Mapping[str, object] | None = None, range_end: RangeEnds = "mean"
+) -> MachineSpec:
+    """Load a machine by name, or from a user's own TOML file.
+
+    ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``).
+
+    Raises ProfileError.
+    """
+    return _read(str(name_or_path), ()).with_overrides(overrides or {}, range_end)
+
+
+def _read(name: str, children: tuple[str, ...]) -> MachineSpec:
+    path, data = _source_text(name)
+    if path in children:
+        raise ProfileError(path, "machine.base", f"is based on itself ({' -> '.join((*children, path))})")
+    try:
+        file = msgspec.convert(tomllib.loads(data), _File, strict=True)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(path, "", f"is not valid TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ProfileError(path, "", str(error)) from None
+    base = _read(file.machine.base, (*children, path)) if file.machine.base else None
+    sources = {**(base.sources if base else {}), **file.sources}
+    entries = dict(base.entries) if base else {}
+    for key, raw in file.entry.items():
+        if base and key not in base.entries:
+            raise UnknownEntry(path, key, near_matches(key, base.entries))
+        try:
+            entry = parse(key, raw)
+            if entry.source not in sources:
+                raise EntryError(f"source {entry.source!r} is not in [sources]")
+        except EntryError as error:
+            raise ProfileError(path, key, str(error)) from None
+        entries[key] = entry
+    title = file.machine.title or (base.title if base else "")
+    return MachineSpec(file.machine.name, title, path, tuple(file.machine.notes), sources, entries)
+
+
+def _source_text(name: str) -> tuple[str, str]:
+    """(what to call the file in messages, its text)."""
+    if name in (known := available()):
+        return f"{name}.toml", (_PROFILES / f"{name}.toml").read_text(encoding="utf-8")
+    if not (name.endswith(".toml") or Path(name).exists()):
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(known)}"
+        raise ProfileError(name, "", f"is neither a machine that comes with offloadrt nor a file{hint}")
+    try:
+        return name, Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(name, "", f"cannot be read: {error}") from None

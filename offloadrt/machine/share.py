@@ -1,0 +1,231 @@
+"""Fair division of one resource: a bandwidth in bytes/s, or a pool of streaming multiprocessors.
+
+This is the only file of the package in which a number of users yields a time.  The rule is that of every fluid model:
+
+* **max-min**: each user gets as much as it can use (its *cap*) or an equal share, whichever is less;
+* **work-conserving**: what one user leaves, the others get;
+* **re-divided** whenever a user comes or goes, or the resource is halted or resumed;
+* **ties**: users who finish at the same instant finish in the order in which they came.
+
+``FairShare`` is pure: it is told the time and tells who finishes when.  ``SharedPool`` lets actors wait for it.
+
+Users of equal cap always progress together, so each cap has one clock of *service per user*: it advances at the rate that
+each of its users gets, a user finishes when the clock passes the mark set at its arrival, and a heap of marks gives the next
+one.  Arrivals and departures cost O(log users + caps), however many users there are.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import attrs
+
+from offloadrt.sim import Mailbox, Simulation
+
+_SPACINGS = 8
+"""A user is finished when what is left of it takes less than this many spacings of the floating-point clock."""
+
+
+@attrs.define(eq=False)
+class Ticket:
+    """One user of a shared resource, from its arrival to its departure."""
+
+    group: _Class
+    """All users of its cap."""
+    mark: float
+    """Reading of the group's clock at which it is finished."""
+    order: int
+    """Place in the order of arrival."""
+    user: Any = None
+    present: bool = True
+    box: Mailbox | None = None
+
+    def __lt__(self, other: Ticket) -> bool:
+        return (self.mark, self.order) < (other.mark, other.order)
+
+
+@attrs.define(eq=False)
+class _Class:
+    """All users of one cap: their common clock (units served per user) and the heap of their marks."""
+
+    cap: float
+    clock: float = 0.0
+    rate: float = 0.0
+    users: int = 0
+    heap: list[Ticket] = attrs.Factory(list)
+
+    def head(self) -> Ticket:
+        """The user who finishes first; there must be one."""
+        while not self.heap[0].present:
+            heapq.heappop(self.heap)
+        return self.heap[0]
+
+
+class FairShare:
+    """Max-min division of ``capacity`` units per second among the users present.
+
+    Times are absolute virtual seconds and must not decrease from call to call.
+    """
+
+    __slots__ = ("_arrivals", "_classes", "_halts", "_now", "_used", "capacity", "delivered")
+
+    def __init__(self, capacity: float) -> None:
+        if not capacity > 0:
+            raise ValueError(f"capacity is {capacity!r}, but must be positive")
+        self.capacity = capacity
+        self.delivered = 0.0
+        """Units served to all users so far."""
+        self._classes: list[_Class] = []  # ascending caps
+        self._now = 0.0
+        self._used = 0.0
+        self._halts = 0
+        self._arrivals = 0
+
+    @property
+    def users(self) -> int:
+        """How many users are present (for tests and statistics; no time may follow from it elsewhere)."""
+        count = 0
+        for group in self._classes:
+            count += group.users
+        return count
+
+    def rate(self, ticket: Ticket) -> float:
+        """Units per second that a user gets now."""
+        return ticket.group.rate
+
+    def join(self, now: float, amount: float, cap: float = math.inf, user: Any = None) -> Ticket:
+        """A user comes that needs ``amount`` units and can use at most ``cap`` units per second."""
+        if not (amount >= 0 and cap > 0):
+            raise ValueError(f"amount {amount!r} and cap {cap!r} must not be negative, and cap not zero")
+        self.advance(now)
+        group = self._class(cap)
+        group.users += 1
+        self._arrivals += 1
+        ticket = Ticket(group, group.clock + amount, self._arrivals, user)
+        heapq.heappush(group.heap, ticket)
+        self._divide()
+        return ticket
+
+    def leave(self, now: float, ticket: Ticket) -> float:
+        """A user goes, finished or not; returns the units that it did not get."""
+        self.advance(now)
+        group = ticket.group
+        ticket.present = False
+        group.users -= 1
+        left = max(ticket.mark - group.clock, 0.0)
+        if not group.users:
+            self._classes.remove(group)
+        self._divide()
+        return left
+
+    def halt(self, now: float) -> None:
+        """Nobody progresses until ``resume`` has been called as often as ``halt``."""
+        self.advance(now)
+        self._halts += 1
+        self._divide()
+
+    def resume(self, now: float) -> None:
+        """Take back one ``halt``."""
+        self.advance(now)
+        self._halts -= 1
+        assert self._halts >= 0, "resumed more often than halted"
+        self._divide()
+
+    def advance(self, now: float) -> None:
+        """Serve everybody up to ``now``."""
+        if (dt := now - self._now) > 0:
+            for group in self._classes:
+                group.clock += group.rate * dt
+            self.delivered += self._used * dt
+        self._now = now
+
+    def head(self) -> Ticket | None:
+        """The user who finishes first; None when nobody is present or all are halted."""
+        best: Ticket | None = None
+        soonest = math.inf
+        for group in self._classes:
+            if group.rate > 0:
+                ticket = group.head()
+                time = (ticket.mark - group.clock) / group.rate
+                if time < soonest or (time == soonest and best is not None and ticket.order < best.order):
+                    best, soonest = ticket, time
+        return best
+
+    def next_finish(self) -> float:
+        """When the first user finishes if nobody comes or goes; inf when nobody is present or all are halted."""
+        ticket = self.head()
+        if ticket is None:
+            return math.inf
+        group = ticket.group
+        return self._now + max(ticket.mark - group.clock, 0.0) / group.rate
+
+    def is_finished(self, ticket: Ticket) -> bool:
+        """Whether a user has got all it needed, up to the resolution of the clock at the time of the last call."""
+        group = ticket.group
+        return ticket.mark - group.clock <= _SPACINGS * (math.ulp(self._now) * group.rate + math.ulp(ticket.mark))
+
+    def _class(self, cap: float) -> _Class:
+        """The users of this cap; a new one in its place when there are none."""
+        place = 0
+        for group in self._classes:
+            if group.cap == cap:
+                return group
+            if group.cap < cap:
+                place += 1
+        group = _Class(cap)
+        self._classes.insert(place, group)
+        return group
+
+    def _divide(self) -> None:
+        """Fill the users up: those with small caps are content first, the others share equally what is left."""
+        left = 0.0 if self._halts else self.capacity
+        users = self.users
+        self._used = 0.0
+        for group in self._classes:
+            group.rate = min(group.cap, max(left, 0.0) / users)
+            used = group.rate * group.users
+            left -= used
+            users -= group.users
+            self._used += used
+
+
+class SharedPool:
+    """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got ``amount`` units.
+
+    Only the user who finishes first keeps a timer, and whoever leaves wakes the next: a user alone costs one suspension.
+    With ``uncontended`` every user has the whole capacity for itself (an ablation).
+    """
+
+    __slots__ = ("_boxes", "_sim", "_uncontended", "_width", "name", "share")
+
+    def __init__(self, sim: Simulation, capacity: float, name: str, *, uncontended: bool = False) -> None:
+        self._sim = sim
+        self.name = name
+        self.share = FairShare(capacity)
+        self._width = capacity
+        self._uncontended = uncontended
+        self._boxes: list[Mailbox] = []
+
+    async def serve(self, amount: float, cap: float = math.inf) -> None:
+        """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second."""
+        sim, share = self._sim, self.share
+        if self._uncontended:
+            await sim.sleep(amount / min(cap, self._width))
+            return
+        box = self._boxes.pop() if self._boxes else Mailbox(sim, self.name)
+        ticket = share.join(sim.now, amount, cap)
+        ticket.box = box
+        try:
+            while not share.is_finished(ticket):
+                if share.head() is ticket:
+                    await box.get_until(share.next_finish())
+                else:
+                    await box.get()
+                share.advance(sim.now)
+        finally:
+            share.leave(sim.now, ticket)
+            self._boxes.append(box)
+            if (head := share.head()) is not None and head.box is not None:
+                head.box.put(None)

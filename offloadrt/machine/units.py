@@ -1,0 +1,103 @@
+"""Units of profile entries: pint at the boundary, plain SI floats inside.
+
+Seconds, bytes, bytes per second, flops per second and counts are what a machine is described with, so the registry knows
+these and nothing else; a unit of another field is an error and not a surprise.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import attrs
+import pint
+
+COUNTS = (
+    "SM", "buffer", "connection", "core", "device", "domain", "engine", "kernel", "queue", "register", "team", "thread", "warp",
+)  # fmt: skip
+
+_PREFIXES = (
+    "nano- = 1e-9 = n-",
+    "micro- = 1e-6 = u- = µ- = μ-",
+    "milli- = 1e-3 = m-",
+    "kilo- = 1e3 = k-",
+    "mega- = 1e6 = M-",
+    "giga- = 1e9 = G-",
+    "tera- = 1e12 = T-",
+    "kibi- = 1024 = Ki-",
+    "mebi- = 1048576 = Mi-",
+    "gibi- = 1073741824 = Gi-",
+)
+
+
+@attrs.frozen
+class Unit:
+    """A unit as written in a profile: ``factor`` takes a number in it to SI, ``dimension`` says what it measures."""
+
+    text: str
+    factor: float
+    dimension: str
+    """``time``, ``data``, ``data / time``, …; ``count`` for whole things and ``fraction`` for plain numbers."""
+
+    @property
+    def is_count(self) -> bool:
+        return self.dimension == "count"
+
+    @property
+    def is_rate(self) -> bool:
+        return self.dimension.endswith("/ time")
+
+
+class UnitError(ValueError):
+    """A unit or a quantity that the registry does not know; the message says what it knows."""
+
+
+@functools.cache
+def _registry() -> pint.UnitRegistry[Any]:
+    registry: pint.UnitRegistry[Any] = pint.UnitRegistry(None)
+    for prefix in _PREFIXES:
+        registry.define(prefix)
+    registry.define("second = [time] = s")
+    registry.define("byte = [data] = B")
+    registry.define("flop = [work] = FLOP")
+    registry.define("percent = 0.01 = %")
+    registry.define("fraction = []")
+    for name in COUNTS:
+        registry.define(f"{name} = []")
+        if name != "SM":
+            registry.define(f"@alias {name} = {name}s")
+    return registry
+
+
+@functools.cache
+def unit(text: str) -> Unit:
+    """The unit named ``text``, for instance ``"GB/s"``.  Raises UnitError."""
+    return Unit(text, *_convert(f"1 {text}", text))
+
+
+@functools.cache
+def quantity(text: str) -> tuple[float, str]:
+    """``"25 GB/s"`` as (2.5e10, "data / time"); a number without a unit has dimension ``""``.  Raises UnitError."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return _convert(text, text)
+
+
+def _convert(expression: str, shown: str) -> tuple[float, str]:
+    try:
+        parsed: Any = _registry().Quantity(expression)
+        base = parsed.to_base_units()
+    except Exception as error:  # pint raises tokenize errors, assertion errors and its own, according to the text
+        raise UnitError(
+            f"{shown!r} is no quantity of time (s, ms, us, ns), data (B, KiB, MiB, GiB, kB, MB, GB), data/time, "
+            f"FLOP/s or count ({', '.join(COUNTS)}); {type(error).__name__}: {error}"
+        ) from None
+    magnitude = base.magnitude
+    if not isinstance(magnitude, (int, float)):
+        raise UnitError(f"{shown!r} is not a number")
+    if base.dimensionless:
+        names = {str(name).removesuffix("s") for name in parsed._units}
+        return float(magnitude), "count" if names & set(COUNTS) else "fraction"
+    dimension = str(base.dimensionality).replace("[", "").replace("]", "")
+    return float(magnitude), dimension

@@ -1,0 +1,125 @@
+"""The experiment: host threads that offload all patches of a `Setup` once, and what is counted on the way."""
+
+from __future__ import annotations
+
+import zlib
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.models import openmp as omp
+from offloadrt.programs.exahype.algorithms import Offload, OffloadManaged, OffloadMap
+from offloadrt.programs.exahype.arrival import EnclaveQueue, MakePatch, burst, enclave
+from offloadrt.programs.exahype.domain import Domain
+from offloadrt.programs.exahype.kernels import UpdateKernels
+from offloadrt.programs.exahype.reference import rusanov_reference
+from offloadrt.programs.exahype.setup import Setup
+
+
+@attrs.frozen
+class Numbers:
+    """What came of real data."""
+
+    equal_to_reference: bool
+    """Whether every patch equals the plain NumPy reference in every bit."""
+    mass: float
+    """Density summed over all volumes after the step."""
+    mass_change: float
+    """That less the sum before the step."""
+    crc32: int
+    """Checksum of the state after the step."""
+
+
+@attrs.frozen
+class Updated:
+    """What one pass over all patches did."""
+
+    batches: int
+    patches: int
+    volumes: int
+    blocks: int
+    """Blocks that the GPU memory manager acquired so far; 0 with map clauses."""
+    hits: int
+    """Requests that the GPU memory manager met with a block it had."""
+    numbers: Numbers | None
+    """None for phantom data."""
+
+    def measured(self) -> dict[str, float | int | bool]:
+        """All of it as one flat dict, as results show it."""
+        counts = attrs.asdict(self, filter=attrs.filters.exclude("numbers"))
+        return counts if self.numbers is None else counts | attrs.asdict(self.numbers)
+
+
+@attrs.define
+class Experiment:
+    """A `Setup` on an OpenMP program. With real data it owns the domain that the patches come from."""
+
+    program: omp.OpenMP
+    setup: Setup
+    domain: Domain | None = attrs.field(init=False)
+    manager: omp.GpuMemoryManager | None = attrs.field(init=False)
+    kernels: UpdateKernels = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        setup = self.setup
+        self.domain = None if setup.phantom else Domain.with_patches(setup.geometry, setup.total_patches)
+        self.manager = omp.GpuMemoryManager(self.program) if setup.memory == "pool" else None
+        self.kernels = UpdateKernels.of(setup)
+
+    async def update(self) -> Updated:
+        """One time step of all patches: halos out, every batch to the device and back, results into the domain."""
+        setup, domain = self.setup, self.domain
+        if domain is None:
+            sizes = await self._offload_all(lambda t, number: self._patch(t, number, None), 0.0)
+            return self._updated(sizes, None)
+        before, dt_over_dx = domain.mass, domain.dt_over_dx(setup.cfl)
+        blocks = domain.with_halos()
+        arrays: dict[int, omp.HostArray] = {}
+
+        def make_patch(t: omp.HostThread, number: int) -> omp.HostArray:
+            arrays[number] = self._patch(t, number, blocks[number])
+            return arrays[number]
+
+        sizes = await self._offload_all(make_patch, dt_over_dx)
+        results = [arrays[number][: setup.geometry.output_values] for number in range(setup.total_patches)]
+        expected = [rusanov_reference(block.reshape(setup.geometry.input_shape), dt_over_dx) for block in blocks]
+        equal = all(a.tobytes() == b.tobytes() for a, b in zip(results, expected, strict=True))
+        domain.take(results)
+        crc32 = zlib.crc32(domain.state.tobytes())
+        return self._updated(sizes, Numbers(equal, domain.mass, domain.mass - before, crc32))
+
+    def _patch(self, t: omp.HostThread, number: int, fill: NDArray[np.float64] | None) -> omp.HostArray:
+        """The host array of patch `number` with its halo, in the heap of thread `t`."""
+        values = self.setup.geometry.input_values
+        return t.array(f"patch {number}", values, fill=fill, phantom=self.setup.phantom)
+
+    async def _offload_all(self, make_patch: MakePatch, dt_over_dx: float) -> list[list[int]]:
+        """The parallel region; the sizes of the batches that each thread deployed."""
+        setup, shares = self.setup, self.setup.shares()
+        queue = EnclaveQueue(threshold=setup.batch, producing=setup.threads)
+        spawn_s = self.program.spec.value("runtime.task")
+
+        async def body(t: omp.HostThread) -> list[int]:
+            thread = t.omp_get_thread_num()
+            offload = self._offload(t, thread % setup.devices, dt_over_dx)
+            if setup.arrival == "burst":
+                return await burst(t, offload, shares[thread], make_patch)
+            return await enclave(t, offload, shares[thread], make_patch, queue, spawn_s)
+
+        return list(await self.program.parallel(body, num_threads=setup.threads))
+
+    def _offload(self, t: omp.HostThread, device: int, dt_over_dx: float) -> Offload:
+        """Algorithm 1 or 2, for one host thread."""
+        if self.manager is None:
+            return OffloadMap(t, self.setup, self.kernels, dt_over_dx, device)
+        return OffloadManaged(t, self.setup, self.kernels, dt_over_dx, device, self.manager)
+
+    def _updated(self, sizes: list[list[int]], numbers: Numbers | None) -> Updated:
+        """The account of a pass, from the sizes of the batches that each thread deployed."""
+        batches = [size for of_thread in sizes for size in of_thread]
+        patches, blocks, hits = sum(batches), 0, 0
+        if self.manager is not None:
+            statistics = self.manager.statistics()
+            blocks, hits = statistics.blocks, statistics.hits
+        return Updated(len(batches), patches, patches * self.setup.geometry.volumes, blocks, hits, numbers)

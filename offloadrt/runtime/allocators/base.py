@@ -1,0 +1,45 @@
+"""What every allocator of device blocks offers, and what it is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import attrs
+
+from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.sim import LockStatistics, Simulation
+
+
+@attrs.frozen
+class AllocatorSite:
+    """One device's surroundings.
+
+    compute: charge host time to the running thread; hand_out_s: one search of a free list; threshold: the largest request that is
+    pooled, in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD).
+    """
+
+    sim: Simulation
+    driver: UserModeDriver
+    number: int
+    compute: Callable[[float], Awaitable[None]]
+    hand_out_s: float
+    threshold: int = 8192
+
+
+class DeviceAllocator(Protocol):
+    """Runs in the host thread that maps; its locks are its own."""
+
+    def __init__(self, site: AllocatorSite) -> None: ...
+
+    async def allocate(self, nbytes: int, phantom: bool) -> int:
+        """A device block. Raises the driver's OutOfDeviceMemory."""
+        ...
+
+    async def free(self, address: int) -> None: ...
+
+    async def release_pooled(self) -> None:
+        """Return everything that is pooled to the driver, as at exit."""
+        ...
+
+    def locks(self) -> dict[str, LockStatistics]: ...

@@ -1,0 +1,111 @@
+"""LLVM's memory manager: small blocks are pooled in 13 buckets and handed out again for exactly the same size.
+
+Follows `MemoryManagerTy` (offload/plugins-nextgen/common/include/MemoryManager.h): requests up to the threshold (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD,
+8 KiB by default, 0 disables) are searched in the bucket of their size under that bucket's mutex; a miss
+asks the driver. Freed blocks stay. Only when the driver is out of memory is everything pooled returned to it, and the request repeated.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import attrs
+
+from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.runtime.allocators.base import AllocatorSite
+from offloadrt.sim import Lock, LockStatistics
+
+BUCKETS: Final = 13
+
+
+def bucket_of(nbytes: int) -> int:
+    """The bucket of a size: 0 for less than 4 bytes, then one a power of two, the last for all from 8 KiB on.
+
+    >>> [bucket_of(n) for n in (1, 4, 7, 8, 4096, 8191, 8192, 1 << 20)]
+    [0, 1, 1, 2, 11, 11, 12, 12]
+    """
+    if nbytes < 4:
+        return 0
+    return min(nbytes.bit_length() - 2, BUCKETS - 1)
+
+
+@attrs.frozen
+class _Block:
+    address: int
+    nbytes: int
+    phantom: bool
+
+
+@attrs.define(eq=False)
+class _Bucket:
+    """Free blocks by size; within a size first freed, first used again."""
+
+    lock: Lock
+    free: dict[tuple[int, bool], deque[_Block]] = attrs.field(factory=dict)
+
+
+class LlvmMemoryManager:
+    """The default allocator of OpenMP programs."""
+
+    def __init__(self, site: AllocatorSite) -> None:
+        self._site = site
+        self.threshold = site.threshold
+        suffix = f" {site.number}" if site.number else ""
+        self._buckets = [_Bucket(Lock(site.sim, f"memory manager bucket {i}{suffix}")) for i in range(BUCKETS)]
+        self._table_lock = Lock(site.sim, f"memory manager map{suffix}")
+        self._blocks: dict[int, _Block] = {}
+        self.hits = 0
+        self.misses = 0
+
+    async def allocate(self, nbytes: int, phantom: bool) -> int:
+        if nbytes > self.threshold:
+            return await self._allocate_or_flush(nbytes, phantom)
+        bucket = self._buckets[bucket_of(nbytes)]
+        block: _Block | None = None
+        async with bucket.lock:
+            await self._site.compute(self._site.hand_out_s)
+            waiting = bucket.free.get((nbytes, phantom))
+            if waiting:
+                block = waiting.popleft()
+        if block is not None:
+            self.hits += 1
+            return block.address
+        self.misses += 1
+        address = await self._allocate_or_flush(nbytes, phantom)
+        async with self._table_lock:
+            self._blocks[address] = _Block(address, nbytes, phantom)
+        return address
+
+    async def free(self, address: int) -> None:
+        async with self._table_lock:
+            block = self._blocks.get(address)
+        if block is None:
+            await self._site.driver.mem_free(address)
+            return
+        bucket = self._buckets[bucket_of(block.nbytes)]
+        async with bucket.lock:
+            await self._site.compute(self._site.hand_out_s)
+            bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
+
+    async def _allocate_or_flush(self, nbytes: int, phantom: bool) -> int:
+        driver = self._site.driver
+        try:
+            return await driver.mem_alloc(nbytes, phantom=phantom)
+        except OutOfDeviceMemory:
+            await self.release_pooled()
+        return await driver.mem_alloc(nbytes, phantom=phantom)
+
+    async def release_pooled(self) -> None:
+        for bucket in self._buckets:
+            async with bucket.lock:
+                blocks = [block for waiting in bucket.free.values() for block in waiting]
+                bucket.free.clear()
+            for block in blocks:
+                await self._site.driver.mem_free(block.address)
+                async with self._table_lock:
+                    del self._blocks[block.address]
+
+    def locks(self) -> dict[str, LockStatistics]:
+        every = [bucket.lock for bucket in self._buckets] + [self._table_lock]
+        return {lock.name: lock.statistics() for lock in every}

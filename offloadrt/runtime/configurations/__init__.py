@@ -1,0 +1,37 @@
+"""Memory configurations: what a map means on a device. One file each, chosen by name.
+
+A package can add one with an entry point in the group ``offloadrt.configurations``.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Final
+
+from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
+from offloadrt.runtime.configurations.copy import Copy
+from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
+
+__all__ = ["CONFIGURATIONS", "Copy", "MapRequest", "MemoryConfiguration", "Placement", "UnifiedSharedMemory", "configuration"]
+
+CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
+    "copy": Copy,
+    "usm": UnifiedSharedMemory,
+}
+
+
+def configuration(name: str) -> MemoryConfiguration:
+    """A configuration by its name. ValueError, with the names that exist, for any other.
+
+    >>> configuration("copy").name
+    'copy'
+    """
+    if name in CONFIGURATIONS:
+        return CONFIGURATIONS[name]()
+    others = entry_points(group="offloadrt.configurations")
+    for point in others:
+        if point.name == name:
+            made: MemoryConfiguration = point.load()()
+            return made
+    known = ", ".join(sorted([*CONFIGURATIONS, *(point.name for point in others)]))
+    raise ValueError(f"no memory configuration {name!r}; there are: {known}")

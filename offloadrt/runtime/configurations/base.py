@@ -1,0 +1,41 @@
+"""What every memory configuration answers. Pure: what is asked in, what to do out; nothing here waits."""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, Protocol
+
+import attrs
+
+
+class Placement(enum.Enum):
+    """What to do with a section that is not in the present table yet."""
+
+    DEVICE_COPY = "device copy"
+    """Allocate a device block, enter it in the table, transfer."""
+    HOST_POINTER = "host pointer"
+    """The device uses the host address; no entry, no storage operation."""
+
+
+@attrs.frozen
+class MapRequest:
+    """A section that a directive maps and the table does not contain."""
+
+    size: int
+    close: bool
+    implicit: bool
+    device: int
+
+
+class MemoryConfiguration(Protocol):
+    """A strategy behind `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` of LLVM's runtime."""
+
+    name: ClassVar[str]
+    host_pointers: ClassVar[bool]
+    """May the device use host addresses of what is not in the table?"""
+    globals_on_host: ClassVar[bool]
+    """Does a global of declare target live in host memory only, the device reaching it through a pointer?"""
+
+    def place(self, request: MapRequest) -> Placement:
+        """Asked after `already contained` and `explicit extension`, before `present`, as LLVM's runtime does."""
+        ...

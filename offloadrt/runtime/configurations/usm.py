@@ -1,0 +1,21 @@
+"""Unified shared memory (`requires unified_shared_memory`, -fopenmp-force-usm): a map is no storage operation.
+
+`close` asks for a device copy all the same.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from offloadrt.runtime.configurations.base import MapRequest, Placement
+
+
+class UnifiedSharedMemory:
+    """The device reads and writes host memory; no table entries, no copies, and `present` never holds."""
+
+    name: ClassVar[str] = "usm"
+    host_pointers: ClassVar[bool] = True
+    globals_on_host: ClassVar[bool] = True
+
+    def place(self, request: MapRequest) -> Placement:
+        return Placement.DEVICE_COPY if request.close else Placement.HOST_POINTER

@@ -1,0 +1,275 @@
+"""Begin, end and update of a device data environment, item by item, as LLVM's runtime does (`omptarget.cpp`).
+
+Each function works on the lowered items of one directive and its queue; the caller synchronizes the queue afterwards. Errors are
+MappingError; what LLVM prints goes to `device.messages` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
+from offloadrt.runtime.map_item import Dimension, MapItem
+from offloadrt.runtime.map_type import (
+    ALWAYS,
+    ATTACH,
+    DELETE,
+    FROM,
+    IMPLICIT,
+    LITERAL,
+    NON_CONTIG,
+    OMPX_HOLD,
+    PRESENT,
+    PRIVATE,
+    PTR_AND_OBJ,
+    RETURN_PARAM,
+    TO,
+)
+from offloadrt.runtime.mapping import (
+    TargetPointer,
+    finish_data_end,
+    get_present_pointer,
+    get_target_pointer,
+    restore_host_pointers,
+)
+from offloadrt.runtime.present_table import Entry, ShadowPointer
+from offloadrt.trace import events
+
+NOT_MAPPED = LITERAL | PRIVATE
+
+
+@attrs.define(eq=False)
+class Attachments:
+    """ATTACH items, put off until all items of the construct are mapped, and the blocks that are new in it."""
+
+    items: list[MapItem] = attrs.field(factory=list)
+    new_blocks: list[tuple[int, int]] = attrs.field(factory=list)
+
+    def is_new(self, address: int) -> bool:
+        return any(begin <= address < begin + size for begin, size in self.new_blocks)
+
+
+async def target_data_begin(
+    device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str
+) -> dict[int, int | None]:
+    """Map the items in order, then attach pointers.
+
+    Returns the device addresses of bases for items with RETURN_PARAM (by position; None where nothing is mapped).
+    """
+    attachments = Attachments()
+    returned: dict[int, int | None] = {}
+    for position, item in enumerate(items):
+        if item.type & NOT_MAPPED:
+            continue
+        if item.type & ATTACH:
+            attachments.items.append(item)
+            continue
+        returned_base = await _begin_item(device, item, queue, attachments, call)
+        if item.type & RETURN_PARAM:
+            returned[position] = returned_base
+    for item in attachments.items:
+        await _attach_item(device, item, attachments, queue)
+    return returned
+
+
+async def _begin_item(
+    device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
+) -> int | None:
+    owner: TargetPointer | None = None
+    await device.lock_table()
+    try:
+        if item.type & PTR_AND_OBJ:
+            owner = await get_target_pointer(
+                device, item, queue, begin=item.base, base=item.base, size=POINTER_BYTES,
+                type_bits=item.type & ~(TO | ALWAYS), release_table=False,
+            )  # fmt: skip
+            if owner.address is None:
+                device.table_lock.release()
+                raise _null_pointer(device, item, call)
+            if owner.is_new and not owner.is_host:
+                attachments.new_blocks.append((item.base, POINTER_BYTES))
+        base = item.base if owner is None or item.array is None else item.array.address
+        pointer = await get_target_pointer(
+            device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type,
+            owned=None if owner is None else owner.entry,
+        )  # fmt: skip
+        try:
+            if pointer.address is None and (item.size or item.type & PRESENT):
+                raise _null_pointer(device, item, call)
+            if pointer.is_new and not pointer.is_host and pointer.address is not None:
+                attachments.new_blocks.append((item.begin, item.size))
+            if owner is not None and not pointer.is_host and pointer.address is not None:
+                await _attach(device, item, owner, item.base, base, pointer.address, queue)
+            return None if pointer.address is None else pointer.address - (item.begin - base)
+        finally:
+            pointer.release()
+    finally:
+        if owner is not None:
+            owner.release()
+
+
+def _null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
+    why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
+    device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
+    return device.error(MappingError, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
+
+
+async def _attach(
+    device: OffloadDevice,
+    item: MapItem,
+    owner: TargetPointer,
+    pointer_address: int,
+    pointee_base: int,
+    pointee_device: int,
+    queue: DirectiveQueue,
+) -> None:
+    """Write the device address of the pointee's base into the device's copy of the pointer; the pointer's entry is locked."""
+    entry, device_pointer = owner.entry, owner.address
+    assert entry is not None and device_pointer is not None
+    device_value = pointee_device - (item.begin - pointee_base)
+    if not entry.attach(ShadowPointer(pointer_address, device_pointer, pointee_base, device_value)):
+        return
+    if (trace := device.trace) is not None:
+        trace(events.Attach, device.number, -1, queue.cause, item.name, item.begin - pointee_base, device_pointer)
+    await device.submit(queue, device_pointer, pointer_span(pointer_address, device_value), None, op="attach")
+    entry.event = await device.plugin.record_event(queue)
+
+
+def pointer_span(address: int, value: int) -> HostSpan:
+    """A buffer with one pointer, the source of an attachment."""
+    return HostSpan(address, POINTER_BYTES, np.array([value], "<u8").view(np.uint8))
+
+
+async def _attach_item(device: OffloadDevice, item: MapItem, attachments: Attachments, queue: DirectiveQueue) -> None:
+    """Attach if pointer and pointee are both present and one of them is new in this construct (`processAttachEntries`)."""
+    if not item.type & ALWAYS and not attachments.is_new(item.begin) and not attachments.is_new(item.base):
+        return
+    pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
+    pointee.release()
+    if not pointee.is_present or pointee.is_host or pointee.address is None:
+        return
+    owner = await get_present_pointer(device, None, item.base, item.size, must_contain=True, cause=queue.cause)
+    try:
+        if not owner.is_present or owner.is_host or item.array is None:
+            return
+        await _attach(device, item, owner, item.base, item.array.address, pointee.address, queue)
+    finally:
+        owner.release()
+
+
+async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
+    """Unmap the items in reverse. What is removed is removed after the queue has drained."""
+    left: list[tuple[Entry, MapItem]] = []
+    for item in reversed(items):
+        if not item.type & (NOT_MAPPED | ATTACH):
+            entry = await _end_item(device, item, queue, call)
+            if entry is not None:
+                left.append((entry, item))
+
+    async def finish() -> None:
+        for entry, item in left:
+            await finish_data_end(device, entry, item, bool(item.type & FROM), queue.cause)
+
+    if left:
+        queue.post_processing.append(finish)
+
+
+async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue, call: str) -> Entry | None:
+    """Count down and copy back under the entry lock. Returns the entry that `finish_data_end` is to look after."""
+    pointer = await get_present_pointer(
+        device, item.array, item.begin, item.size, update_count=True, hold=bool(item.type & OMPX_HOLD),
+        must_contain=not item.type & IMPLICIT, force_delete=bool(item.type & DELETE), from_data_end=True, cause=queue.cause,
+    )  # fmt: skip
+    try:
+        if not pointer.is_present and not pointer.is_host and item.type & PRESENT:
+            device.report(
+                "omptarget message: device mapping required by 'present' map type modifier does not exist for host address "
+                f"{item.locate(item.begin)} ({item.size} bytes)"
+            )
+            raise device.error(MappingError, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name)
+        entry = pointer.entry
+        if not pointer.is_present or entry is None:
+            return None
+        wanted = item.type & FROM and (item.type & ALWAYS or pointer.is_last) and item.size
+        if wanted and item.array is not None and pointer.address is not None:
+            if entry.event is not None:
+                await device.plugin.wait_event(queue, entry.event)
+            await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
+            if pointer.is_last:
+                entry.event = await device.plugin.record_event(queue)
+        return entry
+    finally:
+        pointer.release()
+
+
+async def target_data_update(
+    device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str, specification: bool = False
+) -> None:
+    """Move data of present sections, in order. A section that is not wholly present is ignored.
+
+    specification: strided sections as OpenMP says; otherwise as LLVM 22 does, which multiplies the lower bound by the stride.
+    """
+    for item in items:
+        if item.type & NOT_MAPPED:
+            continue
+        if item.type & NON_CONTIG:
+            for begin, size in strided_pieces(item.base, item.dimensions, specification):
+                await _update_piece(device, item, begin, size, queue, call)
+        else:
+            await _update_piece(device, item, item.begin, item.size, queue, call)
+
+
+def strided_pieces(base: int, dimensions: Sequence[Dimension], specification: bool) -> list[tuple[int, int]]:
+    """Address and size of each contiguous piece of a strided section (`targetDataNonContiguous`).
+
+    >>> strided_pieces(0, [Dimension(1, 2, 8), Dimension(0, 1, 4)], specification=False)
+    [(8, 4), (16, 4)]
+    """
+    last = dimensions[-1]
+    size = last.count * last.stride
+    starts = [base]
+    for dimension in dimensions[:-1]:
+        first = dimension.offset * (last.stride if specification else dimension.stride)
+        starts = [start + first + i * dimension.stride for start in starts for i in range(dimension.count)]
+    return [(start + last.offset * last.stride, size) for start in starts]
+
+
+async def _update_piece(
+    device: OffloadDevice, item: MapItem, begin: int, size: int, queue: DirectiveQueue, call: str
+) -> None:
+    pointer = await get_present_pointer(device, item.array, begin, size, must_contain=True, cause=queue.cause)
+    try:
+        if not pointer.is_present and item.type & PRESENT:
+            raise _absent_update(device, item, begin, size, call)
+        entry, array = pointer.entry, item.array
+        if not pointer.is_present or pointer.is_host or entry is None or array is None or pointer.address is None:
+            return
+        if item.type & TO:
+            await device.submit(queue, pointer.address, array.span(begin, size), array)
+            for shadow in entry.shadow_pointers.values():
+                source = pointer_span(shadow.host_address, shadow.device_value)
+                await device.submit(queue, shadow.device_address, source, None, op="attach")
+        if item.type & FROM:
+            await device.retrieve(queue, array.span(begin, size), pointer.address, array)
+            if entry.shadow_pointers:
+
+                async def restore() -> None:
+                    restore_host_pointers(array, entry)
+
+                queue.post_processing.append(restore)
+    finally:
+        pointer.release()
+
+
+def _absent_update(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str) -> MappingError:
+    device.report(
+        "omptarget message: device mapping required by 'present' motion modifier does not exist for host address "
+        f"{item.locate(begin)} ({size} bytes)"
+    )
+    return device.error(MappingError, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)

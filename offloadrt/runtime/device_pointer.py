@@ -1,0 +1,38 @@
+"""A device address in the hands of the program: what omp_target_alloc and omp_get_mapped_ptr return."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+@attrs.frozen
+class DevicePointer:
+    """An address of device memory (or of host memory, where the device reads that directly).
+
+    nbytes is what is known to lie behind it, 0 if unknown. ``int(pointer)`` is the address, so pointers can be stored in arrays.
+    dtype and shape say how a kernel sees it: bytes unless `viewed` says otherwise.
+    """
+
+    address: int
+    nbytes: int
+    device: int
+    phantom: bool = False
+    dtype: np.dtype[np.generic] = attrs.field(default=np.dtype(np.uint8))
+    shape: tuple[int, ...] | None = None
+
+    def __int__(self) -> int:
+        return self.address
+
+    def __index__(self) -> int:
+        return self.address
+
+    def __add__(self, nbytes: int) -> DevicePointer:
+        """Pointer arithmetic in bytes."""
+        return attrs.evolve(self, address=self.address + nbytes, nbytes=max(0, self.nbytes - nbytes), shape=None)
+
+    def viewed(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DevicePointer:
+        """The same memory, seen by kernels as an array of this type and shape (without a shape: all of it, flat)."""
+        lengths = (shape,) if isinstance(shape, int) else shape
+        return attrs.evolve(self, dtype=np.dtype(dtype), shape=lengths)

@@ -1,0 +1,41 @@
+"""The locks of the entries of one present table: made when a block is mapped, used again after it is removed."""
+
+from __future__ import annotations
+
+import math
+
+from offloadrt.sim import Lock, LockStatistics, Simulation
+
+
+class EntryLocks:
+    """Hands out a free lock for each new entry; `statistics` sums over all of them."""
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self._all: list[Lock] = []
+        self._free: list[Lock] = []
+
+    def take(self, array: str) -> Lock:
+        if self._free:
+            lock = self._free.pop()
+        else:
+            lock = Lock(self.sim, self.name)
+            self._all.append(lock)
+        lock.name = f"entry of {array}" if array else "entry"
+        return lock
+
+    def give_back(self, lock: Lock) -> None:
+        """The entry is gone and nobody can wait for its lock any more."""
+        self._free.append(lock)
+
+    def statistics(self) -> LockStatistics:
+        every = [lock.statistics() for lock in self._all]
+        return LockStatistics(
+            acquired=sum(one.acquired for one in every),
+            contended=sum(one.contended for one in every),
+            wait_s=math.fsum(one.wait_s for one in every),
+            hold_s=math.fsum(one.hold_s for one in every),
+            tasks_waiting=sum(one.tasks_waiting for one in every),
+            owner=None,
+        )

@@ -1,0 +1,57 @@
+"""What goes wrong in an offloading program, in the words of LLVM's runtime where it prints any."""
+
+from __future__ import annotations
+
+
+class OffloadError(Exception):
+    """A directive or routine failed. On a real machine most of these end the program, and they end the run here.
+
+    call: the directive or routine; array: what it was about; thread: the host thread; time_s: virtual time; device: its number.
+    messages: the lines that LLVM's runtime would have written to the standard error, addresses as ``<array+offset>``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        call: str = "",
+        array: str = "",
+        thread: str = "",
+        time_s: float = 0.0,
+        device: int = 0,
+        messages: tuple[str, ...] = (),
+    ) -> None:
+        self.message = message
+        self.call = call
+        self.array = array
+        self.thread = thread
+        self.time_s = time_s
+        self.device = device
+        self.messages = messages
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = [
+            text
+            for text in (
+                self.call and f"in {self.call}",
+                self.array and f"array {self.array!r}",
+                self.thread and f"thread {self.thread!r}",
+                f"device {self.device}",
+                f"at {self.time_s:.9f} s",
+            )
+            if text
+        ]
+        return "\n".join([f"{self.message} ({', '.join(where)})", *self.messages])
+
+
+class MappingError(OffloadError):
+    """A map that LLVM refuses: explicit extension of a mapped section, or `present` where nothing is."""
+
+
+class IllegalAddress(OffloadError):
+    """A kernel used a host pointer, an unmapped part of an array or freed memory (CUDA_ERROR_ILLEGAL_ADDRESS)."""
+
+
+class InvalidDevice(OffloadError):
+    """A device number that does not exist."""

@@ -1,0 +1,109 @@
+"""An array of the program in host memory: an emulated address, and real bytes unless it is a phantom."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Bytes = NDArray[np.uint8]
+Kind = Literal["heap", "static", "global", "link"]
+
+POINTER_BYTES = 8
+
+
+@attrs.frozen(slots=True, eq=False)
+class HostSpan:
+    """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
+
+    address: int
+    nbytes: int
+    bytes: Bytes | None
+
+
+@attrs.define(eq=False)
+class HostArray:
+    """A named array of the program.
+
+    kind: ``heap`` (a pointer to allocated memory: sections attach, an implicit use maps a zero-length section), ``static`` (a C array:
+    an implicit use maps the whole array), ``global`` (declare target enter) or ``link`` (declare target link).
+    shape is in elements, address and nbytes are of the emulated host memory. A phantom has sizes only; reading it raises TypeError.
+    pointer_address: where the pointer variable of a heap array lives (for ``link``: the reference pointer), 0 if there is none.
+    """
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    kind: Kind = "heap"
+    pointer_address: int = 0
+    values: NDArray[Any] | None = attrs.field(default=None, repr=False)
+    itemsize: int = attrs.field(init=False)
+    nbytes: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.itemsize = self.dtype.itemsize
+        elements = 1
+        for length in self.shape:
+            elements *= length
+        self.nbytes = elements * self.itemsize
+
+    @property
+    def phantom(self) -> bool:
+        return self.values is None
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """The host values. TypeError for a phantom array."""
+        if self.values is None:
+            raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
+        return self.values
+
+    @property
+    def bytes(self) -> Bytes | None:
+        """All bytes as a flat view, None for a phantom."""
+        return None if self.values is None else self.values.reshape(-1).view(np.uint8)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.data[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data[index] = value
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def span(self, address: int, nbytes: int) -> HostSpan:
+        """The piece [address, address + nbytes) for a copy. Outside the array it has no bytes."""
+        offset = address - self.address
+        if self.values is None or offset < 0 or offset + nbytes > self.nbytes:
+            return HostSpan(address, nbytes, None)
+        flat: Bytes = self.values.reshape(-1).view(np.uint8)
+        return HostSpan(address, nbytes, flat[offset : offset + nbytes])
+
+    def locate(self, address: int) -> str:
+        """An address in messages: ``<array+offset>``, ``<addr>`` outside the array."""
+        offset = address - self.address
+        return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
+
+
+def make_values(shape: tuple[int, ...], dtype: DTypeLike, fill: Any) -> NDArray[Any]:
+    """Values of a new array: zeros, a constant, or a copy of what is given (ValueError if the shape differs)."""
+    if fill is None:
+        return np.zeros(shape, dtype)
+    given = np.asarray(fill)
+    if given.ndim == 0:
+        return np.full(shape, fill, dtype)
+    if given.shape != shape:
+        raise ValueError(f"fill has shape {given.shape}, the array has {shape}")
+    return np.array(given, dtype=dtype, order="C")
+
+
+def shape_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    """``8`` and ``(8,)`` both mean eight elements. ValueError for negative lengths."""
+    lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+    if not lengths or any(length < 0 for length in lengths):
+        raise ValueError(f"{shape!r} is no shape")
+    return lengths

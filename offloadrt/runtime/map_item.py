@@ -1,0 +1,41 @@
+"""One lowered item of a directive: what clang passes to `__tgt_target_data_begin_mapper` and its sisters."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.runtime.host_array import HostArray
+
+
+@attrs.frozen
+class Dimension:
+    """One dimension of a strided section: `count` pieces, `stride` bytes apart; `offset` is the lower bound in elements."""
+
+    offset: int
+    count: int
+    stride: int
+
+
+@attrs.frozen(slots=True, eq=False)
+class MapItem:
+    """base and begin are host addresses, size is bytes, type is bits of `map_type`.
+
+    For an ATTACH or PTR_AND_OBJ item base is the address of the pointer; begin is always the pointee.
+    dimensions: of a strided update (NON_CONTIG), outermost first; then size counts them.
+    value: what a LITERAL item passes to the kernel.
+    """
+
+    array: HostArray | None
+    base: int
+    begin: int
+    size: int
+    type: int
+    dimensions: tuple[Dimension, ...] = ()
+    value: object = None
+    name: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "name", "" if self.array is None else self.array.name)
+
+    def locate(self, address: int) -> str:
+        return "<addr>" if self.array is None else self.array.locate(address)

@@ -1,0 +1,303 @@
+"""Looking up, mapping and unmapping one item, with the locks that LLVM's runtime holds meanwhile.
+
+Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
+
+- a lookup, under the table lock, also locks the entry that is the neighbour by address: if that one is being copied, all wait;
+- a new block is allocated under the table lock;
+- the copy is submitted under the entry lock, after the table lock was released;
+- an entry is erased under both locks, its block freed after both are released.
+
+A `TargetPointer` owns the lock of its entry until `release`.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.runtime.configurations import MapRequest, Placement
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.present_table import Entry, Lookup
+from offloadrt.trace import events
+
+
+@attrs.define(eq=False)
+class TargetPointer:
+    """What a lookup found (LLVM's `TargetPointerResultTy`): a device address, and an entry that stays locked until `release`.
+
+    address: None means that there is nothing to use (an illegal mapping, or a zero-length section of absent memory).
+    borrowed: the entry was already locked by the caller, who unlocks it.
+    """
+
+    address: int | None = None
+    entry: Entry | None = None
+    is_new: bool = False
+    is_host: bool = False
+    is_present: bool = False
+    is_last: bool = False
+    borrowed: bool = False
+
+    async def set_entry(self, entry: Entry | None, owned: Entry | None = None) -> None:
+        """Unlock the present entry, lock the other one (unless the caller has it locked already)."""
+        self.release()
+        if entry is not None:
+            self.borrowed = entry is owned
+            if not self.borrowed:
+                await entry.lock.acquire()
+            self.entry = entry
+
+    def release(self) -> None:
+        if self.entry is not None:
+            if not self.borrowed:
+                self.entry.lock.release()
+            self.entry = None
+
+
+async def visit(device: OffloadDevice, pointer: TargetPointer, begin: int, size: int, owned: Entry | None = None) -> Lookup:
+    """Search the table as `lookupMapping` does; the caller holds the table. The last visited entry ends up locked by `pointer`."""
+    device.table_lock.assert_held()
+    if device.costs.lookup:
+        await device.compute(device.costs.lookup)
+    found = device.table.lookup(begin, size)
+    for entry in found.visited:
+        await pointer.set_entry(entry, owned)
+    return found
+
+
+def trace_lookup(device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool) -> None:
+    if (trace := device.trace) is not None:
+        name, offset = ("", begin) if array is None else (array.name, begin - array.address)
+        trace(events.MapLookup, device.number, -1, cause, name, offset, size, found)
+
+
+def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
+    if (trace := device.trace) is not None:
+        trace(
+            events.MapCount, device.number, -1, cause,
+            entry.name, entry.host_begin - entry.host_base, entry.size, signed(entry.dynamic), signed(entry.hold),
+        )  # fmt: skip
+
+
+def signed(count: int) -> int:
+    """A reference count in the trace: -1 is infinite."""
+    return -1 if count >> 63 else count
+
+
+async def get_target_pointer(
+    device: OffloadDevice,
+    item: MapItem,
+    queue: DirectiveQueue,
+    *,
+    begin: int,
+    base: int,
+    size: int,
+    type_bits: int,
+    update_count: bool = True,
+    owned: Entry | None = None,
+    release_table: bool = True,
+) -> TargetPointer:
+    """Find or create the counterpart of [begin, begin + size) and transfer to it if need be (`getTargetPointer`).
+
+    The caller holds the table, which is released here unless release_table is False, also when this raises.
+    """
+    pointer = TargetPointer()
+    try:
+        await _find_or_create(device, pointer, item, begin, base, size, type_bits, update_count, owned, queue)
+    except BaseException:
+        pointer.release()
+        device.table_lock.release()
+        raise
+    if release_table:
+        device.table_lock.release()
+    try:
+        await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
+    except BaseException:
+        pointer.release()
+        raise
+    return pointer
+
+
+async def _find_or_create(
+    device: OffloadDevice,
+    pointer: TargetPointer,
+    item: MapItem,
+    begin: int,
+    base: int,
+    size: int,
+    type_bits: int,
+    update_count: bool,
+    owned: Entry | None,
+    queue: DirectiveQueue,
+) -> None:
+    """The part under the table lock."""
+    implicit = bool(type_bits & IMPLICIT)
+    present = bool(type_bits & PRESENT)
+    hold = bool(type_bits & OMPX_HOLD)
+    found = await visit(device, pointer, begin, size, owned)
+    trace_lookup(device, queue.cause, item.array, begin, size, found.contained)
+    pointer.is_present = True
+    entry = pointer.entry
+    if entry is not None and (found.contained or (implicit and found.overlaps)):
+        if update_count:
+            entry.increment(hold)
+            trace_counts(device, queue.cause, entry)
+        else:
+            pointer.is_new = entry.total == 1
+        pointer.address = entry.device_address(begin)
+    elif entry is not None and found.overlaps:
+        device.report(
+            f"omptarget message: explicit extension not allowed: host address specified is {item.locate(begin)} ({size} bytes), "
+            f"but device allocation maps to host at {item.locate(entry.host_begin)} ({entry.size} bytes)"
+        )
+        if present:
+            _report_absent(device, item, begin, size)
+    elif (
+        device.configuration.place(MapRequest(size, bool(type_bits & CLOSE), implicit, device.number))
+        is Placement.HOST_POINTER
+    ):
+        if size:
+            pointer.is_present = False
+            pointer.is_host = True
+            pointer.address = begin
+    elif present:
+        _report_absent(device, item, begin, size)
+    elif size:
+        pointer.is_new = True
+        array = item.array
+        phantom = array is not None and array.phantom
+        address = await device.allocate(size, array, begin, phantom)
+        if device.costs.insert:
+            await device.compute(device.costs.insert)
+        entry = Entry(
+            name=item.name,
+            host_base=base,
+            host_begin=begin,
+            host_end=begin + size,
+            device_begin=address,
+            dynamic=0 if hold else 1,
+            hold=1 if hold else 0,
+            lock=device.entry_locks.take(item.name),
+            phantom=phantom,
+        )
+        device.table.insert(entry)
+        if (trace := device.trace) is not None:
+            offset = begin if array is None else begin - array.address
+            trace(
+                events.MapInsert, device.number, -1, queue.cause,
+                item.name, offset, size, address, entry.dynamic, entry.hold,
+            )  # fmt: skip
+        await pointer.set_entry(entry)
+        pointer.address = address
+    else:
+        pointer.is_present = False
+
+
+def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) -> None:
+    device.report(
+        "omptarget message: device mapping required by 'present' map type modifier does not exist for host address "
+        f"{item.locate(begin)} ({size} bytes)"
+    )
+
+
+async def _transfer_to(
+    device: OffloadDevice,
+    pointer: TargetPointer,
+    item: MapItem,
+    begin: int,
+    size: int,
+    type_bits: int,
+    queue: DirectiveQueue,
+) -> None:
+    """The part under the entry lock: transfer, or make the queue wait for the transfer that another thread began."""
+    entry = pointer.entry
+    wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
+    if wanted and pointer.address is not None and not pointer.is_host and entry is not None and item.array is not None:
+        end = begin + size
+        if any(begin <= address < end for address in entry.shadow_pointers):
+            return
+        await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
+        entry.event = await device.plugin.record_event(queue)
+    elif entry is not None and not pointer.is_host and not type_bits & PRESENT and entry.event is not None:
+        await device.plugin.wait_event(queue, entry.event)
+
+
+async def get_present_pointer(
+    device: OffloadDevice,
+    array: HostArray | None,
+    begin: int,
+    size: int,
+    *,
+    update_count: bool = False,
+    hold: bool = False,
+    must_contain: bool = False,
+    force_delete: bool = False,
+    from_data_end: bool = False,
+    cause: int = 0,
+) -> TargetPointer:
+    """Find the counterpart of what is mapped already, maybe counting down (`getTgtPtrBegin`). The entry stays locked by the result."""
+    pointer = TargetPointer()
+    await device.lock_table()
+    try:
+        found = await visit(device, pointer, begin, size)
+        trace_lookup(device, cause, array, begin, size, found.contained)
+        entry = pointer.entry
+        if entry is not None and (found.contained or (not must_contain and found.overlaps)):
+            pointer.is_present = True
+            pointer.is_last = entry.would_be_last(hold, force_delete)
+            if force_delete:
+                entry.reset(hold)
+            if from_data_end:
+                entry.data_end_users += 1
+            if update_count:
+                entry.decrement(hold)
+                trace_counts(device, cause, entry)
+            pointer.address = entry.device_address(begin)
+        else:
+            pointer.is_host = device.configuration.host_pointers
+            pointer.address = begin
+    except BaseException:
+        pointer.release()
+        raise
+    finally:
+        device.table_lock.release()
+    return pointer
+
+
+async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, restore: bool, cause: int) -> None:
+    """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
+
+    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
+    """
+    await device.lock_table()
+    await entry.lock.acquire()
+    entry.data_end_users -= 1
+    remove = entry.total == 0 and entry.data_end_users == 0
+    if not remove:
+        device.table_lock.release()
+    if restore:
+        restore_host_pointers(item.array, entry)
+    entry.lock.release()
+    if not remove:
+        return
+    if device.costs.erase:
+        await device.compute(device.costs.erase)
+    device.table.erase(entry)
+    if (trace := device.trace) is not None:
+        offset = entry.host_begin if item.array is None else entry.host_begin - item.array.address
+        trace(events.MapRemove, device.number, -1, cause, entry.name, offset, entry.size, entry.device_begin)
+    device.table_lock.release()
+    device.entry_locks.give_back(entry.lock)
+    await device.free(entry.device_begin, item.array, entry.host_begin)
+
+
+def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
+    """Pointers that were copied back hold device addresses: put the host's own values back."""
+    if array is None or array.bytes is None:
+        return
+    for shadow in entry.shadow_pointers.values():
+        offset = shadow.host_address - array.address
+        if 0 <= offset <= array.nbytes - 8:
+            array.bytes[offset : offset + 8].view("<u8")[0] = shadow.host_value

@@ -1,0 +1,198 @@
+"""The present table of one device: which piece of host memory has which counterpart, and how often it is referenced.
+
+Pure data: nothing here waits. Whoever calls it holds the device table lock (`table_lock.py`). Follows LLVM's `HostDataToTargetTy` and
+`MappingInfoTy::lookupMapping` (offload/libomptarget/OpenMP/Mapping.cpp).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.sim import Lock
+
+INFINITE: Final = (1 << 64) - 1
+"""The reference count of globals and of associated pointers; never changes."""
+
+
+def count_text(count: int) -> str:
+    """A reference count as LLVM prints it.
+
+    >>> count_text(2), count_text(INFINITE)
+    ('2', 'INF')
+    """
+    return "INF" if count == INFINITE else str(count)
+
+
+@attrs.frozen
+class ShadowPointer:
+    """A pointer inside a mapped block that was attached: what it holds on the host and on the device."""
+
+    host_address: int
+    device_address: int
+    host_value: int
+    device_value: int
+
+
+@attrs.define(eq=False)
+class Entry:
+    """A mapped block. Addresses are of bytes; `host_end` is exclusive. `lock` guards its data while it is copied.
+
+    data_end_users: how many threads are between the decrement and the removal in targetDataEnd; the last one may erase.
+    event: recorded after the last transfer to the block; others make their stream wait for it.
+    owned: the runtime allocated the device block and frees it.
+    """
+
+    name: str
+    host_base: int
+    host_begin: int
+    host_end: int
+    device_begin: int
+    dynamic: int
+    hold: int
+    lock: Lock
+    phantom: bool = False
+    owned: bool = True
+    event: Any = None
+    data_end_users: int = 0
+    shadow_pointers: dict[int, ShadowPointer] = attrs.field(factory=dict)
+
+    @property
+    def size(self) -> int:
+        return self.host_end - self.host_begin
+
+    @property
+    def total(self) -> int:
+        if INFINITE in (self.dynamic, self.hold):
+            return INFINITE
+        return self.dynamic + self.hold
+
+    def device_address(self, host_address: int) -> int:
+        return self.device_begin + (host_address - self.host_begin)
+
+    def increment(self, hold: bool) -> None:
+        if hold:
+            if self.hold != INFINITE:
+                self.hold += 1
+        elif self.dynamic != INFINITE:
+            self.dynamic += 1
+
+    def decrement(self, hold: bool) -> None:
+        """Never below zero: a release of what was only held, or held by others, does nothing."""
+        if hold:
+            if self.hold not in (INFINITE, 0):
+                self.hold -= 1
+        elif self.dynamic not in (INFINITE, 0):
+            self.dynamic -= 1
+
+    def reset(self, hold: bool) -> None:
+        """For `delete`: to 1, so that the decrement that follows leaves 0."""
+        if hold:
+            if self.hold != INFINITE:
+                self.hold = 1
+        elif self.dynamic != INFINITE:
+            self.dynamic = 1
+
+    def would_be_last(self, hold: bool, after_reset: bool) -> bool:
+        """Will one decrement (after a reset) leave both counts at zero?"""
+        this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
+        if other > 0:
+            return False
+        return this != INFINITE if after_reset else this == 1
+
+    def attach(self, shadow: ShadowPointer) -> bool:
+        """Remember an attached pointer. False if the device pointer already holds this value."""
+        known = self.shadow_pointers.get(shadow.host_address)
+        if known is not None and known.device_value == shadow.device_value:
+            return False
+        self.shadow_pointers[shadow.host_address] = shadow
+        return True
+
+
+@attrs.frozen
+class Lookup:
+    """Where a section lies relative to the table. `visited` are the entries that the search locks, in order.
+
+    The last visited entry is the one the flags speak of; it may be a mere neighbour by address.
+    """
+
+    visited: tuple[Entry, ...]
+    contained: bool = False
+    extends_before: bool = False
+    extends_after: bool = False
+
+    @property
+    def entry(self) -> Entry | None:
+        return self.visited[-1] if self.visited else None
+
+    @property
+    def overlaps(self) -> bool:
+        return self.contained or self.extends_before or self.extends_after
+
+
+_NOTHING = Lookup(())
+
+
+class PresentTable:
+    """Entries in order of their host addresses."""
+
+    __slots__ = ("_begins", "_entries")
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._entries: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def at(self, host_begin: int) -> Entry | None:
+        """The entry that begins exactly there."""
+        position = bisect_left(self._begins, host_begin)
+        if position < len(self._begins) and self._begins[position] == host_begin:
+            return self._entries[position]
+        return None
+
+    def insert(self, entry: Entry) -> None:
+        """Raises KeyError if an entry begins at the same address."""
+        position = bisect_left(self._begins, entry.host_begin)
+        if position < len(self._begins) and self._begins[position] == entry.host_begin:
+            raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
+        self._begins.insert(position, entry.host_begin)
+        self._entries.insert(position, entry)
+
+    def erase(self, entry: Entry) -> None:
+        """Raises KeyError if the entry is not in the table."""
+        position = bisect_left(self._begins, entry.host_begin)
+        if position >= len(self._begins) or self._entries[position] is not entry:
+            raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
+        del self._begins[position]
+        del self._entries[position]
+
+    def lookup(self, begin: int, size: int) -> Lookup:
+        """The search of `lookupMapping`: first the entry at or before `begin`, then, unless that settles it, the next one."""
+        entries = self._entries
+        if not entries:
+            return _NOTHING
+        upper = bisect_right(self._begins, begin)
+        visited: tuple[Entry, ...] = ()
+        end = begin + size
+        if upper:
+            before = entries[upper - 1]
+            visited = (before,)
+            if begin < before.host_end:
+                if end <= before.host_end:
+                    return Lookup(visited, contained=True)
+                return Lookup(visited, extends_after=True)
+        if upper < len(entries):
+            after = entries[upper]
+            visited = (*visited, after)
+            if size == 0:
+                return Lookup(visited, contained=begin >= after.host_base)
+            return Lookup(visited, extends_before=end > after.host_begin, extends_after=end > after.host_end)
+        return Lookup(visited)

@@ -1,0 +1,95 @@
+"""Private and firstprivate arguments of a target region (LLVM's `PrivateArgumentManagerTy`).
+
+Firstprivate values up to 1024 bytes each are packed into one device block and one copy; larger ones get a block and a copy of their own,
+private ones a block and no copy. All blocks are freed after the region's queue has drained.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import numpy as np
+
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_type import TO
+
+PACKING_THRESHOLD: Final = 1024
+MAX_ALIGNMENT: Final = 16
+
+
+@attrs.frozen
+class _Packed:
+    array: HostArray
+    padding: int
+    alignment: int
+    size: int
+
+
+def required_alignment(address: int) -> int:
+    """The alignment that an address has, at most 16."""
+    return min(MAX_ALIGNMENT, address & -address) if address else MAX_ALIGNMENT
+
+
+@attrs.define(eq=False)
+class PrivateArguments:
+    """Of one target region: `add` each item, then `transfer`; `addresses` says where each array ended up."""
+
+    device: OffloadDevice
+    queue: DirectiveQueue
+    addresses: dict[HostArray, int] = attrs.field(factory=dict)
+    _packed: list[_Packed] = attrs.field(factory=list)
+    _blocks: list[int] = attrs.field(factory=list)
+
+    async def add(self, item: MapItem) -> None:
+        array = item.array
+        if array is None:
+            return
+        firstprivate = bool(item.type & TO)
+        if firstprivate and item.size <= PACKING_THRESHOLD:
+            self._pack(array, item.size)
+            return
+        address = await self.device.allocate(item.size, array, item.begin, array.phantom)
+        self._blocks.append(address)
+        self.addresses[array] = address
+        if firstprivate:
+            await self.device.submit(self.queue, address, array.span(item.begin, item.size), array)
+
+    def _pack(self, array: HostArray, size: int) -> None:
+        padding = 0
+        alignment = MAX_ALIGNMENT
+        if self._packed:
+            last = self._packed[-1]
+            alignment = last.size % last.alignment or last.alignment
+            needed = required_alignment(array.address)
+            if needed > alignment:
+                padding = needed - alignment
+                alignment = needed
+        self._packed.append(_Packed(array, padding, alignment, size))
+
+    async def transfer(self) -> None:
+        """Copy the packed values together on the host, then in one transfer to one block."""
+        if not self._packed:
+            return
+        total = sum(one.padding + one.size for one in self._packed)
+        await self.device.compute(total * self.device.costs.memcpy_s_per_byte)
+        phantom = any(one.array.phantom for one in self._packed)
+        address = await self.device.allocate(total, None, 0, phantom)
+        self._blocks.append(address)
+        buffer = np.zeros(total, np.uint8)
+        offset = 0
+        for one in self._packed:
+            offset += one.padding
+            if one.array.bytes is not None:
+                buffer[offset : offset + one.size] = one.array.bytes[: one.size]
+            self.addresses[one.array] = address + offset
+            offset += one.size
+        await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
+
+    async def free(self) -> None:
+        for address in self._blocks:
+            await self.device.free(address, None, 0)
+        self._blocks.clear()

@@ -1,0 +1,163 @@
+"""A target region: map, launch, unmap (`target` in LLVM's omptarget.cpp). No map lock is held while the kernel is launched or runs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels import Launch
+from offloadrt.runtime.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import IllegalAddress, MappingError
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.kernel_arguments import (
+    BadAccess,
+    NotMapped,
+    Pointees,
+    Resolve,
+    call_body,
+    pointer_view,
+    section_view,
+)
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
+from offloadrt.runtime.mapping import get_present_pointer
+from offloadrt.runtime.private_arguments import PrivateArguments
+
+
+@attrs.frozen(eq=False)
+class Binding:
+    """Where a kernel finds an array: bytes [host_begin, host_end) of it lie at `address` on the device.
+
+    is_host: the device uses the host's memory. address None: it got a host pointer that it cannot use.
+    """
+
+    address: int | None
+    host_begin: int = 0
+    host_end: int = 0
+    is_host: bool = False
+
+
+async def target(
+    device: OffloadDevice,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    queue: DirectiveQueue,
+    call: str,
+    globals_of: Callable[[HostArray], Binding | None],
+) -> None:
+    """Run a region up to, and without, the synchronization of its queue.
+
+    arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value.
+    globals_of: says where the device finds a global that is no argument of the region.
+    """
+    try:
+        await target_data_begin(device, items, queue, call)
+    except MappingError as error:
+        device.report("omptarget error: Call to targetDataBegin failed, abort target.")
+        device.report("omptarget error: Failed to process data before launching the kernel.")
+        error.messages = tuple(device.messages)
+        raise
+    private = PrivateArguments(device, queue)
+    bindings: dict[HostArray, Binding] = {}
+    for item in items:
+        if not item.type & TARGET_PARAM or item.type & LITERAL or item.array is None:
+            continue
+        if item.type & PRIVATE:
+            await private.add(item)
+            continue
+        found = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
+        entry = found.entry
+        if found.is_present and entry is not None:
+            bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
+        else:
+            bindings[item.array] = Binding(None, is_host=found.is_host)
+        found.release()
+    await private.transfer()
+    for array, address in private.addresses.items():
+        bindings[array] = Binding(address, array.address, array.address + array.nbytes)
+    for argument in arguments:
+        array = argument.pointers if isinstance(argument, Pointees) else argument
+        if isinstance(array, HostArray) and array not in bindings:
+            bindings[array] = globals_of(array) or Binding(None)
+
+    if device.costs.kernel_arguments:
+        await device.compute(device.costs.kernel_arguments)
+    kernel = launch.kernel
+    if kernel.body is not None:
+        body = None
+        if not any(_is_phantom(argument) for argument in arguments):
+            resolvers = [_resolver(device, argument, bindings) for argument in arguments]
+            body = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
+        launch = attrs.evolve(launch, kernel=attrs.evolve(kernel, body=body))
+    if device.tool is not None:
+        device.tool.target_submit(device.number, kernel.name)
+    await device.plugin.launch_kernel(queue, launch)
+
+    await target_data_end(device, items, queue, call)
+    queue.post_processing.append(private.free)
+
+
+def _is_phantom(argument: Any) -> bool:
+    if isinstance(argument, Pointees):
+        return argument.pointers.phantom
+    return isinstance(argument, (HostArray, DevicePointer)) and argument.phantom
+
+
+def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> Resolve:
+    if isinstance(argument, HostArray):
+        return functools.partial(array_view, device, argument, bindings[argument])
+    if isinstance(argument, DevicePointer):
+        nbytes = argument.nbytes or device.block_size(argument.address) or 0
+        return functools.partial(pointer_view, device.memory, argument, nbytes)
+    if isinstance(argument, Pointees):
+        return functools.partial(_follow, device, argument, bindings[argument.pointers])
+    return lambda: argument
+
+
+def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
+    """The kernel's view of an array, at the time of the call."""
+    if binding.is_host:
+        return array.data
+    if binding.address is None:
+        return NotMapped(array)
+    device_begin = binding.address
+
+    def view(host_address: int) -> Any:
+        offset = host_address - binding.host_begin
+        return device.memory.view(device_begin + offset, max(0, binding.host_end - host_address))
+
+    return section_view(array, binding.host_begin, binding.host_end, view)
+
+
+def _follow(device: OffloadDevice, argument: Pointees, binding: Binding) -> list[Any]:
+    pointers = array_view(device, argument.pointers, binding)
+    return [
+        device.memory.view(int(address), argument.nbytes).view(argument.dtype).reshape(argument.shape)
+        for address in np.asarray(pointers).ravel()
+    ]
+
+
+def _run(
+    device: OffloadDevice,
+    queue: DirectiveQueue,
+    call: str,
+    kernel: str,
+    body: Callable[..., None],
+    resolvers: Sequence[Resolve],
+) -> None:
+    """The kernel's body, in the compute units' actor. What goes wrong is for the host thread that waits for the queue."""
+    try:
+        call_body(body, resolvers)
+    except BadAccess as bad:
+        message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
+        queue.kernel_error = device.error(IllegalAddress, message, call, bad.array)
+    except Exception as error:
+        queue.kernel_error = error

@@ -1,0 +1,75 @@
+"""Virtual time and actors on Trio. Knows nothing of GPUs and imports nothing of ours.
+
+======================  =============================================================================================
+``Simulation``          the kernel of virtual time: ``run``, ``spawn``, ``sleep``, ``now``, ``open_nursery``, ``attached``
+``Actor``               a task that takes part: ``name``, ``index``, ``cause``, ``data``
+``Lock``                mutual exclusion, hand-off ``fifo`` or ``barging``
+``RWLock``              many readers or one writer, ``downgrade``
+``Semaphore``           counted units
+``Station``             servers and a queue: ``serve(dt)`` acquires, stays, releases in one suspension
+``Mailbox``, ``Call``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
+``Signal``              one-shot completion
+``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``)
+``Observer``            protocol of whoever wants to be told
+======================  =============================================================================================
+
+Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``UncontrolledNondeterminism``, ``RealInputOutput``,
+``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
+"""
+
+from offloadrt.sim.actor import Actor
+from offloadrt.sim.errors import (
+    Deadlock,
+    DetachedTrioCall,
+    Livelock,
+    RealInputOutput,
+    SimTimeout,
+    SimulationError,
+    UncontrolledNondeterminism,
+    UnregisteredTask,
+)
+from offloadrt.sim.kernel import Gear, Simulation
+from offloadrt.sim.lock import Lock, LockStatistics
+from offloadrt.sim.mailbox import TIMED_OUT, Call, Mailbox, MailboxStatistics
+from offloadrt.sim.nursery import Nursery
+from offloadrt.sim.observer import Observer
+from offloadrt.sim.rwlock import RWLock, RWLockStatistics
+from offloadrt.sim.scope import TimeoutScope
+from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics
+from offloadrt.sim.signal import Signal, SignalStatistics
+from offloadrt.sim.station import Station, StationStatistics
+from offloadrt.sim.strategy import Fifo, Random, Strategy
+
+__all__ = [
+    "TIMED_OUT",
+    "Actor",
+    "Call",
+    "Deadlock",
+    "DetachedTrioCall",
+    "Fifo",
+    "Gear",
+    "Livelock",
+    "Lock",
+    "LockStatistics",
+    "Mailbox",
+    "MailboxStatistics",
+    "Nursery",
+    "Observer",
+    "RWLock",
+    "RWLockStatistics",
+    "Random",
+    "RealInputOutput",
+    "Semaphore",
+    "SemaphoreStatistics",
+    "Signal",
+    "SignalStatistics",
+    "SimTimeout",
+    "Simulation",
+    "SimulationError",
+    "Station",
+    "StationStatistics",
+    "Strategy",
+    "TimeoutScope",
+    "UncontrolledNondeterminism",
+    "UnregisteredTask",
+]

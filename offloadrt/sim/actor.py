@@ -1,0 +1,125 @@
+"""An actor: one Trio task that takes part in virtual time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import outcome
+from trio.lowlevel import Abort, Task, reschedule, wait_task_rescheduled
+
+from offloadrt.sim.errors import Handover
+
+if TYPE_CHECKING:
+    from offloadrt.sim.kernel import Simulation
+
+GO = outcome.Value(None)
+"""The one wake-up value. Primitives never look at it: whoever is resumed for another reason finds ``Actor.trouble``."""
+
+SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
+"""The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the kernel compares tasks as well."""
+
+BEFORE_ALL = 1 << 62
+"""Taken off an actor's index: cancellations and timeouts of one instant come first, in order of spawning."""
+
+
+def _message(abort: Callable[[Any], Abort]) -> Any:
+    """The object that ``wait_task_rescheduled(abort)`` yields to Trio; made once an actor instead of once a wait."""
+    wait = wait_task_rescheduled(abort)
+    message = wait.send(None)
+    wait.close()
+    return message
+
+
+def hand_over(_: Any = None) -> Any:
+    """What a step yields or returns when Trio has something to run: the trampoline calls it and stops."""
+    raise Handover
+
+
+class Actor:
+    """A task of the run, with a name and an index in order of spawning.
+
+    ``waits_for`` is what it is parked on (None while it runs, is ready or sleeps). ``data`` belongs to the actor's
+    owner: floors above keep what they know of a host thread there. ``cause`` is the number of the directive that the
+    actor works for, 0 for none.
+    """
+
+    __slots__ = (
+        "cause", "daemon", "data", "detached", "finished", "index", "name", "own_trap", "raw_section", "send", "sim",
+        "story", "task", "trap", "trouble", "value", "waits_for", "waits_since",
+    )  # fmt: skip
+    is_actor = True
+
+    def __init__(self, sim: Simulation, name: str, daemon: bool) -> None:
+        self.sim = sim
+        self.name = name
+        self.daemon = daemon
+        self.index = sim.next_index()
+        self.cause = 0
+        self.data: dict[str, Any] = {}
+        self.task: Task | None = None
+        self.detached = False
+        self.finished = False
+        self.value: Any = None
+        self.waits_for: Any = None
+        self.waits_since = 0.0
+        self.trouble: Callable[[], None] | None = None
+        self.raw_section: Any = None
+        self.story: deque[tuple[float, str]] = deque(maxlen=6)
+        self.trap = self.own_trap = _message(self.abort)
+        self.send: Callable[[Any], Any] = self._not_started
+
+    def __repr__(self) -> str:
+        return f"<actor {self.index} {self.name!r}>"
+
+    def _not_started(self, _: Any) -> Any:
+        """Its turn has come before Trio ran the new task's first step: let Trio do so, then take the turn."""
+        self.sim.ready.appendleft(self)
+        return hand_over
+
+    def wake(self, _: Any) -> Any:
+        """Gear ``native``, and attached actors in ``turbo``: the next step is Trio's."""
+        sim = self.sim
+        task = self.task
+        assert task is not None
+        sim.expected = task
+        reschedule(task, GO)
+        sim.running = self
+        return hand_over
+
+    def abort(self, raise_cancel: Callable[[], Any]) -> Abort:
+        """Trio wants to cancel a parked actor. The kernel delivers it, so that the order is spawn order, not Trio's."""
+        if self.trouble is None:
+            if self.sim.unhook(self):
+                self.interrupt(raise_cancel)
+            elif self.detached:
+                self.sim.ready.append(Reminder(self, raise_cancel))
+            # an attached actor that is already on its way is asked again by Trio where it parks next
+        return Abort.FAILED
+
+    def interrupt(self, trouble: Callable[[], None]) -> None:
+        """Resume this unhooked actor at this instant, before all others, so that ``trouble()`` raises in it."""
+        self.trouble = trouble
+        self.sim.schedule_first(self)
+
+
+class Reminder:
+    """Delivers a cancellation that found its actor on its way: where the actor parks next."""
+
+    __slots__ = ("target", "trouble")
+    is_actor = False
+
+    def __init__(self, target: Actor, trouble: Callable[[], Any]) -> None:
+        self.target = target
+        self.trouble = trouble
+
+    def send(self, _: Any) -> None:
+        actor = self.target
+        if actor.finished or actor.trouble is not None or not actor.detached:
+            return
+        if actor.sim.unhook(actor):
+            actor.interrupt(self.trouble)
+        else:
+            actor.sim.ready.append(self)

@@ -1,0 +1,46 @@
+"""What can go wrong in a run of the emulator, told in words of the run: who, what, when, held by whom."""
+
+from __future__ import annotations
+
+
+class SimulationError(RuntimeError):
+    """Base of every error that the kernel of virtual time reports."""
+
+
+class Deadlock(SimulationError):
+    """Actors wait, nothing is ready and no timer is pending: they would wait for ever."""
+
+
+class Livelock(SimulationError):
+    """Steps follow steps and virtual time does not advance."""
+
+
+class UncontrolledNondeterminism(SimulationError):
+    """Trio woke several tasks of a run at one instant; Trio orders them at random, so the run would not repeat."""
+
+
+class RealInputOutput(SimulationError):
+    """A task of the run waits for something outside virtual time: a thread, a socket, a process, a signal."""
+
+
+class UnregisteredTask(SimulationError):
+    """A primitive of ``offloadrt.sim`` was awaited in a task that is not an actor of this run."""
+
+
+class DetachedTrioCall(SimulationError):
+    """A plain Trio call was made by a detached actor (gear ``turbo``) outside ``async with sim.attached()``."""
+
+
+class SimTimeout(SimulationError):
+    """The body of ``sim.fail_after(dt)`` took longer than ``dt`` virtual seconds."""
+
+
+class Handover(Exception):
+    """Control signal inside the clock hook: leave it, Trio has something to run. Never seen by users.
+
+    Raised as a class: an instance that is raised again and again would grow its traceback for ever.
+    """
+
+
+class Expired(BaseException):
+    """Control signal of ``move_on_after`` and ``fail_after``; one instance a scope. Never seen by users."""

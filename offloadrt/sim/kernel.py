@@ -1,0 +1,601 @@
+"""The kernel: a Trio clock in which virtual time passes.
+
+Trio calls ``deadline_to_sleep_time`` when it has nothing to run: that *is* quiescence. The kernel then takes the next
+actor from one ready queue, or else pops one heap of timers, and resumes exactly that actor; so at most one actor is
+runnable, Trio's random batch order cannot matter, and a run is a function of program, seed and strategy.
+
+Two gears run the same actors over the same heap and ready queue:
+
+``native``  each resumption is one Trio task step (``reschedule``). The reference.
+``turbo``   an actor's coroutine is detached from Trio (public API: ``temporarily_detach_coroutine_object``) and stepped
+            by a trampoline inside the clock hook, in slices, except within ``async with sim.attached()``.
+
+A parked actor yields its ``trap``: Trio's message in the native gear, ``None`` in turbo, where the trampoline takes it
+as "who is next?". ``sleep`` looks itself and yields the next actor's ``send`` instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
+from functools import partial
+from heapq import heapify, heappop, heappush, heappushpop
+from itertools import repeat
+from math import inf
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import outcome
+import trio
+from trio.lowlevel import (
+    Abort,
+    current_task,
+    reattach_detached_coroutine_object,
+    reschedule,
+    temporarily_detach_coroutine_object,
+    wait_task_rescheduled,
+)
+
+from offloadrt.sim import story
+from offloadrt.sim.actor import BEFORE_ALL, GO, SELF, Actor, hand_over
+from offloadrt.sim.errors import (
+    DetachedTrioCall,
+    Expired,
+    Handover,
+    SimulationError,
+    UnregisteredTask,
+)
+from offloadrt.sim.nursery import Nursery
+from offloadrt.sim.observer import Observer
+from offloadrt.sim.scope import RawSection, TimeoutScope
+from offloadrt.sim.strategy import ChosenOrder, Fifo, Strategy
+from offloadrt.sim.watch import Watch
+
+T = TypeVar("T")
+Gear = Literal["native", "turbo"]
+
+_OUR_STEPS = (types.BuiltinMethodType, types.MethodType, types.FunctionType, partial)
+
+SLICE = 2000
+"""Steps between two looks at Trio, so that Ctrl-C and cancellation stay prompt."""
+
+
+class _Fence:
+    """A heap entry that stands for Trio's own next deadline: no test per event is needed."""
+
+    __slots__ = ("fired",)
+    is_actor = False
+    finished = False
+
+    def __init__(self) -> None:
+        self.fired = False
+
+    def send(self, _: Any) -> Any:
+        self.fired = True
+        return hand_over
+
+
+class _Paused:
+    """What an actor waits for that has only stepped aside for a look at Trio: nothing."""
+
+    name = "its turn"
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+
+    def forget(self, actor: Actor) -> None:
+        self._sim.ready.remove(actor)
+
+
+class Simulation(trio.abc.Clock):
+    """Virtual time for one run.
+
+    :param gear: ``native`` or ``turbo``; both give the same order of events.
+    :param strategy: order among actors that are ready at one instant (``Fifo()``, ``Random(seed)``).
+    :param seed: of ``rng``, the run's only random generator.
+    :param observer: told of actors and locks; see ``offloadrt.sim.observer``.
+    :param slice: steps between two looks at Trio (turbo).
+    :param livelock_limit: steps (and 1000 more an actor) without time advancing after which a run is stopped.
+
+    ``now`` is the virtual time in seconds. A simulation runs once.
+    """
+
+    def __init__(
+        self,
+        *,
+        gear: Gear = "native",
+        strategy: Strategy | None = None,
+        seed: int = 0,
+        observer: Observer | None = None,
+        slice: int = SLICE,
+        livelock_limit: int = 1_000_000,
+    ) -> None:
+        if gear not in ("native", "turbo"):
+            raise ValueError(f"gear is {gear!r}; it can be 'native' or 'turbo'")
+        self.gear: Gear = gear
+        self.turbo = gear == "turbo"
+        self.strategy: Strategy = strategy if strategy is not None else Fifo()
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.observer = observer
+        self.now = 0.0
+        self.heap: list[tuple[float, int, Any]] = []
+        self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
+        self.next_sequence = itertools.count(1).__next__
+        self.next_index = itertools.count().__next__
+        self.running: Actor | None = None
+        """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
+        self.actors: dict[int, Actor] = {}
+        self.primitives: list[Any] = []
+        self.expected: Any = None
+        """The task that the kernel itself has just woken: any other wake-up is Trio's."""
+        self.fuel = SLICE
+        """How many more uncontended operations may pass before the kernel gets a look."""
+        self._slice = slice
+        self._livelock_limit = livelock_limit
+        self.trouble: SimulationError | None = None
+        """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
+        self._looked = 0
+        self._steps = 0
+        self._still = 0
+        self._still_at = -1.0
+        self._alive = 0
+        self._failed = False
+        self._nursery: trio.Nursery | None = None
+        self._service: trio.Nursery | None = None
+        self._watchdog_task: Any = None
+        self._watch = Watch(self)
+        self._paused = _Paused(self)
+        self.sleep: Callable[[float], Awaitable[None]] = self._make_sleep()
+
+    # ------------------------------------------------------------------ the clock that Trio sees
+    def start_clock(self) -> None:
+        pass
+
+    def current_time(self) -> float:
+        return self.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Run what is due; Trio calls this only when its run queue is empty."""
+        self.running = None
+        if deadline <= self.now:
+            return 0
+        if self.trouble is not None and not self._failed:
+            return self._fail(self.trouble)
+        fence = None
+        if deadline < inf:
+            fence = _Fence()
+            heappush(self.heap, (deadline, 0, fence))
+        if self.turbo:
+            found = self._run_turbo_slice()
+        else:
+            found = self._run_native_step()
+            self._steps += 1
+        if fence is not None:
+            self._watch.timer_due = fence.fired
+            if not fence.fired:
+                self.heap.remove((deadline, 0, fence))
+                heapify(self.heap)
+        if found:
+            if self._steps > SLICE or not self.fuel:
+                self._look_for_livelock()
+            return 0
+        if self._alive and not self._failed:
+            return self._fail(self._watch.blocked_outside() or story.deadlock(self))
+        return inf
+
+    def _look_for_livelock(self) -> None:
+        self._still = self._still + self._steps + SLICE - self.fuel if self.now == self._still_at else 0
+        self._still_at = self.now
+        self._steps = 0
+        self.fuel = SLICE
+        if self._still > self._livelock_limit + 1000 * len(self.actors) and self.trouble is None:
+            self.trouble = story.livelock(self, self._still)
+
+    def _run_turbo_slice(self) -> bool:
+        """Step detached actors until Trio has something to run or the slice is used up; False if nothing was due."""
+        heap, ready, popleft = self.heap, self.ready, self.ready.popleft
+        step: Any = None
+        budget = repeat(None, self._slice)
+        try:
+            for _ in budget:
+                if step is None:  # somebody parked: who is next?
+                    if ready:
+                        item = popleft()
+                    else:
+                        self.now, _, item = heappop(heap)
+                    self.running = item
+                    step = item.send
+                step = step(GO)
+            if step is not None and self.running is not None:
+                ready.appendleft(self.running)  # keeps its place
+        except Handover:
+            pass
+        except IndexError:
+            if heap or ready:
+                raise
+            return False
+        except TypeError:
+            self._foreign_yield(step)
+        self.running = None
+        self._steps += self._slice - budget.__length_hint__()  # type: ignore[attr-defined]  # typeshed lacks it
+        return True
+
+    def _run_native_step(self) -> bool:
+        heap, ready = self.heap, self.ready
+        step: Any = None
+        while step is None:
+            if ready:
+                item = ready.popleft()
+            elif heap:
+                self.now, _, item = heappop(heap)
+            else:
+                return False
+            step = item.send(GO)
+        return True
+
+    def _foreign_yield(self, message: Any) -> None:
+        """A detached actor yielded something that is Trio's: tell it, where it did so."""
+        actor = self.running
+        if actor is None or not actor.is_actor or isinstance(message, _OUR_STEPS):
+            raise
+        assert actor.task is not None
+        coroutine: Any = actor.task.coro
+        try:
+            step = coroutine.throw(DetachedTrioCall(story.detached_call(self, actor)))
+        except Handover:
+            return
+        if step is not None and step is not hand_over and self.running is not None:
+            self.ready.appendleft(self.running)
+
+    def _fail(self, error: BaseException) -> float:
+        """Raise in the watchdog: an exception out of the clock hook would be an internal error of Trio."""
+        self._failed = True
+        if (task := self._watchdog_task) is None:
+            return inf
+        self._watchdog_task = None
+        self.expected = task
+        reschedule(task, outcome.Error(error))
+        return 0
+
+    # ------------------------------------------------------------------ waiting
+    def _make_sleep(self) -> Callable[[float], Awaitable[None]]:
+        sim, heap, ready, sequence = self, self.heap, self.ready, self.next_sequence
+        popleft = ready.popleft
+
+        @types.coroutine
+        def sleep(dt: float) -> Generator[Any, Any, None]:
+            """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
+            if not 0.0 <= dt < inf:
+                raise ValueError(f"sleep({dt!r}): virtual seconds are finite and not negative")
+            me = sim.running
+            if me is None:
+                me = sim.current
+            if (trap := me.trap) is not None:
+                heappush(heap, (sim.now + dt, sequence(), me))
+                yield trap
+            else:
+                if ready:
+                    heappush(heap, (sim.now + dt, sequence(), me))
+                    item = popleft()
+                else:
+                    sim.now, _, item = heappushpop(heap, (sim.now + dt, sequence(), me))
+                sim.running = item
+                yield item.send
+            if me.trouble is not None:
+                yield from sim.interrupted(me)
+
+        return sleep
+
+    @property
+    def current(self) -> Actor:
+        """The actor that runs now. UnregisteredTask if the calling task is none."""
+        if (me := self.running) is not None:
+            return me
+        me = SELF.get(None)
+        if me is None or me.sim is not self or me.task is not _task_or_none():
+            raise UnregisteredTask(story.unregistered(self, me))
+        return me
+
+    @types.coroutine
+    def park(self, me: Actor, target: Any) -> Generator[Any, Any, None]:
+        """Wait until somebody puts ``me`` back on ``ready``. ``target`` is what is waited for: it has a ``name`` and
+        a method ``forget(actor)`` that takes the actor off its queue when the wait is cancelled.
+        """
+        me.waits_for = target
+        me.waits_since = self.now
+        me.story.append((self.now, target.name))
+        yield me.trap
+        if me.trouble is not None:
+            yield from self.interrupted(me)
+
+    @types.coroutine
+    def pause(self, me: Actor) -> Generator[Any, Any, None]:
+        """Many uncontended operations in a row: let Trio look at signals and cancellations, then go on first."""
+        self.ready.appendleft(me)
+        me.waits_for = self._paused
+        me.waits_since = self.now
+        if me.detached:
+            self.running = None
+            yield hand_over
+        else:
+            yield me.trap
+        me.waits_for = None
+        if me.trouble is not None:
+            yield from self.interrupted(me)
+
+    def resume(self, actor: Actor) -> None:
+        """What ``actor`` waits for has happened: it is ready, after all that are ready already."""
+        actor.waits_for = None
+        self.ready.append(actor)
+
+    def schedule_first(self, actor: Actor) -> None:
+        """A timeout or cancellation: before everything else that is due now, in order of spawning."""
+        heappush(self.heap, (self.now, actor.index - BEFORE_ALL, actor))
+
+    @property
+    def events(self) -> int:
+        """Timers set so far: sleeps, services, timeouts. The same in both gears and with or without an observer."""
+        self._looked += 1
+        return self.next_sequence() - self._looked
+
+    def cancel_scope(self, scope: trio.CancelScope) -> None:
+        """Cancel a Trio scope at an instant of the kernel's choosing, from within the clock hook."""
+        self._watch.by_kernel = True
+        scope.cancel()
+        self._watch.by_kernel = False
+
+    def remove_timer(self, item: Any) -> None:
+        """Take ``item`` off the heap of timers, if it is there."""
+        heap = self.heap
+        for position, entry in enumerate(heap):
+            if entry[2] is item:
+                heap[position] = heap[-1]
+                heap.pop()
+                heapify(heap)
+                return
+
+    def unhook(self, actor: Actor) -> bool:
+        """Take a parked actor off what it waits for; False if it is not parked here or already on its way."""
+        if (target := actor.waits_for) is not None:
+            actor.waits_for = None
+            target.forget(actor)
+            return True
+        heap = self.heap
+        for position, entry in enumerate(heap):
+            if entry[2] is actor:
+                heap[position] = heap[-1]
+                heap.pop()
+                heapify(heap)
+                return True
+        return False
+
+    @types.coroutine
+    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
+        """Raise what ``me`` was resumed for. A cancellation turns a detached actor into a plain Trio task again."""
+        trouble = me.trouble
+        me.trouble = None
+        assert trouble is not None
+        try:
+            trouble()
+        except Expired:
+            raise
+        except BaseException as exc:
+            error = exc
+        if me.detached:
+            yield from self._attach(me).__await__()
+        raise error
+
+    def move_on_after(self, dt: float) -> TimeoutScope:
+        """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
+        return TimeoutScope(self, dt, fail=False)
+
+    def fail_after(self, dt: float) -> TimeoutScope:
+        """``with sim.fail_after(dt)``: as move_on_after, but SimTimeout is raised at the end of the body."""
+        return TimeoutScope(self, dt, fail=True)
+
+    # ------------------------------------------------------------------ gears
+    async def _attach(self, me: Actor) -> None:
+        """A detached actor becomes a plain Trio task, in the same place of the order."""
+        me.detached = False
+        me.trap = me.own_trap
+        me.send = me.wake
+        self.running = None
+        assert me.task is not None
+        self.expected = me.task
+        await reattach_detached_coroutine_object(me.task, hand_over)
+
+    async def _detach(self, me: Actor) -> None:
+        """A plain Trio task becomes a detached actor and goes on first."""
+        assert me.task is not None
+        coroutine: Any = me.task.coro
+        me.detached = True
+        me.trap = None
+        me.send = partial(me.task.context.run, coroutine.send)
+        self.ready.appendleft(me)
+        await temporarily_detach_coroutine_object(me.abort)
+        if me.trouble is not None:
+            await _awaitable(self.interrupted(me))
+
+    @asynccontextmanager
+    async def attached(self) -> AsyncIterator[None]:
+        """Inside, any Trio API may be used: ``trio.sleep`` (in virtual time), cancel scopes, events, nurseries.
+
+        Native gear: nothing changes. If the body is left by an exception the actor stays attached.
+        """
+        me = self.current
+        detached = me.detached
+        if detached:
+            await self._attach(me)
+        outer, section = me.raw_section, RawSection(trio.CancelScope())
+        me.raw_section = section
+        try:
+            with section.scope:
+                yield
+        finally:
+            me.raw_section = outer
+        if section.expired is not None:
+            raise section.expired
+        if detached:
+            await self._detach(me)
+
+    # ------------------------------------------------------------------ life and death of actors
+    def spawn(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False) -> Actor:
+        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended."""
+        nursery = self._service if daemon else self._nursery
+        if nursery is None:
+            raise SimulationError("spawn: the simulation is not running")
+        return self.spawn_in(nursery, fn, args, name, daemon)
+
+    def spawn_in(
+        self, nursery: trio.Nursery, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...], name: str | None, daemon: bool
+    ) -> Actor:
+        actor = Actor(self, name or getattr(fn, "__name__", repr(fn)), daemon)
+        self._register(actor)
+        self.ready.append(actor)
+        self._watch.by_kernel = True
+        try:
+            nursery.start_soon(self._live, actor, fn, args, name=actor.name)
+        finally:
+            self._watch.by_kernel = False
+        return actor
+
+    def _register(self, actor: Actor) -> None:
+        self.actors[actor.index] = actor
+        self._alive += not actor.daemon
+        if self.observer is not None:
+            self.observer.actor_spawned(actor)
+
+    def _bury(self, actor: Actor) -> None:
+        actor.finished = True
+        del self.actors[actor.index]
+        self._alive -= not actor.daemon
+        if self.observer is not None:
+            self.observer.actor_finished(actor)
+
+    async def _live(self, actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+        SELF.set(actor)
+        actor.task = current_task()
+        if self.turbo:
+            coroutine: Any = actor.task.coro
+            actor.detached = True
+            actor.trap = None
+            actor.send = partial(actor.task.context.run, coroutine.send)
+            await temporarily_detach_coroutine_object(actor.abort)
+        else:
+            actor.send = actor.wake
+            await _awaitable(_yield(actor.trap))
+        try:
+            if actor.trouble is not None:
+                await _awaitable(self.interrupted(actor))
+            actor.value = await fn(*args)
+        except (trio.Cancelled, Expired):
+            raise
+        except RuntimeError as exc:
+            if actor.detached and "async context" in str(exc):
+                raise DetachedTrioCall(story.detached_call(self, actor)) from exc
+            story.add(self, actor, exc)
+            raise
+        except BaseException as exc:
+            story.add(self, actor, exc)
+            raise
+        finally:
+            self._bury(actor)
+            if actor.detached:
+                await self._attach(actor)
+
+    def open_nursery(self) -> Nursery:
+        """``async with sim.open_nursery() as n: n.spawn(fn, *args)``: children are actors, joined at the end."""
+        return Nursery(self)
+
+    @asynccontextmanager
+    async def adopt(self, name: str = "main") -> AsyncIterator[Actor]:
+        """Make the current Trio task an actor (in native steps) while the body runs. Used by tests."""
+        task = current_task()
+        before = SELF.get(None)
+        if before is not None and before.task is task and not before.finished:
+            yield before
+            return
+        actor = Actor(self, name, daemon=False)
+        actor.task = task
+        actor.send = actor.wake
+        self._register(actor)
+        token = SELF.set(actor)
+        try:
+            yield actor
+        finally:
+            self._bury(actor)
+            SELF.reset(token)
+
+    @asynccontextmanager
+    async def running_here(self) -> AsyncIterator[None]:
+        """Let virtual time pass in the current ``trio.run``, whose clock must be this simulation.
+
+        At the end of the body the actors that are no daemons are awaited, then the daemons are cancelled.
+        """
+        if self._service is not None:
+            raise SimulationError("a simulation runs once")
+        trio.lowlevel.add_instrument(self._watch)
+        self._watch.root = current_task()
+        try:
+            async with trio.open_nursery() as service:
+                self._service = service
+                self._watch.by_kernel = True
+                service.start_soon(self._watchdog)
+                self._watch.by_kernel = False
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    yield
+                service.cancel_scope.cancel()
+        finally:
+            trio.lowlevel.remove_instrument(self._watch)
+
+    async def _watchdog(self) -> None:
+        self._watchdog_task = current_task()
+
+        def abort(_: Any) -> Abort:
+            self._watchdog_task = None
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
+
+        Returns its value. An error of one actor is raised as it is, with the story of the run as a note; several
+        come as an ExceptionGroup. Deadlock, Livelock, RealInputOutput, UncontrolledNondeterminism as documented.
+        """
+        actor: list[Actor] = []
+
+        async def root() -> None:
+            async with self.running_here():
+                actor.append(self.spawn(main, *args, name="main"))
+
+        try:
+            trio.run(root, clock=self)
+        except BaseExceptionGroup as group:
+            raise story.only_error(group) from None
+        if self.trouble is not None:
+            raise self.trouble
+        value: T = actor[0].value
+        return value
+
+
+def _task_or_none() -> Any:
+    try:
+        return current_task()
+    except RuntimeError:
+        return None
+
+
+@types.coroutine
+def _awaitable(generator: Generator[Any, Any, None]) -> Generator[Any, Any, None]:
+    yield from generator
+
+
+@types.coroutine
+def _yield(message: Any) -> Generator[Any, Any, None]:
+    yield message

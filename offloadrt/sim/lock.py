@@ -1,0 +1,145 @@
+"""A mutual-exclusion lock in virtual time."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from offloadrt.sim.actor import Actor
+    from offloadrt.sim.kernel import Simulation
+
+Handoff = Literal["fifo", "barging"]
+
+
+@attrs.frozen
+class LockStatistics:
+    """``wait_s`` and ``hold_s`` are virtual seconds over all acquisitions so far, cancelled waits included."""
+
+    acquired: int
+    contended: int
+    wait_s: float
+    hold_s: float
+    tasks_waiting: int
+    owner: str | None
+
+
+class Lock:
+    """``async with lock:``, or ``await lock.acquire()`` and ``lock.release()``.
+
+    :param handoff: ``fifo`` gives a released lock to the longest waiter; ``barging`` frees it and wakes the longest
+        waiter, which may find that somebody running was faster (as most real mutexes do).
+
+    ``owner`` is the actor that holds it. Errors: RuntimeError on acquiring a lock one holds or releasing another's.
+    """
+
+    __slots__ = (
+        "_acquired", "_contended", "_hold_s", "_held_since", "_wait_s", "handoff", "name", "owner", "sim", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, sim: Simulation, name: str, handoff: Handoff = "fifo") -> None:
+        if handoff not in ("fifo", "barging"):
+            raise ValueError(f"lock {name!r}: handoff is {handoff!r}; it can be 'fifo' or 'barging'")
+        self.sim = sim
+        self.name = name
+        self.handoff: Handoff = handoff
+        self.owner: Actor | None = None
+        self.waiters: deque[Actor] = deque()
+        self._acquired = self._contended = 0
+        self._wait_s = self._hold_s = self._held_since = 0.0
+        sim.primitives.append(self)
+
+    def holders(self) -> list[Actor]:
+        return [] if self.owner is None else [self.owner]
+
+    def held_by_me(self) -> bool:
+        return self.owner is not None and self.owner is self.sim.current
+
+    def forget(self, actor: Actor) -> None:
+        self.waiters.remove(actor)
+        self._wait_s += self.sim.now - actor.waits_since
+
+    @types.coroutine
+    def acquire(self) -> Generator[Any, Any, None]:
+        """Wait until the lock is mine."""
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        if sim.fuel:
+            sim.fuel -= 1
+        else:
+            yield from sim.pause(me)
+        if self.owner is None:
+            self.owner = me
+        else:
+            if self.owner is me:
+                raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
+            self._contended += 1
+            if sim.observer is not None:
+                sim.observer.lock_waited(self, me)
+            since = sim.now
+            self.waiters.append(me)
+            while True:
+                me.waits_for = self
+                me.waits_since = since
+                me.story.append((since, self.name))
+                yield me.trap
+                if me.trouble is not None:
+                    yield from sim.interrupted(me)
+                if self.owner is me:
+                    break
+                if self.owner is None:  # barging: nobody was faster
+                    self.owner = me
+                    break
+                self.waiters.appendleft(me)
+            self._wait_s += sim.now - since
+        self._acquired += 1
+        self._held_since = sim.now
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+
+    def release(self) -> None:
+        """Give the lock up. RuntimeError if the caller does not hold it."""
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        if self.owner is not me:
+            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
+        self._hold_s += sim.now - self._held_since
+        if sim.observer is not None:
+            sim.observer.lock_released(self, me)
+        if self.waiters:
+            successor = self.waiters.popleft()
+            self.owner = successor if self.handoff == "fifo" else None
+            successor.waits_for = None
+            sim.ready.append(successor)
+        else:
+            self.owner = None
+
+    async def __aenter__(self) -> Lock:
+        await self.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def statistics(self) -> LockStatistics:
+        holding = self.sim.now - self._held_since if self.owner is not None else 0.0
+        return LockStatistics(
+            acquired=self._acquired,
+            contended=self._contended,
+            wait_s=self._wait_s,
+            hold_s=self._hold_s + holding,
+            tasks_waiting=len(self.waiters),
+            owner=None if self.owner is None else self.owner.name,
+        )

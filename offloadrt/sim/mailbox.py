@@ -1,0 +1,183 @@
+"""A mailbox: messages to an actor, and calls that wait for its reply."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Generator
+from heapq import heappush
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from offloadrt.sim.actor import Actor
+    from offloadrt.sim.kernel import Simulation
+
+
+class _TimedOut:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "TIMED_OUT"
+
+
+TIMED_OUT: Final = _TimedOut()
+"""What ``Mailbox.get_until`` returns when nothing came."""
+
+
+@attrs.frozen
+class MailboxStatistics:
+    put: int
+    got: int
+    items: int
+    tasks_waiting: int
+
+
+class Call:
+    """A message that somebody waits on: ``message``, ``caller``, ``reply(value)``."""
+
+    __slots__ = ("box", "caller", "message", "open")
+
+    def __init__(self, box: Mailbox, caller: Actor, message: Any) -> None:
+        self.box = box
+        self.caller = caller
+        self.message = message
+        self.open = True
+
+    @property
+    def name(self) -> str:
+        return f"a reply from {self.box.name}"
+
+    def holders(self) -> list[Actor]:
+        """Whom the caller really waits for, when the one who serves the mailbox says so."""
+        return list(self.box.served_for())
+
+    def forget(self, actor: Actor) -> None:
+        self.open = False
+
+    def reply(self, value: Any = None) -> bool:
+        """Resume the caller with ``value``; False if it has been cancelled meanwhile (nobody got the value)."""
+        if not self.open:
+            return False
+        self.open = False
+        caller = self.caller
+        caller.value = value
+        caller.waits_for = None
+        self.box.sim.ready.append(caller)
+        return True
+
+
+class Mailbox:
+    """FIFO of messages, unbounded. Several actors may get from it; the longest waiting one is served first.
+
+    ``put(x)`` never waits. ``await get()``; ``await get_until(t)`` returns TIMED_OUT at virtual time ``t``.
+    ``await call(message)`` puts a ``Call`` and waits for its ``reply``. ``served_for`` may be set to a function that
+    names the actors on which a reply depends; a report of a deadlock shows them.
+    """
+
+    __slots__ = ("_got", "_put", "getters", "items", "name", "served_for", "sim")
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.items: deque[Any] = deque()
+        self.getters: deque[Actor] = deque()
+        self.served_for: Any = tuple
+        self._put = self._got = 0
+        sim.primitives.append(self)
+
+    def forget(self, actor: Actor) -> None:
+        self.getters.remove(actor)
+
+    def put(self, item: Any) -> None:
+        """Leave a message."""
+        self._put += 1
+        if self.getters:
+            getter = self.getters.popleft()
+            getter.waits_for = None
+            getter.value = item
+            self._got += 1
+            self.sim.ready.append(getter)
+        else:
+            self.items.append(item)
+
+    @types.coroutine
+    def get(self) -> Generator[Any, Any, Any]:
+        """The next message."""
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        if self.items:
+            if sim.fuel:
+                sim.fuel -= 1
+            else:
+                yield from sim.pause(me)
+            if self.items:
+                self._got += 1
+                return self.items.popleft()
+        self.getters.append(me)
+        me.waits_for = self
+        me.waits_since = sim.now
+        yield me.trap
+        if me.trouble is not None:
+            yield from sim.interrupted(me)
+        return me.value
+
+    @types.coroutine
+    def get_until(self, time: float) -> Generator[Any, Any, Any]:
+        """The next message, or TIMED_OUT when virtual time ``time`` has come without one."""
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        if self.items:
+            return (yield from self.get())
+        expiry = Expiry(self, me)
+        heappush(sim.heap, (max(time, sim.now), sim.next_sequence(), expiry))
+        try:
+            return (yield from self.get())
+        finally:
+            if not expiry.fired:
+                sim.remove_timer(expiry)
+
+    @types.coroutine
+    def call(self, message: Any) -> Generator[Any, Any, Any]:
+        """Send ``message`` in a Call and wait for the reply; returns its value."""
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        call = Call(self, me, message)
+        self.put(call)
+        me.waits_for = call
+        me.waits_since = sim.now
+        yield me.trap
+        if me.trouble is not None:
+            yield from sim.interrupted(me)
+        return me.value
+
+    def statistics(self) -> MailboxStatistics:
+        return MailboxStatistics(self._put, self._got, len(self.items), len(self.getters))
+
+
+class Expiry:
+    """The timer of ``get_until``: hands TIMED_OUT to the getter, which runs next."""
+
+    __slots__ = ("box", "fired", "target")
+    is_actor = False
+
+    def __init__(self, box: Mailbox, target: Actor) -> None:
+        self.box = box
+        self.target = target
+        self.fired = False
+
+    def send(self, _: Any) -> None:
+        self.fired = True
+        actor = self.target
+        if actor.waits_for is self.box:
+            self.box.getters.remove(actor)
+            actor.waits_for = None
+            actor.value = TIMED_OUT
+            self.box.sim.ready.appendleft(actor)

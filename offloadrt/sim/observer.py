@@ -1,0 +1,24 @@
+"""What the kernel tells whoever watches it. Implemented by ``offloadrt.trace``; absent, it costs one test a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from offloadrt.sim.actor import Actor
+
+
+class Named(Protocol):
+    """Anything that can be waited for."""
+
+    name: str
+
+
+class Observer(Protocol):
+    """Called at the virtual time of what happened, before anybody else runs."""
+
+    def actor_spawned(self, actor: Actor) -> None: ...
+    def actor_finished(self, actor: Actor) -> None: ...
+    def lock_waited(self, lock: Any, actor: Actor) -> None: ...
+    def lock_acquired(self, lock: Any, actor: Actor) -> None: ...
+    def lock_released(self, lock: Any, actor: Actor) -> None: ...

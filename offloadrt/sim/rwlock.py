@@ -1,0 +1,156 @@
+"""A readers-writer lock in virtual time, with downgrade (as the kernel's mmap lock has)."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Awaitable, Generator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from offloadrt.sim.actor import Actor
+    from offloadrt.sim.kernel import Simulation
+
+
+@attrs.frozen
+class RWLockStatistics:
+    """``read_hold_s`` sums over readers; all times in virtual seconds."""
+
+    read_acquired: int
+    write_acquired: int
+    contended: int
+    wait_s: float
+    read_hold_s: float
+    write_hold_s: float
+    tasks_waiting: int
+
+
+class RWLock:
+    """Many readers or one writer, granted in order of arrival: a waiting writer holds up readers that come later.
+
+    ``await acquire_read()``, ``await acquire_write()``, ``release()``; ``downgrade()`` turns a writer into a reader
+    without letting another writer in. RuntimeError when the caller does not hold what it gives up.
+    """
+
+    __slots__ = (
+        "_contended", "_read_acquired", "_read_hold_s", "_since", "_wait_s", "_write_acquired", "_write_hold_s", "name",
+        "readers", "sim", "waiters", "writer",
+    )  # fmt: skip
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.readers: dict[Actor, float] = {}
+        self.writer: Actor | None = None
+        self.waiters: deque[tuple[Actor, bool]] = deque()
+        self._since = 0.0
+        self._read_acquired = self._write_acquired = self._contended = 0
+        self._wait_s = self._read_hold_s = self._write_hold_s = 0.0
+        sim.primitives.append(self)
+
+    def holders(self) -> list[Actor]:
+        return [self.writer] if self.writer is not None else list(self.readers)
+
+    def forget(self, actor: Actor) -> None:
+        self.waiters = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
+        self._wait_s += self.sim.now - actor.waits_since
+        self._grant()
+
+    def acquire_read(self) -> Awaitable[None]:
+        """Wait until I am a reader."""
+        return self._acquire(False)
+
+    def acquire_write(self) -> Awaitable[None]:
+        """Wait until I am the writer."""
+        return self._acquire(True)
+
+    @types.coroutine
+    def _acquire(self, write: bool) -> Generator[Any, Any, None]:
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        if self.writer is me or me in self.readers:
+            raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
+        if sim.fuel:
+            sim.fuel -= 1
+        else:
+            yield from sim.pause(me)
+        if not self.waiters and self._free_for(write):
+            self._take(me, write)
+        else:
+            self._contended += 1
+            if sim.observer is not None:
+                sim.observer.lock_waited(self, me)
+            self.waiters.append((me, write))
+            me.waits_for = self
+            me.waits_since = since = sim.now
+            me.story.append((since, self.name))
+            yield me.trap
+            if me.trouble is not None:
+                yield from sim.interrupted(me)
+            self._wait_s += sim.now - since
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+
+    def _free_for(self, write: bool) -> bool:
+        return self.writer is None and not (write and self.readers)
+
+    def _take(self, actor: Actor, write: bool) -> None:
+        if write:
+            self.writer = actor
+            self._since = self.sim.now
+            self._write_acquired += 1
+        else:
+            self.readers[actor] = self.sim.now
+            self._read_acquired += 1
+
+    def _grant(self) -> None:
+        while self.waiters and self._free_for(self.waiters[0][1]):
+            actor, write = self.waiters.popleft()
+            self._take(actor, write)
+            actor.waits_for = None
+            self.sim.ready.append(actor)
+
+    def release(self) -> None:
+        """Give up what I hold, as reader or writer."""
+        sim = self.sim
+        me = sim.current
+        if self.writer is me:
+            self.writer = None
+            self._write_hold_s += sim.now - self._since
+        elif me in self.readers:
+            self._read_hold_s += sim.now - self.readers.pop(me)
+        else:
+            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
+        if sim.observer is not None:
+            sim.observer.lock_released(self, me)
+        self._grant()
+
+    def downgrade(self) -> None:
+        """From writer to reader; readers that head the queue come in as well."""
+        sim = self.sim
+        me = sim.current
+        if self.writer is not me:
+            raise RuntimeError(f"{me.name} downgrades {self.name!r}, which it does not hold for writing")
+        self.writer = None
+        self._write_hold_s += sim.now - self._since
+        self._take(me, False)
+        self._grant()
+
+    def statistics(self) -> RWLockStatistics:
+        now = self.sim.now
+        reading = self._read_hold_s
+        for since in self.readers.values():
+            reading += now - since
+        return RWLockStatistics(
+            read_acquired=self._read_acquired,
+            write_acquired=self._write_acquired,
+            contended=self._contended,
+            wait_s=self._wait_s,
+            read_hold_s=reading,
+            write_hold_s=self._write_hold_s + (now - self._since if self.writer is not None else 0.0),
+            tasks_waiting=len(self.waiters),
+        )

@@ -1,0 +1,113 @@
+"""A service station: acquire, stay, release in one suspension."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Generator
+from heapq import heappush
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from offloadrt.sim.actor import Actor
+    from offloadrt.sim.kernel import Simulation
+
+
+@attrs.frozen
+class StationStatistics:
+    """``busy_s`` is the sum over servers of the virtual seconds spent serving, up to now for those who are served."""
+
+    served: int
+    waited: int
+    wait_s: float
+    busy_s: float
+    in_service: int
+    tasks_waiting: int
+
+
+class Station:
+    """``capacity`` servers and one FIFO queue. ``await station.serve(dt)`` waits for a server and stays ``dt``.
+
+    A cancelled visit gives its server to the next in the queue at once.
+    """
+
+    __slots__ = (
+        "_busy_s", "_free", "_since", "_visits_from", "_wait_s", "_waited", "capacity", "name", "served", "sim", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, sim: Simulation, capacity: int, name: str) -> None:
+        if capacity < 1:
+            raise ValueError(f"station {name!r}: capacity is {capacity}; it needs at least one server")
+        self.sim = sim
+        self.name = name
+        self.capacity = capacity
+        self.waiters: deque[tuple[Actor, float]] = deque()
+        self.served = 0
+        self._free = capacity
+        self._waited = 0
+        self._wait_s = self._busy_s = self._since = 0.0
+        sim.primitives.append(self)
+
+    def forget(self, actor: Actor) -> None:
+        self.waiters = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
+        self._wait_s += self.sim.now - actor.waits_since
+        actor.value = self  # it leaves the queue, not a server
+
+    @types.coroutine
+    def serve(self, dt: float) -> Generator[Any, Any, None]:
+        """Wait for a server, then stay ``dt`` virtual seconds. ValueError if dt is negative, infinite or NaN."""
+        if not 0.0 <= dt < inf:
+            raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")
+        sim = self.sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        me.value = None
+        if self._free:
+            self._account()
+            self._free -= 1
+            heappush(sim.heap, (sim.now + dt, sim.next_sequence(), me))
+        else:
+            self._waited += 1
+            self.waiters.append((me, dt))
+            me.waits_for = self
+            me.waits_since = sim.now
+            me.story.append((sim.now, self.name))
+        yield me.trap
+        if me.trouble is not None:
+            if me.value is not self:
+                self._leave()
+            yield from sim.interrupted(me)
+        self.served += 1
+        self._leave()
+
+    def _account(self) -> None:
+        now = self.sim.now
+        self._busy_s += (self.capacity - self._free) * (now - self._since)
+        self._since = now
+
+    def _leave(self) -> None:
+        """One server is free: the next in the queue starts its service at once."""
+        if self.waiters:
+            sim = self.sim
+            actor, dt = self.waiters.popleft()
+            actor.waits_for = None
+            self._wait_s += sim.now - actor.waits_since
+            heappush(sim.heap, (sim.now + dt, sim.next_sequence(), actor))
+        else:
+            self._account()
+            self._free += 1
+
+    def statistics(self) -> StationStatistics:
+        self._account()
+        return StationStatistics(
+            served=self.served,
+            waited=self._waited,
+            wait_s=self._wait_s,
+            busy_s=self._busy_s,
+            in_service=self.capacity - self._free,
+            tasks_waiting=len(self.waiters),
+        )

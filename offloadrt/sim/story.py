@@ -1,0 +1,96 @@
+"""Errors that tell the story: who waits, on what, since when, who holds it, and what came before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from offloadrt.sim.errors import Deadlock, Livelock
+
+if TYPE_CHECKING:
+    from offloadrt.sim.actor import Actor
+    from offloadrt.sim.kernel import Simulation
+
+LISTED = 20
+"""Actors named in one message."""
+
+
+def holder(target: Any) -> str:
+    """``" held by host0"`` if ``target`` knows its owner, else nothing."""
+    owners = target.holders() if hasattr(target, "holders") else []
+    return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
+
+
+def waiting(actor: Actor) -> str:
+    if (target := actor.waits_for) is None:
+        return f"{actor.name} waits in Trio, outside the primitives of the run"
+    return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}"
+
+
+def held(sim: Simulation, actor: Actor) -> list[str]:
+    return [p.name for p in sim.primitives if hasattr(p, "holders") and actor in p.holders()]
+
+
+def told(sim: Simulation, actor: Actor) -> str:
+    """One line about one actor: what it waits for, what it holds, its last waits."""
+    parts = [waiting(actor)]
+    if names := held(sim, actor):
+        parts.append(f"holds {', '.join(names)}")
+    last = list(actor.story)[:-1] if actor.waits_for is not None else list(actor.story)
+    if last:
+        parts.append("before: " + ", ".join(f"{name} at t={time:g}" for time, name in last))
+    return "; ".join(parts)
+
+
+def everybody(sim: Simulation) -> str:
+    actors = [a for a in sim.actors.values() if not a.daemon]
+    lines = [f"  {told(sim, actor)}" for actor in actors[:LISTED]]
+    if len(actors) > LISTED:
+        lines.append(f"  and {len(actors) - LISTED} more")
+    return "\n".join(lines)
+
+
+def deadlock(sim: Simulation) -> Deadlock:
+    count = len([a for a in sim.actors.values() if not a.daemon])
+    return Deadlock(f"t={sim.now:g}: {count} actors wait, nothing is ready and no timer is pending\n{everybody(sim)}")
+
+
+def livelock(sim: Simulation, steps: int) -> Livelock:
+    return Livelock(
+        f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}"
+    )
+
+
+def unregistered(sim: Simulation, inherited: Actor | None) -> str:
+    if inherited is not None and inherited.sim is sim:
+        return (
+            f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
+            "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
+        )
+    return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
+
+
+def detached_call(sim: Simulation, actor: Actor) -> str:
+    return (
+        f"t={sim.now:g}: {actor.name} made a plain Trio call while detached (gear turbo); "
+        "put it inside 'async with run.attached():' (sim.attached()), or use the run's own primitives"
+    )
+
+
+def add(sim: Simulation, actor: Actor, error: BaseException) -> None:
+    """Note on an error who raised it, when, and what the others did."""
+    if getattr(error, "__notes__", None):
+        return
+    error.add_note(f"raised in {actor.name} at t={sim.now:g} s of virtual time")
+    if actor.story:
+        error.add_note("its last waits: " + ", ".join(f"{name} at t={time:g}" for time, name in actor.story))
+    others = [a for a in sim.actors.values() if a is not actor and not a.daemon and a.waits_for is not None]
+    for other in others[:LISTED]:
+        error.add_note(told(sim, other))
+
+
+def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
+    """The one error inside nested groups of nurseries, or the group itself if there are several."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,107 @@
+"""Strategies: which of several actors that could run at the same instant runs first.
+
+``Fifo`` is the order of scheduling, (time, sequence), and costs nothing. Any other strategy implements one method,
+``choose``; the kernel then collects everything that is due at an instant and asks it. Timeouts and cancellations are
+no choices: they are delivered first.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from offloadrt.sim.actor import Actor
+    from offloadrt.sim.kernel import Simulation
+
+
+class Strategy(Protocol):
+    """Chooses among actors that are ready at one instant of virtual time."""
+
+    name: str
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        """Index of the actor to run next; ``ready`` has at least two, in order of scheduling."""
+        ...
+
+
+@attrs.frozen
+class Fifo:
+    """Order of scheduling. The kernel knows it and never asks."""
+
+    name: str = "fifo"
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        return 0
+
+
+@attrs.define
+class Random:
+    """Each ready actor is equally likely; ``seed`` alone decides, on every Python."""
+
+    seed: int = 0
+    name: str = "random"
+    _random: random.Random = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        # random() is the one method whose stream Python promises never to change
+        return int(self._random.random() * len(ready))
+
+
+class ChosenOrder:
+    """Stands where the kernel has its ready deque and hands out what a strategy chooses.
+
+    It is never empty while a timer is pending, so the kernel never takes a timer itself.
+    """
+
+    def __init__(self, sim: Simulation, strategy: Strategy) -> None:
+        self.sim = sim
+        self.strategy = strategy
+        self.first: deque[Any] = deque()
+        self.control: deque[Any] = deque()
+        self.choices: list[Any] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.control or self.choices or self.sim.heap)
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.control) + len(self.choices)
+
+    def append(self, item: Any) -> None:
+        (self.choices if item.is_actor else self.control).append(item)
+
+    def appendleft(self, item: Any) -> None:
+        self.first.appendleft(item)
+
+    def remove(self, item: Any) -> None:
+        self.first.remove(item)
+
+    def popleft(self) -> Any:
+        if self.first:
+            return self.first.popleft()
+        sim, choices = self.sim, self.choices
+        if not choices and not self.control:
+            sim.now, sequence, item = heappop(sim.heap)
+            if sequence <= 0 or not item.is_actor:
+                return item
+            choices.append(item)
+        while sim.heap and sim.heap[0][0] <= sim.now:
+            _, sequence, item = heappop(sim.heap)
+            if sequence <= 0 or not item.is_actor:
+                return item
+            choices.append(item)
+        for position, item in enumerate(self.control):
+            if item.target not in choices:
+                del self.control[position]
+                return item
+        if len(choices) == 1:
+            return choices.pop()
+        return choices.pop(self.strategy.choose(choices))

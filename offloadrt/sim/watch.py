@@ -1,0 +1,122 @@
+"""Watches what Trio does with the tasks of a run: anything it decides by itself could differ from run to run."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import trio
+from trio.lowlevel import Task, current_root_task, current_task
+
+from offloadrt.sim.actor import SELF
+from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledNondeterminism
+
+if TYPE_CHECKING:
+    from offloadrt.sim.kernel import Simulation
+
+OUTSIDE = ("trio._threads", "trio._core._io_", "trio._core._wakeup", "trio._subprocess", "trio._signals", "trio._socket")
+"""Modules of Trio in which a task waits for something that is not in virtual time (a diagnosis, pinned by a test)."""
+
+HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'"
+
+
+class Watch(trio.abc.Instrument):
+    """Sees every wake-up that is not the kernel's own.
+
+    The first violation becomes ``sim.trouble``. ``timer_due`` is set by the kernel when it let Trio go for one of Trio's
+    own deadlines.
+    """
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self.by_kernel = False
+        self.timer_due = False
+        self.root: Task | None = None
+        self._passes: _Passes | None = None
+        self._woken_in = -1
+        self._woken: Task | None = None
+
+    def task_scheduled(self, task: Task) -> None:
+        sim = self.sim
+        if task is sim.expected:
+            sim.expected = None
+            return
+        if not sim.turbo:
+            sim.running = None  # whoever runs next is not only the actor that the kernel knows of
+        if self.by_kernel or sim.trouble is not None:
+            return
+        actor = task.context.get(SELF)
+        if actor is None or actor.sim is not sim or inspect.getcoroutinestate(task.coro) == inspect.CORO_CREATED:
+            return
+        try:
+            waker: Task | None = current_task()
+        except RuntimeError:
+            waker = None
+        if waker is None and not self.timer_due:
+            self.sim.trouble = self._outside(task, "was woken by")
+            return
+        if waker is not None and waker is not self.root and _is_system_task(waker):
+            self.sim.trouble = self._outside(task, "was woken by")
+            return
+        if self._passes is None:
+            self._passes = _Passes()
+            trio.lowlevel.add_instrument(self._passes)
+        batch = self._passes.count + (waker is not None)
+        if batch == self._woken_in and self._woken is not None and not _cancelled(task) and not _cancelled(self._woken):
+            self.sim.trouble = UncontrolledNondeterminism(
+                f"t={sim.now:g}: Trio woke {self._woken.name!r} and {task.name!r} at the same instant and orders them at "
+                "random; let them wait on primitives of the run (sim.sleep, Lock, Signal, ...), or at different times"
+            )
+        self._woken_in, self._woken = batch, task
+
+    def blocked_outside(self) -> SimulationError | None:
+        """When nothing is left to run: does a task of the run wait for the world outside?"""
+        for actor in self.sim.actors.values():
+            if actor.task is None or actor.waits_for is not None:
+                continue
+            for task in _family(actor.task):
+                names = [(f.f_globals.get("__name__", ""), f.f_code.co_name) for f, _ in task.iter_await_frames()]
+                if any(name == "wait_all_tasks_blocked" for _, name in names):
+                    return SimulationError(
+                        f"t={self.sim.now:g}: {task.name!r} waits in trio.testing.wait_all_tasks_blocked(), which has no "
+                        "meaning in virtual time: the kernel runs on whenever all tasks are blocked; use sim.sleep(0)"
+                    )
+                if any(module.startswith(OUTSIDE) for module, _ in names):
+                    return self._outside(task, "waits for")
+        return None
+
+    def _outside(self, task: Task, verb: str) -> RealInputOutput:
+        return RealInputOutput(
+            f"t={self.sim.now:g}: {task.name!r} {verb} something outside virtual time (a thread, socket, process or "
+            f"signal); real time does not pass in a run: {HELP}"
+        )
+
+
+class _Passes(trio.abc.Instrument):
+    """Counts the passes of Trio's run loop, from the first wake-up that is Trio's own on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+def _is_system_task(task: Task) -> bool:
+    parent = task.parent_nursery
+    return parent is None or parent.parent_task is current_root_task()
+
+
+def _cancelled(task: Task) -> bool:
+    nursery = task.parent_nursery
+    return nursery is not None and nursery.cancel_scope.cancel_called
+
+
+def _family(task: Task) -> list[Task]:
+    """A task and the plain Trio tasks below it; actors among them speak for themselves."""
+    found: list[Any] = [task]
+    for nursery in task.child_nurseries:
+        for child in nursery.child_tasks:
+            if child.context.get(SELF) is task.context.get(SELF):
+                found.extend(_family(child))
+    return found

@@ -1,0 +1,63 @@
+"""study/: running scenarios and making sense of what comes out.
+
+`scenario` makes a scenario of an async function, `Run` is what that function receives, `find_scenario` and `execute`
+run one from Python and give a `Result`. Behind them: parameters and their errors, the registry, points and sweeps on
+any executor, tables, figures, and validation against the claims of the papers. Names are imported at their first use:
+listing scenarios needs no machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from offloadrt.study.definition import Figure, Scenario, scenario
+    from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError
+    from offloadrt.study.execution import execute
+    from offloadrt.study.parameters import Parameter, Range
+    from offloadrt.study.registry import find as find_scenario
+    from offloadrt.study.results import Result
+    from offloadrt.study.run import Run
+
+__all__ = [
+    "Figure",
+    "Parameter",
+    "ParameterError",
+    "Range",
+    "Result",
+    "Run",
+    "Scenario",
+    "ScenarioNotFound",
+    "ScriptFailed",
+    "UserError",
+    "execute",
+    "find_scenario",
+    "scenario",
+]
+
+_HOMES = {
+    "Figure": "definition",
+    "Parameter": "parameters",
+    "ParameterError": "errors",
+    "Range": "parameters",
+    "Result": "results",
+    "Run": "run",
+    "Scenario": "definition",
+    "ScenarioNotFound": "errors",
+    "ScriptFailed": "errors",
+    "UserError": "errors",
+    "execute": "execution",
+    "scenario": "definition",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "find_scenario":
+        value = importlib.import_module(f"{__name__}.registry").find
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value

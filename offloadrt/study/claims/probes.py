@@ -1,0 +1,218 @@
+"""Small recorded runs that show a mechanism of the ExaHyPE paper at work; what each measures are facts counted in its trace."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.programs.exahype import Experiment, Setup
+from offloadrt.study.definition import scenario
+from offloadrt.study.parameters import Range
+from offloadrt.study.run import Run
+from offloadrt.trace import EVENTS, Row
+
+Facts = dict[str, int | float | bool | str | None]
+
+
+def _rows(run: Run, *names: str) -> list[Row]:
+    """The recorded rows of some kinds of event."""
+    assert run.trace is not None, "a probe is run with a recording"
+    assert all(name in EVENTS for name in names)
+    wanted = frozenset(names)
+    return [row for row in run.trace.rows if row[0] in wanted]
+
+
+def _intervals(rows: list[Row], begin: str, end: str, key: tuple[int, ...]) -> list[tuple[int, int, Row]]:
+    """(begin, end, first row) in picoseconds of everything that a pair of events encloses; `key` picks what pairs them."""
+    open_: dict[tuple[object, ...], Row] = {}
+    found = []
+    for row in rows:
+        place = tuple(row[column] for column in key)
+        if row[0] == begin:
+            open_[place] = row
+        elif row[0] == end and place in open_:
+            first = open_.pop(place)
+            found.append((first[1], row[1], first))
+    return found
+
+
+def _overlap(first: list[tuple[int, int, Row]], second: list[tuple[int, int, Row]]) -> int:
+    """How many of `first` overlap one of `second` for more than an instant."""
+    count = 0
+    for begin, end, _ in first:
+        count += any(max(begin, other[0]) < min(end, other[1]) for other in second)
+    return count
+
+
+@scenario
+async def exahype_counts(
+    run: Run,
+    memory: Literal["map", "pool"] = "map",
+    threads: Annotated[int, Range(1, 64)] = 1,
+    batch: Annotated[int, Range(1, 64)] = 4,
+    batches: Annotated[int, Range(1, 64)] = 2,
+    gather: Literal["batch", "patch"] = "batch",
+    equations: Literal["euler2d", "euler3d", "ccz4"] = "euler2d",
+) -> Facts:
+    """ExaHyPE's algorithms, their directives, allocations, copies and kernels counted per batch."""
+    setup = Setup.create(
+        equations=equations,
+        batch=batch,
+        threads=threads,
+        patches=batch * batches,
+        scaling="weak",
+        memory=memory,
+        gather=gather,
+        phantom=True,
+    )
+    run.phantom = True
+    await Experiment(run.openmp, setup).update()
+    directives: dict[str, int] = {}
+    for row in _rows(run, "DirectiveBegin"):
+        name = str(row[-1]).replace(" nowait", "")
+        directives[name] = directives.get(name, 0) + 1
+    copies = _rows(run, "CopyBegin")
+    whole = batches * threads
+    kernels = _intervals(_rows(run, "KernelStart", "KernelEnd"), "KernelStart", "KernelEnd", (6,))
+    halting = _intervals(_rows(run, "CallBegin", "CallEnd"), "CallBegin", "CallEnd", (2, 6))
+    halting = [interval for interval in halting if interval[2][6] in ("cuMemAlloc", "cuMemFree")]
+    moving = _intervals(_rows(run, "CopyBegin", "CopyEnd"), "CopyBegin", "CopyEnd", (6,))
+    facts: Facts = {
+        "batches": whole,
+        "enters": directives.get("target enter data", 0) / whole,
+        "exits": directives.get("target exit data", 0) / whole,
+        "regions": directives.get("target", 0) / whole,
+        "kernels": len(kernels) / whole,
+        "entries_made": len(_rows(run, "MapInsert")) / whole,
+        "entries_removed": len(_rows(run, "MapRemove")) / whole,
+        "lookups": len(_rows(run, "MapLookup")) / whole,
+        "allocations": len(_rows(run, "Allocate")) / whole,
+        "frees": len(_rows(run, "Free")) / whole,
+        "h2d": sum(row[7] == "h2d" for row in copies) / whole,
+        "d2h": sum(row[7] == "d2h" for row in copies) / whole,
+        "pinned": sum(row[10] == "pinned" for row in copies),
+        "copies": len(copies),
+        "kernels_during_allocation": _overlap(halting, kernels),
+        "allocation_calls": len(halting),
+        "kernels_during_copies": _overlap(moving, kernels),
+        "most_kernels": _most(kernels),
+    }
+    facts |= _table_exclusion(run)
+    return facts
+
+
+def _most(intervals: list[tuple[int, int, Row]]) -> int:
+    """The largest number of intervals that hold at one time."""
+    changes = sorted([(begin, 1) for begin, _, _ in intervals] + [(end, -1) for _, end, _ in intervals])
+    most = now = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def _table_exclusion(run: Run) -> Facts:
+    """Whether the device table was always used by the one actor that held its lock."""
+    holder: int | None = None
+    holds = overlapping = outside = 0
+    for row in _rows(run, "LockAcquire", "LockRelease", "MapInsert", "MapRemove", "MapLookup"):
+        if row[0] == "LockAcquire" and row[6] == "device table":
+            overlapping += holder is not None
+            holder = row[2]
+            holds += 1
+        elif row[0] == "LockRelease" and row[6] == "device table":
+            holder = None
+        elif row[0].startswith("Map"):
+            outside += holder != row[2]
+    return {"table_holds": holds, "table_overlaps": overlapping, "table_uses_without_lock": outside}
+
+
+@scenario
+async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: Literal[2] = 2) -> Facts:
+    """The GPU memory manager's rules, one by one."""
+    run.phantom = True
+    pool = omp.GpuMemoryManager(run.openmp)
+    seen: Facts = {}
+
+    async def alone(t: omp.HostThread) -> None:
+        first = await pool.allocate(t, 4096)
+        second = await pool.allocate(t, 4096)
+        await pool.free(t, first)
+        other_size = await pool.allocate(t, 8192)
+        other_device = await pool.allocate(t, 4096, device=1)
+        again = await pool.allocate(t, 4096)
+        seen["in_use_is_not_handed_out"] = second.address != first.address
+        seen["free_block_is_reused"] = again.address == first.address
+        seen["size_is_part_of_the_key"] = other_size.address not in (first.address, second.address)
+        seen["device_is_part_of_the_key"] = other_device.device == 1
+        seen["allocations_by_key"] = pool.statistics().allocations
+        for block in (again, second, other_size, other_device):
+            await pool.free(t, block)
+
+    await run.parallel(alone)
+    held: dict[int, set[int]] = {}
+    in_use: set[int] = set()
+    twice = 0
+
+    async def crowd(t: omp.HostThread) -> None:
+        nonlocal twice
+        for _ in range(4):
+            block = await pool.allocate(t, 1 << 16)
+            twice += block.address in in_use
+            in_use.add(block.address)
+            held.setdefault(block.address, set()).add(t.number)
+            await t.compute(1e-6 * (1 + t.number % 3))
+            in_use.discard(block.address)
+            await pool.free(t, block)
+
+    await run.parallel(crowd, num_threads=threads)
+    seen["handed_out_twice"] = twice
+    seen["blocks_seen_by_several_threads"] = len([block for block, users in held.items() if len(users) > 1])
+    seen["device_frees"] = len(_rows(run, "Free"))
+    name = pool.semaphore.name
+    holds = _semaphore_holds(run, name)
+    seen["hand_outs"] = pool.semaphore.statistics().acquired
+    seen["hand_outs_recorded"] = len(holds)
+    seen["hand_outs_together"] = _overlap(holds, []) if len(holds) < 2 else _neighbours_overlap(holds)
+    return seen
+
+
+def _semaphore_holds(run: Run, name: str) -> list[tuple[int, int, Row]]:
+    rows = [row for row in _rows(run, "LockAcquire", "LockRelease") if row[6] == name]
+    return _intervals(rows, "LockAcquire", "LockRelease", (2,))
+
+
+def _neighbours_overlap(intervals: list[tuple[int, int, Row]]) -> int:
+    """How many intervals begin before the one that began earlier has ended."""
+    ordered = sorted(intervals, key=lambda interval: interval[:2])
+    return sum(later[0] < earlier[1] for earlier, later in zip(ordered, ordered[1:], strict=False))
+
+
+@scenario
+async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> Facts:
+    """One thread runs kernels while its neighbours do nothing but map and unmap: how long do the kernels take?"""
+    run.phantom = True
+    busy = Kernel("busy", flops_per_iteration=2e5)
+    done = False
+
+    async def body(t: omp.HostThread) -> None:
+        nonlocal done
+        if t.number == 0:
+            pool = omp.GpuMemoryManager(run.openmp)
+            block = await pool.allocate(t, 1 << 20)
+            for _ in range(8):
+                await t.target(busy, block, teams=32, threads=128, iterations=32 * 128)
+            done = True
+        else:
+            array = t.array("neighbour", 1 << 16)
+            while not done:
+                await t.target_enter_data(omp.map(alloc=array))
+                await t.target_exit_data(omp.map(release=array))
+
+    await run.parallel(body, num_threads=1 + neighbours)
+    walls = [end - begin for begin, end, _ in _intervals(_rows(run, "KernelStart", "KernelEnd"), "KernelStart", "KernelEnd", (6,))]
+    calls = run.calls.table()
+    changes = sum(calls[name].count for name in ("cuMemAlloc", "cuMemFree") if name in calls)
+    return {"kernel_wall_s": sum(walls) * 1e-12 / len(walls), "allocations_and_frees": changes}
+

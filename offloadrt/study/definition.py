@@ -1,0 +1,124 @@
+"""A scenario: an async function that runs one experiment, with the machine it runs on and the figure it belongs to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import attrs
+
+from offloadrt.study.parameters import Parameter, Value, bind, parameters_of
+
+Function = Callable[..., Awaitable[Any]]
+
+
+@attrs.frozen
+class Figure:
+    """What a sweep of the scenario draws: `y` (a measured figure, or a column of the table such as `elapsed_s`) over
+    `x` (a parameter).
+
+    One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere
+    become lines.
+    """
+
+    x: str
+    y: str
+    lines: tuple[str, ...] = attrs.field(
+        default=(), converter=lambda names: (names,) if isinstance(names, str) else tuple(names)
+    )
+    panels: str | None = None
+    xlabel: str | None = None
+    ylabel: str | None = None
+    title: str | None = None
+    log: bool = True
+    """Logarithmic axes, base 2 along x."""
+
+
+@attrs.frozen(eq=False)
+class Scenario:
+    """What the decorator makes of a function; calling it calls the function."""
+
+    name: str
+    function: Function
+    machine: str
+    parameters: Mapping[str, Parameter]
+    figure: Figure | None = None
+    sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
+    """Axes of `offloadrt sweep NAME` when none are given."""
+    path: Path | None = None
+    """The file that it was written in."""
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return self.description.partition("\n")[0]
+
+    @property
+    def description(self) -> str:
+        """The docstring, without its section on parameters."""
+        lines = inspect.cleandoc(self.function.__doc__ or "").splitlines()
+        for number, line in enumerate(lines):
+            if line.strip().lower() in ("parameters:", "args:", "arguments:"):
+                lines = lines[:number]
+                break
+        return "\n".join(lines).strip()
+
+    def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
+        """Every parameter with a value; texts are read as on the command line. Raises ParameterError."""
+        return bind(self.parameters, given, owner=f"scenario {self.name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        return self.function(*args, **kwargs)
+
+
+@overload
+def scenario(function: Function, /) -> Scenario: ...
+@overload
+def scenario(
+    *,
+    machine: str = ...,
+    name: str | None = ...,
+    figure: Figure | None = ...,
+    sweep: Mapping[str, Sequence[Any]] | None = ...,
+) -> Callable[[Function], Scenario]: ...
+
+
+def scenario(
+    function: Function | None = None,
+    /,
+    *,
+    machine: str = "alex-a100",
+    name: str | None = None,
+    figure: Figure | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+) -> Scenario | Callable[[Function], Scenario]:
+    """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
+
+    `machine` names the profile it runs on unless the user chooses another one. Raises TypeError when the signature
+    has a parameter without a type, or of a type that a command line cannot give, and when `sweep` names a parameter
+    that does not exist.
+    """
+
+    def decorate(function: Function) -> Scenario:
+        if not inspect.iscoroutinefunction(function):
+            raise TypeError(f"scenario {function.__name__}: write it as `async def`")
+        parameters = parameters_of(function)
+        axes = {axis: tuple(values) for axis, values in (sweep or {}).items()}
+        for axis, values in axes.items():
+            if axis not in parameters:
+                raise TypeError(f"scenario {function.__name__}: its sweep names {axis}, which is no parameter of it")
+            for value in values:
+                parameters[axis].check(value)
+        return Scenario(
+            name=name or function.__name__,
+            function=function,
+            machine=machine,
+            parameters=parameters,
+            figure=figure,
+            sweep=axes,
+            path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
+        )
+
+    return decorate if function is None else decorate(function)

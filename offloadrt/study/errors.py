@@ -1,0 +1,42 @@
+"""Mistakes of the user, told in one message each.
+
+The command line prints such an error without a traceback and leaves with exit code 2; Python callers may catch it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something that the user asked for cannot be done; `str(error)` is the whole message."""
+
+
+class ParameterError(UserError):
+    """A parameter of a scenario does not exist, cannot be read, is out of range, or does not go with another one.
+
+    Scenarios raise it themselves for combinations that their signature cannot express.
+    """
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(parameter, message)
+        self.parameter = parameter
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"parameter {self.parameter}: {self.message}"
+
+
+class ScenarioNotFound(UserError):
+    """No scenario of that name, or no readable script at that path."""
+
+
+class ScriptFailed(Exception):
+    """The user's script raised. `__cause__` is what it raised; `str(error)` is the script's own traceback."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean a, b?` with the closest known words, or the empty string."""
+    near = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,101 @@
+"""Runs one scenario and collects its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.study import collect
+from offloadrt.study.definition import Scenario
+from offloadrt.study.errors import UserError
+from offloadrt.study.parameters import Value
+from offloadrt.study.points import Options
+from offloadrt.study.results import Result, measured_of, median
+from offloadrt.study.run import Run
+from offloadrt.study.tracebacks import innermost, script_failure
+
+_OF_THE_RUN = {
+    "phantom": "phantom",
+    "configuration": "configuration",
+    "allocator": "allocator",
+    "devices": "num_devices",
+}
+"""Parameters of a scenario that also set up its run, and the attribute of the run they set."""
+
+
+def execute(
+    scenario: Scenario,
+    given: Mapping[str, Any] | None = None,
+    *,
+    machine: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    range_end: str | Mapping[str, str] = "mean",
+    seed: int = 0,
+    gear: str = "turbo",
+    strategy: str = "fifo",
+    hash: bool = False,
+    record: bool = False,
+    sinks: Sequence[Any] = (),
+) -> Result:
+    """Run `scenario` once with the parameters `given` (texts are read as on the command line; the rest take their
+    defaults).
+
+    Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
+    with the script's own traceback as its text, for whatever else the scenario raises.
+    """
+    parameters = scenario.bind(given or {})
+    run = Run(
+        machine=machine or scenario.machine,
+        overrides=overrides,
+        range_end=range_end,
+        seed=seed,
+        gear=gear,
+        strategy=strategy,
+        hash=hash,
+        record=record,
+        sinks=sinks,
+    )
+    for parameter, attribute in _OF_THE_RUN.items():
+        if parameter in parameters:
+            setattr(run, attribute, parameters[parameter])
+    returned = _finish(run, scenario, parameters)
+    try:
+        measured = measured_of(returned, scenario.name)
+    except TypeError as error:
+        raise script_failure(error) from error
+    return collect.result(run, scenario, parameters, measured)
+
+
+def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
+    """Runs the scenario's function as the first actor; what it returned. The trace is closed whatever happens."""
+
+    async def main() -> Any:
+        return await scenario(run, **parameters)
+
+    try:
+        return run.sim.run(main)
+    except Exception as error:
+        inner = innermost(error)
+        if isinstance(inner, UserError):
+            raise inner from None
+        raise script_failure(error) from error
+    finally:
+        if run.trace is not None:
+            run.trace.close()
+
+
+def execute_repeatedly(
+    scenario: Scenario, given: Mapping[str, Any], options: Options, sinks: Sequence[Any] = ()
+) -> Result:
+    """As many runs as `options.repeat` says, with seeds counting up from `options.seed`: the median run. Raises as
+    `execute`.
+    """
+    if options.repeat < 1:
+        raise UserError(f"--repeat {options.repeat}: at least once")
+    once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "seed")}
+    return median([
+        execute(scenario, given, seed=options.seed + number, sinks=sinks if number == 0 else (), **once)
+        for number in range(options.repeat)
+    ])  # fmt: skip

@@ -1,0 +1,99 @@
+"""Where the points of a sweep run: anything that is a `concurrent.futures.Executor`.
+
+`process` is a pool of processes on this machine, `dask` a cluster (`dask.distributed`'s own executor), `mpi` the
+ranks of an MPI job (`mpi4py.futures`). Nothing else in the project distributes work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from typing import Any, Literal, ParamSpec, TypeVar, cast
+
+from offloadrt.study.errors import UserError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Kind = Literal["process", "dask", "mpi"]
+
+
+class InProcess(Executor):
+    """Runs each call at once in this process: one job needs no pool, and a debugger can follow it."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """A future that is done when this returns."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
+    """An executor for as long as the block lasts; leaving it by an exception drops what has not run.
+
+    Raises UserError when `kind` needs a package that is not installed.
+    """
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: at least one")
+    if kind == "dask":
+        distributed = _library("distributed", kind)
+        with distributed.Client() as client:
+            yield cast(Executor, client.get_executor())
+    elif kind == "mpi":
+        futures = _library("mpi4py.futures", kind)
+        with futures.MPICommExecutor() as pool:
+            if pool is None:
+                raise UserError(
+                    "--executor mpi: only rank 0 runs the sweep; start it with `mpiexec -n N python -m mpi4py.futures`"
+                )
+            yield cast(Executor, pool)
+    elif jobs == 1:
+        yield InProcess()
+    else:
+        with _processes(jobs) as pool:
+            yield pool
+
+
+@contextlib.contextmanager
+def _processes(jobs: int) -> Iterator[Executor]:
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_the_parent
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            if child not in before:
+                child.terminate()
+        raise
+    else:
+        pool.shutdown()
+
+
+def _library(name: str, kind: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise UserError(f"--executor {kind} needs the package {package}, which is not installed") from None

@@ -1,0 +1,131 @@
+"""How a claim is judged: a generator asks for runs, gets their results, and says what came out.
+
+    @judge("exahype.fig3.euler3d_p5.robust", "max over T of t(2T) / t(T) <= 1.1")
+    def robust(grid):
+        t = yield from grid.times(threads=grid.threads, memory="pool")
+        worst = ...
+        return Judgement(f"{worst:.3g}", worst <= 1.1, "why, when it does not hold")
+
+Judges that ask at the same time are answered together: equal runs are made once, all on one executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from offloadrt.study import registry
+from offloadrt.study.parameters import Value
+from offloadrt.study.points import Options, Point
+from offloadrt.study.results import Result
+
+
+@attrs.frozen
+class Judgement:
+    """What the emulator says to a claim: the figure it gave, whether the claim's relation holds, and why not when it does not.
+
+    `holds` is None when the claim cannot be judged here; `reason` then says what it needs.
+    """
+
+    emulated: str
+    holds: bool | None
+    reason: str = ""
+
+
+Asking: TypeAlias = Generator[list[Point], list[Result], Judgement]
+"""Yields points, is sent their results in the same order, returns a judgement."""
+
+
+@attrs.frozen
+class Judge:
+    """The judge of one claim. `expression` is what it evaluates, in words of the field."""
+
+    claim: str
+    expression: str
+    function: Callable[..., Asking]
+    arguments: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __call__(self, grid: Grid) -> Asking:
+        return self.function(grid, **self.arguments)
+
+
+@attrs.frozen
+class Grid:
+    """Where the judges of a paper look: which thread counts and batches, how much work, and on which variant of the machine."""
+
+    scenario: str
+    threads: tuple[int, ...]
+    batches: tuple[int, ...]
+    work: int
+    """Patches in all in strong scaling."""
+    options: Options = attrs.field(factory=Options)
+
+    def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
+        """One run of the paper's scenario, or of another one."""
+        chosen = registry.find(scenario or self.scenario)
+        options = attrs.evolve(self.options, record=record)
+        return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
+
+    def runs(self, many: Iterable[Mapping[str, Value]]) -> Generator[list[Point], list[Result], list[Result]]:
+        """Results of several runs of the paper's scenario; `yield from` it."""
+        answers: list[Result] = yield [self.point(parameters) for parameters in many]
+        return answers
+
+    def facts(
+        self, scenario: str, many: Sequence[Mapping[str, Value]] = ({},)
+    ) -> Generator[list[Point], list[Result], list[dict[str, Value]]]:
+        """What recorded runs of a probe measured; `yield from` it."""
+        answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
+        return [answer.measured for answer in answers]
+
+
+@attrs.define
+class Bench:
+    """The judges of a paper, by claim; a module of `claims` fills one."""
+
+    judges: dict[str, Judge] = attrs.field(factory=dict)
+
+    def judge(self, claim: str, expression: str, **arguments: Any) -> Callable[[Callable[..., Asking]], Callable[..., Asking]]:
+        """Registers the judge of one claim; may be stacked, with different `arguments`, when claims differ only in those."""
+
+        def decorate(function: Callable[..., Asking]) -> Callable[..., Asking]:
+            if claim in self.judges:
+                raise ValueError(f"claim {claim} has two judges")
+            self.judges[claim] = Judge(claim, expression, function, arguments)
+            return function
+
+        return decorate
+
+    def needs(self, what: str, *claims: str) -> None:
+        """Claims that cannot be judged until the emulator has `what`."""
+        for claim in claims:
+
+            def judge(grid: Grid) -> Asking:
+                yield []
+                return Judgement("–", None, f"needs {what}")
+
+            self.judges[claim] = Judge(claim, "–", judge)
+
+
+Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
+"""Makes runs: their results, in order."""
+
+
+def hear(judges: Sequence[Judge], grid: Grid, answers: Answers) -> dict[str, Judgement]:
+    """Hears all judges at once: in each round every run that any of them asks for is made, each once. Judgements by claim."""
+    said: dict[str, Judgement] = {}
+    open_: dict[str, Asking] = {judge.claim: judge(grid) for judge in judges}
+    asked: dict[str, list[Point]] = {claim: next(asking) for claim, asking in open_.items()}
+    known: dict[str, Result] = {}
+    while open_:
+        wanted = {point.key: point for points in asked.values() for point in points if point.key not in known}
+        known.update(zip(wanted, answers(list(wanted.values())), strict=True))
+        for claim, asking in list(open_.items()):
+            try:
+                asked[claim] = asking.send([known[point.key] for point in asked[claim]])
+            except StopIteration as stop:
+                said[claim] = stop.value
+                del open_[claim], asked[claim]
+    return {judge.claim: said[judge.claim] for judge in judges}

@@ -1,0 +1,257 @@
+"""Typed parameters of a scenario, taken from the signature of its function.
+
+`threads: Annotated[int, Range(1, 4096)] = 8` makes a parameter that reads `threads=16` from the command line, refuses
+`threads=0` and `threads=many` in one sentence, and says `int, 1 to 4096` in `offloadrt show`. Types: int, float,
+bool, str, Literal[...], each also `| None` (written `none`). Help comes from the docstring's `Parameters:` section.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union
+
+import attrs
+
+from offloadrt.study.errors import ParameterError, UserError, did_you_mean
+
+Value = int | float | bool | str | None
+"""What a parameter may hold; every value survives a trip through JSON."""
+
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+
+
+@attrs.frozen
+class Range:
+    """The numbers a parameter may take: from `low` to `high`, both included; None leaves an end open."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` lies inside."""
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        if self.low is None and self.high is None:
+            return "any"
+        if self.high is None:
+            return f"{self.low} or more"
+        if self.low is None:
+            return f"{self.high} or less"
+        return f"{self.low} to {self.high}"
+
+
+@attrs.frozen
+class Parameter:
+    """One parameter: how it is read, checked and shown."""
+
+    name: str
+    type: type[int] | type[float] | type[bool] | type[str]
+    """Type of a value that is not None; of the choices when there are any."""
+    choices: tuple[Value, ...] = ()
+    range: Range = Range()
+    optional: bool = False
+    """Whether `none` is a value."""
+    required: bool = False
+    default: Value = None
+    help: str = ""
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, in words: `int, 1 to 4096`."""
+        if self.choices:
+            words = "one of " + ", ".join(str(choice) for choice in self.choices)
+        elif self.type is bool:
+            words = "true or false"
+        else:
+            words = {int: "int", float: "float", str: "text"}[self.type]
+            if self.range != Range():
+                words += f", {self.range}"
+        return f"{words}, or none" if self.optional else words
+
+    def read(self, text: str) -> Value:
+        """The value that `text` stands for on a command line. Raises ParameterError."""
+        if self.optional and text.strip().lower() == "none":
+            return None
+        if self.choices:
+            for choice in self.choices:
+                if str(choice) == text:
+                    return choice
+            near = did_you_mean(text, [str(choice) for choice in self.choices])
+            raise ParameterError(self.name, f"{text!r} is not {self.expected}{near}")
+        try:
+            return self.check(_READERS[self.type](text))
+        except ValueError:
+            raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}") from None
+
+    def check(self, value: Any) -> Value:
+        """`value` itself when it is one of this parameter's (an int passes for a float). Raises ParameterError."""
+        if value is None and self.optional:
+            return None
+        if self.choices:
+            if any(type(value) is type(choice) and value == choice for choice in self.choices):
+                return typing.cast(Value, value)
+            raise ParameterError(self.name, f"{value!r} is not {self.expected}")
+        if self.type is float and type(value) is int:
+            value = float(value)
+        if type(value) is not self.type:
+            raise ParameterError(self.name, f"{value!r} is not a value: expected {self.expected}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ParameterError(self.name, f"{value!r} is not finite: expected {self.expected}")
+        if isinstance(value, int | float) and not self.range.holds(value):
+            raise ParameterError(self.name, f"{value} is out of range: expected {self.expected}")
+        return typing.cast(Value, value)
+
+
+def _read_int(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+    if not number.is_integer():
+        raise ValueError(text)
+    return int(number)
+
+
+def _read_bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+_READERS: dict[type, Callable[[str], Value]] = {int: _read_int, float: float, bool: _read_bool, str: str}
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """The parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
+
+    Raises TypeError, in words for the author of the script, when the signature cannot be read so.
+    """
+    signature = inspect.signature(function)
+    hints = typing.get_type_hints(function, include_extras=True)
+    arguments = list(signature.parameters.values())
+    if not arguments:
+        raise TypeError(f"scenario {function.__name__}: the function takes the run as its first argument")
+    texts = parameter_help(function.__doc__ or "", [argument.name for argument in arguments[1:]])
+    found = {}
+    for argument in arguments[1:]:
+        if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD, argument.POSITIONAL_ONLY):
+            raise TypeError(
+                f"scenario {function.__name__}: {argument} cannot be a parameter; name it and give it a type"
+            )
+        if argument.name not in hints:
+            raise TypeError(f"scenario {function.__name__}: parameter {argument.name} has no type")
+        parameter = _parameter(argument.name, hints[argument.name], texts.get(argument.name, ""))
+        if argument.default is argument.empty:
+            parameter = attrs.evolve(parameter, required=True)
+        else:
+            try:
+                parameter = attrs.evolve(parameter, default=parameter.check(argument.default))
+            except ParameterError as error:
+                raise TypeError(f"scenario {function.__name__}: the default of {error}") from None
+        found[argument.name] = parameter
+    return found
+
+
+def _parameter(name: str, hint: Any, text: str) -> Parameter:
+    allowed = Range()
+    optional = False
+    if typing.get_origin(hint) is Annotated:
+        hint, *extras = typing.get_args(hint)
+        for extra in extras:
+            if isinstance(extra, Range):
+                allowed = extra
+            elif isinstance(extra, str):
+                text = extra
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        members = [member for member in typing.get_args(hint) if member is not type(None)]
+        if len(members) != 1:
+            raise TypeError(f"parameter {name}: a union of several types cannot be read from a command line")
+        optional = len(members) < len(typing.get_args(hint))
+        inner = _parameter(name, members[0], text)
+        return attrs.evolve(inner, optional=optional, range=allowed if allowed != Range() else inner.range)
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        return Parameter(name, type(choices[0]), choices=choices, help=text)
+    if hint not in _READERS:
+        raise TypeError(f"parameter {name}: type {hint!r} is not one of int, float, bool, str, Literal")
+    return Parameter(name, hint, range=allowed, help=text)
+
+
+def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
+    """The texts of the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
+    found: dict[str, list[str]] = {}
+    lines = inspect.cleandoc(docstring).splitlines()
+    heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]
+    if not heads:
+        return {}
+    current, depth = None, 0
+    for line in lines[heads[0] + 1 :]:
+        indent = len(line) - len(line.lstrip())
+        match = re.match(r"\s+(\w+)\s*:\s*(.*)", line)
+        if match and match[1] in names and (current is None or indent <= depth):
+            current, depth = match[1], indent
+            found[current] = [match[2].strip()]
+        elif line.strip() and indent == 0:
+            break
+        elif current is not None and line.strip():
+            found[current].append(line.strip())
+    return {name: " ".join(texts) for name, texts in found.items()}
+
+
+def split_assignment(text: str, *, what: str = "a parameter is written name=value") -> tuple[str, str]:
+    """`name=value` in two. Raises UserError."""
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise UserError(f"{text!r}: {what}")
+    return name.strip(), value
+
+
+def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """The axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
+
+    An axis of `default` that is given again takes the given values. Raises UserError when nothing is swept.
+    """
+    axes = dict(default)
+    for text in texts:
+        name, values = split_assignment(text, what="an axis is written name=v1,v2,...")
+        axes[name] = tuple(value.strip() for value in values.split(","))
+    if not axes:
+        raise UserError(f"scenario {owner} has no sweep of its own: name the parameters to vary, as in threads=1,2,4,8")
+    return axes
+
+
+def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner: str) -> dict[str, Value]:
+    """All parameters with their values: texts are read, other values checked, the rest take their defaults.
+
+    Raises ParameterError for an unknown name, a bad value, and a required parameter that is missing.
+    """
+    for name in given:
+        if name not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise ParameterError(
+                name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})"
+            )
+    bound = {}
+    for name, parameter in parameters.items():
+        if name in given:
+            value = given[name]
+            bound[name] = parameter.read(value) if isinstance(value, str) else parameter.check(value)
+        elif parameter.required:
+            raise ParameterError(name, f"{owner} needs it: {parameter.expected}")
+        else:
+            bound[name] = parameter.default
+    return bound

@@ -1,0 +1,85 @@
+"""The points of a sweep: one run each, described so that another process, or the same command tomorrow, can tell it
+again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import offloadrt
+from offloadrt.study import registry
+from offloadrt.study.definition import Scenario
+from offloadrt.study.parameters import Value
+
+
+@attrs.frozen
+class Options:
+    """How a run is made, apart from its scenario and parameters: what the command line's `--` options say."""
+
+    machine: str | None = None
+    """A profile's name or the path of a user's own file; None is the scenario's machine."""
+    overrides: Mapping[str, str] = attrs.field(factory=dict)
+    seed: int = 0
+    gear: str = "turbo"
+    strategy: str = "fifo"
+    repeat: int = 1
+    hash: bool = False
+    record: bool = False
+    """Keep every event in memory, for a scenario that looks at them."""
+    range_end: Mapping[str, str] = attrs.field(factory=dict)
+    """Entries of the machine that run at the `low` or `high` end of their range; the others run at the mean."""
+
+
+@attrs.frozen
+class Point:
+    """One run of a sweep."""
+
+    scenario: str
+    """A reference that `registry.find` understands."""
+    parameters: Mapping[str, Value]
+    options: Options = attrs.field(factory=Options)
+
+    @property
+    def key(self) -> str:
+        """Names the run and all that its result depends on: the program, the emulator's source, the machine file,
+        every option.
+        """
+        facts = [attrs.asdict(self), _digest_of_sources(), _digest_of_file(registry.split(self.scenario)[0]), None]
+        if self.options.machine is not None and self.options.machine.endswith(".toml"):
+            facts[3] = _digest_of_file(Path(self.options.machine))
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options) -> list[Point]:
+    """Every combination of the values of `axes`, the last axis fastest, as points with all parameters bound.
+
+    Raises ParameterError before anything runs when one of the values is not a value of its parameter.
+    """
+    names = list(axes)
+    reference = registry.reference(scenario)
+    return [
+        Point(reference, scenario.bind(dict(zip(names, values, strict=True))), options)
+        for values in itertools.product(*(axes[name] for name in names))
+    ]
+
+
+@functools.cache
+def _digest_of_sources() -> str:
+    digest = hashlib.sha256()
+    package = Path(offloadrt.__file__).resolve().parent
+    for path in sorted(package.rglob("*.py")) + sorted(package.rglob("*.toml")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _digest_of_file(path: Path | None) -> str | None:
+    return None if path is None or not path.is_file() else hashlib.sha256(path.read_bytes()).hexdigest()

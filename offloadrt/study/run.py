@@ -1,0 +1,226 @@
+"""A run: one emulated machine with its OpenMP program in virtual time, as a scenario function or a test sees it.
+
+The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …); until then
+`run.set` overrides entries of its profile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from offloadrt.driver import Driver
+from offloadrt.machine import Machine, MachineSpec
+from offloadrt.models import openmp
+from offloadrt.sim import Fifo, Random, Simulation
+from offloadrt.sim.strategy import Strategy
+from offloadrt.study import profiles
+from offloadrt.study.errors import UserError
+from offloadrt.trace import Calls, HostTime, Trace
+
+if TYPE_CHECKING:
+    from offloadrt.machine import Device
+    from offloadrt.models.openmp import HostThread
+    from offloadrt.sim.actor import Actor
+
+Gear = Literal["native", "turbo"]
+GEARS: tuple[Gear, ...] = ("native", "turbo")
+
+
+def strategy_of(text: str, seed: int) -> Strategy:
+    """The order of actors at one instant that `text` names: `fifo`, `random` (with the run's seed) or `random(N)`.
+    Raises UserError.
+    """
+    if text == "fifo":
+        return Fifo()
+    if match := re.fullmatch(r"random(?:\((\d+)\))?", text):
+        return Random(int(match[1]) if match[1] else seed)
+    raise UserError(f"--strategy {text}: it can be fifo, random or random(N)")
+
+
+class Run:
+    """One run of an offloading program on one emulated machine.
+
+    `machine` is the name of a profile or the path of a file, `overrides` replaces entries of it (`{"alloc.cudaFree":
+    "20 us"}`), `range_end` says where entries with a range run. `record`, `hash` and `sinks` ask for a trace; without
+    any there is none (`run.trace` is None). Raises UserError for a gear, strategy or machine that does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        machine: str = "alex-a100",
+        overrides: Mapping[str, str] | None = None,
+        range_end: str | Mapping[str, str] = "mean",
+        seed: int = 0,
+        gear: str = "turbo",
+        strategy: str = "fifo",
+        record: bool = False,
+        hash: bool = False,
+        sinks: Sequence[Any] = (),
+    ) -> None:
+        if gear not in GEARS:
+            raise UserError(f"--gear {gear}: it can be native or turbo")
+        self.seed = seed
+        self.gear = gear
+        self.strategy = strategy
+        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed)
+        self.calls = Calls()
+        self.trace: Trace | None = None
+        if record or hash or sinks:
+            self.trace = Trace(self.sim, record=record, hash=hash or record, sinks=list(sinks))
+            self.sim.observer = self.trace
+        self.phantom = False
+        """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
+        as the next three.
+        """
+        self.configuration = "copy"
+        """What a map means: `copy` or `usm`."""
+        self.allocator = "llvm"
+        """How device blocks are obtained: `direct` or `llvm`."""
+        self.num_devices = 1
+        self._spec = profiles.load(machine, overrides, range_end)
+        self._machine: Machine | None = None
+        self._openmp: openmp.OpenMP | None = None
+        self._drivers: list[Driver] = []
+        self._window = 0.0
+        self._window_open: float | None = 0.0
+        self._measured = False
+
+    # ------------------------------------------------------------------ the machine
+    def set(self, key: str, value: str | float | bool) -> None:
+        """Override one entry of the machine's profile, before the machine is first used. Raises UserError afterwards,
+        or for a bad entry.
+        """
+        if self._machine is not None:
+            raise UserError(f"set {key}: the machine runs already; set its entries before its first use")
+        self._spec = profiles.override(self._spec, key, value)
+
+    @property
+    def spec(self) -> MachineSpec:
+        """The machine's profile, with all overrides so far."""
+        return self._spec
+
+    @property
+    def machine(self) -> Machine:
+        """The hardware: cores, host memory, devices."""
+        if self._machine is None:
+            self._build()
+        assert self._machine is not None
+        return self._machine
+
+    @property
+    def openmp(self) -> openmp.OpenMP:
+        """The OpenMP program: its runtime library and its present tables."""
+        if self._openmp is None:
+            self._build()
+        assert self._openmp is not None
+        return self._openmp
+
+    def _build(self) -> None:
+        machine = Machine(self.sim, self._spec, trace=self.trace, calls=self.calls, devices=self.num_devices)
+        self._drivers = [Driver.of(machine, number) for number in range(self.num_devices)]
+        try:
+            self._openmp = openmp.OpenMP(
+                machine,
+                self._drivers,
+                trace=self.trace,
+                calls=self.calls,
+                configuration=self.configuration,
+                allocator=self.allocator,
+                phantom=self.phantom,
+            )
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        self._machine = machine
+
+    @property
+    def devices(self) -> Sequence[Device]:
+        """The machine's devices, by number."""
+        return self.machine.devices
+
+    def device(self, number: int = 0) -> Device:
+        """Device `number`."""
+        return self.machine.devices[number]
+
+    # ------------------------------------------------------------------ the program
+    async def parallel(self, body: Callable[[HostThread], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
+        """A parallel region: `num_threads` host threads each run `await body(t)`; their results in order of thread
+        number.
+
+        Raises UserError for fewer than one thread; what a thread raises ends the others and is raised here.
+        """
+        if num_threads < 1:
+            raise UserError(f"a parallel region of {num_threads} threads: at least one")
+        return list(await self.openmp.parallel(body, num_threads=num_threads))
+
+    def spawn(
+        self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False
+    ) -> Actor:
+        """Start any other actor. The run waits for it at its end, unless it is a daemon."""
+        return self.sim.spawn(function, *args, name=name, daemon=daemon)
+
+    def attached(self) -> AbstractAsyncContextManager[None]:
+        """`async with run.attached():` plain Trio may be used inside, in virtual time."""
+        return self.sim.attached()
+
+    # ------------------------------------------------------------------ time
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the start."""
+        return self.sim.now
+
+    def start_window(self) -> None:
+        """The measured time starts here; several windows add up. Without any, everything is measured."""
+        if not self._measured:
+            self._measured, self._window_open = True, None
+        if self._window_open is not None:
+            raise UserError("start_window: a measured window is open already")
+        self._window_open = self.sim.now
+
+    def end_window(self) -> None:
+        """The measured time ends here."""
+        if not self._measured or self._window_open is None:
+            raise UserError("end_window: no measured window is open")
+        self._window += self.sim.now - self._window_open
+        self._window_open = None
+
+    @asynccontextmanager
+    async def measure(self) -> AsyncIterator[None]:
+        """`async with run.measure():` the measured time is that of the body."""
+        self.start_window()
+        try:
+            yield
+        finally:
+            self.end_window()
+
+    @property
+    def elapsed(self) -> float:
+        """Virtual seconds in the measured windows so far; since the start when none was opened."""
+        running = 0.0 if self._window_open is None else self.sim.now - self._window_open
+        return self._window + running
+
+    # ------------------------------------------------------------------ what it counted
+    @property
+    def locks(self) -> Mapping[str, Any]:
+        """Statistics of every lock so far (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`,
+        `driver context`, …
+        """
+        found = dict(self.openmp.locks())
+        for driver in self._drivers:
+            found[driver.context.name] = driver.context.statistics()
+        return found
+
+    @property
+    def engines(self) -> Mapping[str, Any]:
+        """Statistics of every engine of every device so far (`.busy_s`, `.idle_s`), by name: `device 0 copy engine
+        h2d`, …
+        """
+        return self.machine.statistics()
+
+    @property
+    def host_time(self) -> HostTime:
+        """Where the host threads' time went, so far."""
+        return self.machine.host_time

@@ -1,0 +1,32 @@
+"""The files that a run can write while it goes: its log and its Perfetto trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offloadrt.study.errors import UserError
+
+if TYPE_CHECKING:
+    from offloadrt.trace import Sink
+
+
+def open_sinks(*, log: Path | None = None, perfetto: Path | None = None) -> list[Sink]:
+    """The sinks for `Run(sinks=...)`. Raises UserError for a file that cannot be written and for a package that is
+    missing.
+    """
+    sinks: list[Sink] = []
+    try:
+        if log is not None:
+            from offloadrt.trace.logs import JsonLines
+
+            sinks.append(JsonLines(log))
+        if perfetto is not None:
+            from offloadrt.trace.perfetto import PerfettoFile
+
+            sinks.append(PerfettoFile(perfetto))
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
+    except ImportError as error:
+        raise UserError(str(error)) from None
+    return sinks

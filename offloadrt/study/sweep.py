@@ -1,0 +1,149 @@
+"""Many runs: on any executor, kept one by one as they finish, resumed where they stopped.
+
+`DIR/points.jsonl` gains one line per finished run. The same sweep started again reads it and runs only what is
+missing; a line whose key no longer fits (the script, the machine file or the emulator changed since) is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.study import registry
+from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.execution import execute_repeatedly
+from offloadrt.study.points import Point
+from offloadrt.study.results import Result
+
+
+@attrs.frozen
+class Failure:
+    """A point that could not be run, and why."""
+
+    point: Point
+    message: str
+
+
+@attrs.define
+class Outcome:
+    """What a sweep has so far: results in the order of its points (None while one is missing), and failures."""
+
+    points: Sequence[Point]
+    results: list[Result | None]
+    failures: list[Failure] = attrs.field(factory=list)
+    kept: int = 0
+    """How many were found finished from an earlier time."""
+
+    @property
+    def finished(self) -> list[Result]:
+        """The results there are, in order."""
+        return [result for result in self.results if result is not None]
+
+
+def run_point(point: Point) -> bytes:
+    """Runs one point, in whichever process: its result as JSON, or `{"error": message}` when it cannot be run."""
+    try:
+        scenario = registry.find(point.scenario)
+        return msgspec.json.encode(execute_repeatedly(scenario, point.parameters, point.options))
+    except (UserError, ScriptFailed) as error:
+        return msgspec.json.encode({"error": str(error)})
+
+
+def finished_points(file: Path) -> dict[str, Result]:
+    """The results that a file of points holds, by key; a last line that was cut short is ignored."""
+    found = {}
+    if file.is_file():
+        for line in file.read_bytes().splitlines():
+            try:
+                row = json.loads(line)
+                found[row["key"]] = msgspec.convert(row["result"], Result)
+            except (ValueError, KeyError, TypeError, msgspec.ValidationError):
+                continue
+    return found
+
+
+def sweep(
+    points: Sequence[Point],
+    pool: Executor,
+    *,
+    jobs: int = 1,
+    file: Path | None = None,
+    advanced: Callable[[Outcome], None] | None = None,
+) -> Outcome:
+    """Runs what is missing of `points` on `pool`, at most 2·`jobs` submitted at a time.
+
+    `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the
+    others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
+    """
+    known = finished_points(file) if file is not None else {}
+    outcome = Outcome(points, [known.get(point.key) for point in points])
+    outcome.kept = len(outcome.finished)
+    if advanced is not None:
+        advanced(outcome)
+    missing = [number for number, result in enumerate(outcome.results) if result is None]
+    with _appender(file) as keep:
+        for number, answer in _answers(points, missing, pool, jobs):
+            row = msgspec.json.decode(answer)
+            if "error" in row:
+                outcome.failures.append(Failure(points[number], row["error"]))
+            else:
+                outcome.results[number] = msgspec.convert(row, Result)
+                keep(points[number], row)
+            if advanced is not None:
+                advanced(outcome)
+    return outcome
+
+
+def _answers(points: Sequence[Point], missing: Sequence[int], pool: Executor, jobs: int) -> Iterator[tuple[int, bytes]]:
+    """Number and answer of each missing point, as they finish."""
+    waiting: dict[Future[bytes], int] = {}
+    ahead = iter(missing)
+    while True:
+        while len(waiting) < 2 * jobs and (number := next(ahead, None)) is not None:
+            waiting[pool.submit(run_point, points[number])] = number
+            if jobs == 1:
+                break
+        if not waiting:
+            return
+        done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=waiting.__getitem__):
+            yield waiting.pop(future), future.result()
+
+
+@attrs.define
+class _appender:
+    """Opens the file of points, if there is to be one; calling it writes one line and flushes it."""
+
+    path: Path | None
+    _file: Any = None
+
+    def __enter__(self) -> _appender:
+        if self.path is not None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                cut_short = (
+                    self.path.is_file() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size > 0
+                )
+                self._file = self.path.open("ab")
+            except OSError as error:
+                raise UserError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            if cut_short:
+                self._file.write(b"\n")
+        return self
+
+    def __call__(self, point: Point, result: dict[str, Any]) -> None:
+        if self._file is not None:
+            self._file.write(
+                msgspec.json.encode({"key": point.key, "point": attrs.asdict(point), "result": result}) + b"\n"
+            )
+            self._file.flush()
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,34 @@
+"""What happened in a run: the vocabulary of typed events, and what is made of them.
+
+    events      every class of event, with its fields (`EVENTS`: by name); `event` says what an event is
+    recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
+    calls       `Calls`: API calls by name, always on, as `rocprof --stats` has them
+    host_time   `HostTime`: where the time of the host threads went, always on
+    statistics  `TraceStatistics`: per lock, engine, kernel and API call, from events
+    logs        `ConsoleLog`, `JsonLines`: structlog
+    perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`
+
+Logs and Perfetto are imported by their own names when somebody wants them: neither structlog nor perfetto is loaded
+here.
+"""
+
+from offloadrt.trace import events
+from offloadrt.trace.calls import Calls, CallStatistics
+from offloadrt.trace.event import EVENTS, Event, Row
+from offloadrt.trace.host_time import HOST_TIME, HostTime
+from offloadrt.trace.recorder import Sink, Trace
+from offloadrt.trace.statistics import TraceStatistics
+
+__all__ = [
+    "EVENTS",
+    "HOST_TIME",
+    "CallStatistics",
+    "Calls",
+    "Event",
+    "HostTime",
+    "Row",
+    "Sink",
+    "Trace",
+    "TraceStatistics",
+    "events",
+]

@@ -1,0 +1,98 @@
+"""Statistics of API calls, always on: what `rocprof --stats` prints about a real run.
+
+The driver adds each call under its real name with the virtual time between its entry and its return, waiting
+included, as a profiler that interposes the API would see it.
+"""
+
+import attrs
+
+
+@attrs.frozen
+class CallStatistics:
+    """All calls of one API function in a run; times in virtual seconds."""
+
+    count: int
+    total_s: float
+    mean_s: float
+    min_s: float
+    max_s: float
+    percent: float
+    """Share of `total_s` in the total of all calls, in percent (0 when no call took time)."""
+
+
+@attrs.define
+class _Tally:
+    count: int
+    total_s: float
+    min_s: float
+    max_s: float
+
+
+class Calls:
+    """Counts and times of API calls by name."""
+
+    __slots__ = ("_tallies",)
+
+    def __init__(self) -> None:
+        self._tallies: dict[str, _Tally] = {}
+
+    def add(self, api: str, duration_s: float) -> None:
+        """One call of `api` took `duration_s` virtual seconds."""
+        tally = self._tallies.get(api)
+        if tally is None:
+            self._tallies[api] = _Tally(1, duration_s, duration_s, duration_s)
+            return
+        tally.count += 1
+        tally.total_s += duration_s
+        if duration_s < tally.min_s:
+            tally.min_s = duration_s
+        elif duration_s > tally.max_s:
+            tally.max_s = duration_s
+
+    def count(self, api: str) -> int:
+        """How many calls of `api` there were."""
+        tally = self._tallies.get(api)
+        return 0 if tally is None else tally.count
+
+    def table(self) -> dict[str, CallStatistics]:
+        """Statistics by name: the largest total first, equal totals by name."""
+        everything = 0.0
+        for tally in self._tallies.values():
+            everything += tally.total_s
+        ordered = sorted(self._tallies.items(), key=lambda item: (-item[1].total_s, item[0]))
+        return {
+            api: CallStatistics(
+                count=tally.count,
+                total_s=tally.total_s,
+                mean_s=tally.total_s / tally.count,
+                min_s=tally.min_s,
+                max_s=tally.max_s,
+                percent=100.0 * tally.total_s / everything if everything else 0.0,
+            )
+            for api, tally in ordered
+        }
+
+    def lines(self) -> list[str]:
+        """A table in the columns of `rocprof --stats`, times in integer nanoseconds."""
+        head = ("Name", "Calls", "TotalDurationNs", "AverageNs", "MinNs", "MaxNs", "Percentage")
+        rows = [
+            (
+                api,
+                str(row.count),
+                *(str(round(seconds * 1e9)) for seconds in (row.total_s, row.mean_s, row.min_s, row.max_s)),
+                f"{row.percent:.2f}",
+            )
+            for api, row in self.table().items()
+        ]
+        return aligned(head, rows)
+
+
+def aligned(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines of a text table: the first column to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for row in (head, *rows)
+    ]

@@ -1,0 +1,166 @@
+"""Which event is drawn on which track: the picture of a run, whatever it is drawn with.
+
+group "host": a track a host thread (directives, API calls, waits), and host memory.  group "locks": who holds each
+lock, and how many wait for it. group "device n": hardware queues, copy engines, compute units, drains, memory in use.
+Arrows lead from a directive to its copies and kernels.
+"""
+
+from collections.abc import Sequence
+
+from offloadrt.trace import events
+from offloadrt.trace.event import NONE, Event, Row, decode
+from offloadrt.trace.tracks import Canvas, Counters, Lanes, Notes, ThreadTracks
+
+HOST = "host"
+LOCKS = "locks"
+
+
+class Drawing:
+    """Draws rows, in order, on a canvas; `finish` ends what is still open.
+
+    Events of the device table are for the logs and are not drawn.
+    """
+
+    def __init__(self, canvas: Canvas) -> None:
+        self._canvas = canvas
+        self._threads = ThreadTracks(canvas, HOST)
+        self._lanes = Lanes(canvas)
+        self._counters = Counters(canvas)
+        self._blocks: dict[tuple[int, int], list[int]] = {}
+        self._directives: set[int] = set()
+        self._now = 0
+
+    def draw(self, rows: Sequence[Row]) -> None:
+        """Draw some rows."""
+        for row in rows:
+            event = decode(row)
+            self._now = event.time_ps
+            self._abandoned_wait(event)
+            self._event(event)
+
+    def finish(self) -> None:
+        """End every open slice at the time of the last event."""
+        self._threads.finish(self._now)
+        self._lanes.finish(self._now)
+
+    def _event(self, event: Event) -> None:
+        now, actor = event.time_ps, event.actor
+        match event:
+            case events.ActorSpawned():
+                self._threads.names[actor] = event.name
+            case events.ActorFinished():
+                self._threads.end_all(actor, now)
+            case events.DirectiveBegin():
+                self._directive(event)
+            case events.DirectiveEnd():
+                self._threads.end(actor, now, ("directive", event.directive))
+            case events.CallBegin():
+                self._threads.begin(actor, now, ("call", event.api), event.api)
+            case events.CallEnd():
+                self._threads.end(actor, now, ("call", event.api))
+            case events.SignalWaitBegin():
+                self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
+            case events.SignalWaitEnd():
+                self._threads.end(actor, now, ("signal", event.signal))
+            case events.LockWait():
+                self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}")
+                self._waiting(event.lock, 1)
+            case events.LockAcquire():
+                self._acquire(event)
+            case events.LockRelease():
+                self._lanes.end(now, ("lock", event.lock, actor))
+            case events.Allocate():
+                self._allocate(event)
+            case events.Free():
+                self._free(event)
+            case events.CopyBegin():
+                self._copy(event)
+            case events.CopyEnd():
+                self._lanes.end(now, ("copy", event.copy))
+                self._lanes.end(now, ("copy in queue", event.copy))
+            case events.KernelSubmit():
+                self._canvas.instant(self._threads.track(actor), now, f"submit {event.name}", {"kernel": event.kernel})
+            case events.KernelStart():
+                self._kernel(event)
+            case events.KernelEnd():
+                self._lanes.end(now, ("kernel", event.kernel))
+                self._lanes.end(now, ("kernel in queue", event.kernel))
+            case events.Drain():
+                what = ("drain", event.device, event.reason)
+                self._lanes.begin(_group(event.device), "drains", now, what, f"drain for {event.reason}")
+            case events.Resume():
+                self._lanes.end(now, ("drain", event.device, event.reason))
+            case events.RuntimeError_():
+                name = f"error in {event.call}"
+                self._canvas.instant(self._threads.track(actor), now, name, {"message": event.message})
+            case _:
+                pass
+
+    def _flows(self, cause: int) -> Sequence[int]:
+        """The arrows into something that directive `cause` caused; none when the trace does not have the directive."""
+        return (cause,) if cause in self._directives else ()
+
+    def _directive(self, event: events.DirectiveBegin) -> None:
+        parents = self._flows(event.cause) if event.cause != event.directive else ()
+        self._directives.add(event.directive)
+        notes = {"directive": event.directive, "device": event.device}
+        what = ("directive", event.directive)
+        self._threads.begin(event.actor, event.time_ps, what, event.name, (*parents, event.directive), notes)
+
+    def _acquire(self, event: events.LockAcquire) -> None:
+        wait = ("wait", event.lock)
+        if self._threads.innermost(event.actor) == wait:
+            self._threads.end(event.actor, event.time_ps, wait)
+            self._waiting(event.lock, -1)
+        what = ("lock", event.lock, event.actor)
+        self._lanes.begin(LOCKS, event.lock, event.time_ps, what, self._threads.name(event.actor))
+
+    def _abandoned_wait(self, event: Event) -> None:
+        """A thread that waits for a lock and then does anything but get it has given up (it was cancelled)."""
+        innermost = self._threads.innermost(event.actor)
+        if innermost is None or innermost[0] != "wait":
+            return
+        if not (isinstance(event, events.LockAcquire) and event.lock == innermost[1]):
+            self._threads.end(event.actor, event.time_ps, innermost)
+            self._waiting(str(innermost[1]), -1)
+
+    def _waiting(self, lock: str, change: int) -> None:
+        self._counters.add(LOCKS, f"waiting for {lock}", "count", self._now, change)
+
+    def _allocate(self, event: events.Allocate) -> None:
+        # A pool hands out blocks inside those of the driver: the outermost block at an address is what counts.
+        blocks = self._blocks.setdefault((event.device, event.address), [])
+        blocks.append(event.size)
+        if len(blocks) == 1:
+            self._counters.add(_group(event.device), "memory in use", "bytes", event.time_ps, event.size)
+
+    def _free(self, event: events.Free) -> None:
+        blocks = self._blocks.get((event.device, event.address))
+        if not blocks:
+            return
+        size = blocks.pop()
+        if not blocks:
+            del self._blocks[event.device, event.address]
+            self._counters.add(_group(event.device), "memory in use", "bytes", event.time_ps, -size)
+
+    def _copy(self, event: events.CopyBegin) -> None:
+        group, now, name = _group(event.device), event.time_ps, event.direction
+        notes: Notes = {"copy": event.copy, "bytes": event.bytes, "memory": event.memory, "directive": event.cause}
+        self._lanes.begin(group, event.engine, now, ("copy", event.copy), name, self._flows(event.cause), notes)
+        if event.queue != NONE:
+            self._lanes.begin(group, _queue(event), now, ("copy in queue", event.copy), name, (), notes)
+
+    def _kernel(self, event: events.KernelStart) -> None:
+        group, now, name = _group(event.device), event.time_ps, event.name
+        notes: Notes = {"kernel": event.kernel, "teams": event.teams, "directive": event.cause}
+        self._lanes.begin(group, "compute units", now, ("kernel", event.kernel), name, self._flows(event.cause), notes)
+        if event.queue != NONE:
+            self._lanes.begin(group, _queue(event), now, ("kernel in queue", event.kernel), name, (), notes)
+
+
+def _group(device: int) -> str:
+    return HOST if device == NONE else f"device {device}"
+
+
+def _queue(event: Event) -> str:
+    return f"hardware queue {event.queue}"

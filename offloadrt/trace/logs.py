@@ -1,0 +1,118 @@
+"""Logs through structlog: coloured lines on a terminal, JSON Lines in a file.
+
+structlog's own processors do the work. Loggers are made and bound explicitly, never through contextvars, which would
+leak between actors, and without `structlog.configure`, which belongs to the user. Times are integer nanoseconds of
+virtual time (`time_ns`).
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+import msgspec
+import structlog
+
+from offloadrt.trace.event import EVENTS, NO_CAUSE, NONE, Event, Row, to_ns
+
+ACTOR = "actor_name"
+"""The key under which a log line carries the name of its actor."""
+
+
+class Log:
+    """A sink that writes each event through a structlog logger: its name, time_ns, actor, and the fields that apply.
+
+    `device` and `queue` are left out when the event concerns none, `cause` when no directive caused it.
+    """
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+        self._bound: dict[int, Any] = {}
+
+    def write(self, rows: Sequence[Row], /) -> None:
+        """Log some rows."""
+        for label, time_ps, actor, device, queue, cause, *payload in rows:
+            kind = EVENTS[label]
+            if label == "ActorSpawned":
+                self._bound[actor] = self._logger.bind(actor=actor, **{ACTOR: payload[0]})
+            logger = self._bound.get(actor)
+            if logger is None:
+                logger = self._bound[actor] = self._logger.bind(actor=actor)
+            fields: dict[str, Any] = {"time_ns": to_ns(time_ps)}
+            if device != NONE:
+                fields["device"] = device
+            if queue != NONE:
+                fields["queue"] = queue
+            if cause != NO_CAUSE:
+                fields["cause"] = cause
+            fields.update(zip(kind.payload, payload, strict=True))
+            method = logger.error if label == "RuntimeError_" else logger.info
+            method(label, **fields)
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+class ConsoleLog(Log):
+    """Readable lines, in colours when `stream` (standard error by default) is a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        stream = sys.stderr if stream is None else stream
+        processors: list[Any] = [
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(colors=stream.isatty(), sort_keys=False),
+        ]
+        super().__init__(_logger(structlog.PrintLogger(stream), processors))
+
+
+class JsonLines(Log):
+    """One JSON object a line in the file at `path`, which is overwritten. Raises OSError when it cannot be written."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._file: IO[bytes] = Path(path).open("wb")  # noqa: SIM115 - open until close()
+        encoder = msgspec.json.Encoder()
+        processors: list[Any] = [
+            structlog.processors.add_log_level,
+            structlog.processors.EventRenamer("event"),
+            structlog.processors.JSONRenderer(serializer=lambda fields, **_: encoder.encode(fields)),
+        ]
+        super().__init__(_logger(structlog.BytesLogger(self._file), processors))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _logger(logger: Any, processors: list[Any]) -> Any:
+    """A structlog logger of its own: nothing global is read or changed."""
+    return structlog.wrap_logger(
+        logger,
+        processors=processors,
+        wrapper_class=structlog.BoundLogger,
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    ).bind()
+
+
+def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
+    """The events of a file written by `JsonLines`, one by one, at the whole nanosecond.
+
+    Raises ValueError, with file and line, for a line that is no event; OSError when the file cannot be read.
+    """
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    with Path(path).open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                fields = decoder.decode(line)
+                kind = EVENTS[fields["event"]]
+                common = (
+                    fields["time_ns"] * 1000,
+                    fields["actor"],
+                    fields.get("device", NONE),
+                    fields.get("queue", NONE),
+                    fields.get("cause", NO_CAUSE),
+                )
+                yield kind(*common, *(fields[name] for name in kind.payload))
+            except (msgspec.DecodeError, KeyError) as error:
+                raise ValueError(f"{path}, line {number}: not an event of a trace ({error!r})") from error

@@ -1,0 +1,180 @@
+"""Perfetto files: a run to look at in ui.perfetto.dev, through the trace builder of the `perfetto` package.
+
+The package is an extra (`pip install 'offloadrt[perfetto]'`) and is imported when a file is opened. Times are
+nanoseconds of virtual time.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from offloadrt.trace.drawing import Drawing
+from offloadrt.trace.event import Row, to_ns
+from offloadrt.trace.tracks import Notes
+
+SEQUENCE = 1
+"""All packets are of one sequence: file order decides between packets of one time."""
+
+PACKETS = 20_000
+"""Packets that are held before they are written; a file may be any number of serialized traces one after another."""
+
+
+class MissingExtra(ImportError):
+    """An optional package is not installed; the message says how to install it."""
+
+
+class PerfettoFile:
+    """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
+
+    Tracks, slices, arrows and counters are those of `offloadrt.trace.drawing`. Raises MissingExtra without the
+    `perfetto` package, OSError when the file cannot be written.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        pen = _Pen(Path(path))
+        self._pen = pen
+        self._drawing = Drawing(pen)
+
+    @classmethod
+    def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:
+        """Write recorded rows (`trace.rows`) to a file."""
+        file = cls(path)
+        try:
+            file.write(list(rows))
+        finally:
+            file.close()
+
+    def write(self, rows: Sequence[Row], /) -> None:
+        """Draw some rows."""
+        self._drawing.draw(rows)
+
+    def close(self) -> None:
+        """End what is still open, and close the file."""
+        try:
+            self._drawing.finish()
+        finally:
+            self._pen.close()
+
+
+class _Pen:
+    """A canvas that is a file of Perfetto packets."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, TrackEvent
+            from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+        except ImportError as error:
+            raise MissingExtra(
+                "writing a Perfetto file needs the 'perfetto' package: pip install 'offloadrt[perfetto]'"
+            ) from error
+        self._builder: Any = TraceProtoBuilder
+        self._units = {"bytes": CounterDescriptor.UNIT_SIZE_BYTES, "count": CounterDescriptor.UNIT_COUNT}
+        self._begin = TrackEvent.TYPE_SLICE_BEGIN
+        self._end = TrackEvent.TYPE_SLICE_END
+        self._instant = TrackEvent.TYPE_INSTANT
+        self._counter = TrackEvent.TYPE_COUNTER
+        self._uuids = count(1)
+        self._groups: dict[str, tuple[int, int]] = {}
+        self._page: Any = TraceProtoBuilder()
+        self._packets = 0
+        self._file = path.open("wb")
+
+    def close(self) -> None:
+        """Write what is left."""
+        with self._file:
+            self._turn()
+
+    def thread(self, group: str, index: int, name: str, /) -> int:
+        """A track of its own for a host thread; its thread id is its index + 1, since 0 means the swapper."""
+        uuid, pid = self._group(group)
+        track = self._track(next(self._uuids), parent=uuid)
+        track.thread.pid = pid
+        track.thread.tid = index + 1
+        track.thread.thread_name = name
+        track.sibling_order_rank = index
+        return int(track.uuid)
+
+    def lane(self, group: str, name: str, /) -> int:
+        """A named track under its group."""
+        track = self._track(next(self._uuids), parent=self._group(group)[0])
+        track.name = name
+        return int(track.uuid)
+
+    def counter(self, group: str, name: str, unit: str, /) -> int:
+        """A counter track under its group."""
+        track = self._track(next(self._uuids), parent=self._group(group)[0])
+        track.name = name
+        track.counter.unit = self._units[unit]
+        return int(track.uuid)
+
+    def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
+        """A slice begins."""
+        event = self._event(track, time_ps, self._begin)
+        event.name = name
+        event.flow_ids.extend(flows)
+        _annotate(event, notes)
+
+    def end(self, track: int, time_ps: int, /) -> None:
+        """The innermost slice of the track ends."""
+        self._event(track, time_ps, self._end)
+
+    def instant(self, track: int, time_ps: int, name: str, notes: Notes, /) -> None:
+        """An instant."""
+        event = self._event(track, time_ps, self._instant)
+        event.name = name
+        _annotate(event, notes)
+
+    def value(self, track: int, time_ps: int, value: int, /) -> None:
+        """A value of a counter."""
+        self._event(track, time_ps, self._counter).counter_value = value
+
+    def _group(self, name: str) -> tuple[int, int]:
+        """Track and process id of a group: a process of its own in the picture."""
+        known = self._groups.get(name)
+        if known is None:
+            known = self._groups[name] = next(self._uuids), len(self._groups) + 1
+            track = self._track(known[0])
+            track.process.pid = known[1]
+            track.process.process_name = name
+        return known
+
+    def _track(self, uuid: int, parent: int | None = None) -> Any:
+        track = self._packet().track_descriptor
+        track.uuid = uuid
+        if parent is not None:
+            track.parent_uuid = parent
+        return track
+
+    def _event(self, track: int, time_ps: int, kind: int) -> Any:
+        packet = self._packet()
+        packet.timestamp = to_ns(time_ps)
+        event = packet.track_event
+        event.type = kind
+        event.track_uuid = track
+        return event
+
+    def _packet(self) -> Any:
+        if self._packets >= PACKETS:
+            self._turn()
+        self._packets += 1
+        packet = self._page.add_packet()
+        packet.trusted_packet_sequence_id = SEQUENCE
+        return packet
+
+    def _turn(self) -> None:
+        """Write the page, begin a new one."""
+        self._file.write(self._page.serialize())
+        self._page = self._builder()
+        self._packets = 0
+
+
+def _annotate(event: Any, notes: Notes) -> None:
+    for name, value in notes.items():
+        annotation = event.debug_annotations.add()
+        annotation.name = name
+        if isinstance(value, int):
+            annotation.int_value = value
+        else:
+            annotation.string_value = value

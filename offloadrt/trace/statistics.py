@@ -1,0 +1,128 @@
+"""Statistics computed from recorded events: per lock, per engine, per API call, and bytes by direction.
+
+The components' own counters are always on and cheaper; these are for traces, where only the events are left, and as a
+check of the counters.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from offloadrt.trace.calls import Calls
+from offloadrt.trace.event import Row
+
+S_PER_PS = 1e-12
+
+
+@attrs.define
+class LockUse:
+    """One lock in a trace; times in virtual seconds."""
+
+    acquired: int = 0
+    contended: int = 0
+    """How many acquisitions had to wait."""
+    wait_s: float = 0.0
+    hold_s: float = 0.0
+    longest_wait_s: float = 0.0
+
+
+@attrs.define
+class EngineUse:
+    """One copy engine in a trace."""
+
+    copies: int = 0
+    bytes: int = 0
+    busy_s: float = 0.0
+
+
+@attrs.define
+class KernelUse:
+    """The kernels of one name in a trace; `resident_s` adds up the times from start to end."""
+
+    launched: int = 0
+    resident_s: float = 0.0
+
+
+class TraceStatistics:
+    """Sums over events; a sink of `Trace`, or made from rows with `TraceStatistics.of(rows)`.
+
+    locks: by name of the lock.  engines: by (device, engine).  kernels: by (device, name).
+    bytes: by (direction, memory), as ("h2d", "pinned").  calls: the API calls, as the driver's own `Calls`.
+    """
+
+    def __init__(self) -> None:
+        self.locks: dict[str, LockUse] = {}
+        self.engines: dict[tuple[int, str], EngineUse] = {}
+        self.kernels: dict[tuple[int, str], KernelUse] = {}
+        self.bytes: dict[tuple[str, str], int] = {}
+        self.calls = Calls()
+        self._waits: dict[tuple[str, int], int] = {}
+        self._holds: dict[tuple[str, int], int] = {}
+        self._open_calls: dict[int, list[int]] = {}
+        self._copies: dict[int, int] = {}
+        self._kernels: dict[int, int] = {}
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> "TraceStatistics":
+        """The statistics of recorded rows (`trace.rows`)."""
+        made = cls()
+        made.write(list(rows))
+        return made
+
+    def write(self, rows: Sequence[Row], /) -> None:
+        """Count some rows."""
+        for label, time_ps, actor, device, _queue, _cause, *payload in rows:
+            match label:
+                case "LockWait" | "LockAcquire" | "LockRelease":
+                    self._lock(label, time_ps, actor, payload[0])
+                case "CallBegin":
+                    self._open_calls.setdefault(actor, []).append(time_ps)
+                case "CallEnd":
+                    if begun := self._open_calls.get(actor):
+                        self.calls.add(payload[0], (time_ps - begun.pop()) * S_PER_PS)
+                case "CopyBegin":
+                    self._copies[payload[0]] = time_ps
+                case "CopyEnd":
+                    self._copy_end(time_ps, device, *payload)
+                case "KernelStart":
+                    self._kernels[payload[0]] = time_ps
+                case "KernelEnd":
+                    kernel, name = payload
+                    use = self.kernels.setdefault((device, name), KernelUse())
+                    use.launched += 1
+                    use.resident_s += (time_ps - self._kernels.pop(kernel, time_ps)) * S_PER_PS
+                case _:
+                    pass
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+    def _lock(self, label: str, time_ps: int, actor: int, name: str) -> None:
+        use = self.locks.get(name)
+        if use is None:
+            use = self.locks[name] = LockUse()
+        match label:
+            case "LockWait":
+                self._waits[name, actor] = time_ps
+            case "LockAcquire":
+                use.acquired += 1
+                self._holds[name, actor] = time_ps
+                since = self._waits.pop((name, actor), None)
+                if since is not None:
+                    waited = (time_ps - since) * S_PER_PS
+                    use.contended += 1
+                    use.wait_s += waited
+                    use.longest_wait_s = max(use.longest_wait_s, waited)
+            case _:
+                since = self._holds.pop((name, actor), None)
+                if since is not None:
+                    use.hold_s += (time_ps - since) * S_PER_PS
+
+    def _copy_end(
+        self, time_ps: int, device: int, copy: int, direction: str, engine: str, nbytes: int, memory: str
+    ) -> None:
+        use = self.engines.setdefault((device, engine), EngineUse())
+        use.copies += 1
+        use.bytes += nbytes
+        use.busy_s += (time_ps - self._copies.pop(copy, time_ps)) * S_PER_PS
+        self.bytes[direction, memory] = self.bytes.get((direction, memory), 0) + nbytes

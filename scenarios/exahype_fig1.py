@@ -1,0 +1,47 @@
+"""Figure 1 of the ExaHyPE paper: weak scaling of 2D Euler with map clauses, over the batch size."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from offloadrt import Figure, Range, Run, scenario
+from offloadrt.programs.exahype import Experiment, Setup
+
+
+@scenario(
+    machine="alex-a100",
+    figure=Figure(
+        x="batch",
+        y="time_per_volume_s",
+        lines=("threads",),
+        xlabel="patches per offload",
+        ylabel="time per volume update (s)",
+        title="ExaHyPE, Euler 2D, 17 x 17 volumes, 100 patches per thread, map clauses",
+    ),
+    sweep={"batch": (1, 2, 4, 8, 16, 32), "threads": (1, 2, 4, 8, 16, 32, 64, 128)},
+)
+async def exahype_fig1(
+    run: Run,
+    batch: Annotated[int, Range(1, None)] = 16,
+    threads: Annotated[int, Range(1, 4096)] = 8,
+    patches: Annotated[int, Range(1, None)] = 100,
+    phantom: bool = True,
+) -> dict[str, float]:
+    """Time per volume update over the batch size, a line per number of host threads.
+
+    `time_per_volume_s` divides by the volumes of all threads, `time_per_volume_per_thread_s` by those of one.
+    The figure: `offloadrt sweep exahype_fig1 --jobs 2 --out DIR`.
+    A quick look: `offloadrt sweep exahype_fig1 threads=1,8,64 batch=1,8,32`.
+
+    Parameters:
+        batch: patches per offload
+        threads: host threads that offload at the same time
+        patches: patches of each thread
+        phantom: sizes without numbers
+    """
+    setup = Setup.create(batch=batch, threads=threads, patches=patches, memory="map", phantom=phantom)
+    await Experiment(run.openmp, setup).update()
+    return {
+        "time_per_volume_s": run.elapsed / setup.total_volumes,
+        "time_per_volume_per_thread_s": run.elapsed / setup.volumes_per_thread,
+    }

@@ -1,0 +1,63 @@
+"""Runs of ExaHyPE experiments for tests: `update(setup, ...)` gives the run, the experiment and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from offloadrt.programs.exahype import Experiment, Setup, Updated
+from offloadrt.study import Run
+
+
+@attrs.frozen
+class Ran:
+    """A finished run."""
+
+    run: Run
+    experiment: Experiment
+    updates: list[Updated]
+
+    def count(self, kind: str) -> int:
+        """Events of a kind."""
+        return sum(1 for event in self.run.trace.events if type(event).__name__ == kind)
+
+    def copies(self, direction: str) -> list[int]:
+        """Sizes in bytes of the copies in one direction, in order."""
+        return [
+            event.bytes
+            for event in self.run.trace.events
+            if type(event).__name__ == "CopyBegin" and event.direction == direction
+        ]
+
+
+def update_patches(
+    setup: Setup,
+    *,
+    steps: int = 1,
+    gear: str = "turbo",
+    seed: int = 0,
+    strategy: str = "fifo",
+    allocator: str = "llvm",
+    record: bool = True,
+) -> Ran:
+    """Advance the patches of `setup` by `steps` time steps on a fresh machine."""
+    run = Run(gear=gear, seed=seed, strategy=strategy, record=record)
+    run.phantom, run.allocator, run.num_devices = setup.phantom, allocator, setup.devices
+    kept: list[Experiment] = []
+
+    async def main() -> list[Updated]:
+        experiment = Experiment(run.openmp, setup)
+        kept.append(experiment)
+        return [await experiment.update() for _ in range(steps)]
+
+    updates = run.sim.run(main)
+    return Ran(run, kept[0], updates)
+
+
+@pytest.fixture
+def update() -> Callable[..., Any]:
+    """`update(setup, steps=, gear=, seed=, strategy=, allocator=)` -> Ran."""
+    return update_patches

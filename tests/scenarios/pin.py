@@ -1,0 +1,64 @@
+"""The scenarios at tiny parameters, and what they gave: run `python tests/scenarios/pin.py [NAME...]` to pin anew.
+
+`pinned/NAME.json` holds, for each case, what the scenario measured, how often each driver call was made, the number of
+events and the trace hash. A change of any prediction shows in the diff of these files: pin anew only when the change is
+meant, and say why in the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from offloadrt.study import execute, find_scenario
+
+PINNED = Path(__file__).parent / "pinned"
+
+CASES: dict[str, list[dict[str, Any]]] = {
+    "exahype": [
+        {"threads": 3, "batch": 2, "patches": 5},
+        {"threads": 3, "batch": 2, "patches": 5, "memory": "pool"},
+        {"threads": 2, "batch": 2, "patches": 4, "memory": "pool", "gather": "patch", "equations": "euler3d"},
+        {"threads": 2, "batch": 3, "patches": 4, "arrival": "enclave", "equations": "ccz4"},
+        {"threads": 2, "batch": 2, "patches": 6, "scaling": "strong", "equations": "euler3d", "phantom": False},
+        {"threads": 2, "batch": 2, "patches": 4, "devices": 2},
+    ],
+    "exahype_fig1": [{"threads": 2, "batch": 2, "patches": 4}],
+    "exahype_fig2": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-9"}],
+    "exahype_fig3": [{"threads": 2, "batch": 2, "patches": 8, "case": "ccz4-5"}],
+    "fig2_zerocopy": [
+        {"n": 64, "iterations": 3, "configuration": "copy"},
+        {"n": 64, "iterations": 3, "configuration": "usm"},
+    ],
+    "overlap": [
+        {"threads": 2, "n": 256, "configuration": "copy"},
+        {"threads": 2, "n": 256, "configuration": "usm"},
+        {"threads": 2, "n": 1 << 20, "phantom": True},
+    ],
+}
+
+
+def outcome(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What is pinned of one run."""
+    result = execute(find_scenario(name), parameters, seed=0, gear="turbo", hash=True)
+    return {
+        "parameters": parameters,
+        "measured": dict(result.measured),
+        "calls": {api: figures.count for api, figures in sorted(result.calls.items())},
+        "events": result.events,
+        "trace_hash": result.trace_hash,
+    }
+
+
+def main(names: list[str]) -> None:
+    """Write the files of `names`, or of all scenarios."""
+    PINNED.mkdir(exist_ok=True)
+    for name in names or CASES:
+        outcomes = [outcome(name, parameters) for parameters in CASES[name]]
+        (PINNED / f"{name}.json").write_text(json.dumps(outcomes, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,34 @@
+"""Every scenario of the project runs, and gives what is pinned for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+_spec = importlib.util.spec_from_file_location("pin", HERE / "pin.py")
+assert _spec is not None and _spec.loader is not None
+pin = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pin)
+
+
+def test_every_scenario_file_has_its_pins() -> None:
+    scenarios = {path.stem for path in (HERE.parents[1] / "scenarios").glob("*.py") if path.stem != "__init__"}
+    assert scenarios == set(pin.CASES)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name, cases in pin.CASES.items() for number in range(len(cases))]
+)
+def test_a_scenario_gives_what_is_pinned(name: str, number: int) -> None:
+    pinned: list[dict[str, Any]] = json.loads((pin.PINNED / f"{name}.json").read_text())
+    assert [case["parameters"] for case in pinned] == pin.CASES[name], "pin anew: python tests/scenarios/pin.py"
+    expected, found = pinned[number], pin.outcome(name, pin.CASES[name][number])
+    assert found["calls"] == expected["calls"]
+    assert found["measured"] == pytest.approx(expected["measured"], rel=1e-12)
+    assert found["events"] == expected["events"]
+    assert found["trace_hash"] == expected["trace_hash"]

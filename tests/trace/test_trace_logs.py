@@ -1,0 +1,87 @@
+"""JSON Lines there and back; the console; nothing global in structlog is used or changed."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+import structlog
+from traced_offloading import Actor, StandIn, offload
+
+from offloadrt.trace import Event, Trace, events
+from offloadrt.trace.event import to_ns
+from offloadrt.trace.logs import ConsoleLog, JsonLines, read_json_lines
+
+
+def whole_nanoseconds(event: Event) -> Event:
+    return attrs.evolve(event, time_ps=1000 * to_ns(event.time_ps))
+
+
+def test_json_lines_come_back_with_integer_nanoseconds(tmp_path: Path) -> None:
+    path, sim = tmp_path / "a.jsonl", StandIn()
+    trace = offload(Trace(sim, sinks=[JsonLines(path)]), sim, threads=5, directives=30)
+    assert list(read_json_lines(path)) == [whole_nanoseconds(event) for event in trace.events]
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(lines) == trace.count
+    assert all(type(line["time_ns"]) is int for line in lines)
+    assert all(line["actor_name"] == f"host thread {line['actor']}" for line in lines)
+    copy = next(line for line in lines if line["event"] == "CopyBegin")
+    assert set(copy) == {
+        *("event", "level", "time_ns", "actor", "actor_name", "device", "queue", "cause"),
+        *("copy", "direction", "engine", "bytes", "memory"),
+    }
+    lock = next(line for line in lines if line["event"] == "ActorSpawned")
+    assert not {"device", "queue", "cause"} & set(lock)
+    assert {line["level"] for line in lines if line["event"] == "RuntimeError_"} == {"error"}
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"event":"Drain","time_ns":1,"actor":0,"reason":"x"}\n{"event":"Drian"}\n')
+    with pytest.raises(ValueError, match=r"bad\.jsonl, line 2: not an event"):
+        list(read_json_lines(path))
+    path.write_text("nonsense\n")
+    with pytest.raises(ValueError, match=r"bad\.jsonl, line 1: not an event"):
+        list(read_json_lines(path))
+    with pytest.raises(FileNotFoundError):
+        list(read_json_lines(tmp_path / "none.jsonl"))
+    with pytest.raises(FileNotFoundError):
+        JsonLines(tmp_path / "none" / "a.jsonl")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_the_console_has_colours_on_a_terminal_only(stream: io.StringIO) -> None:
+    sim = StandIn()
+    trace = Trace(sim, sinks=[ConsoleLog(stream)])
+    sim.now = 0.25e-6
+    trace.actor_spawned(Actor(3, "host thread 3"))
+    trace.by(3, events.LockWait, -1, -1, 5, "device table")
+    trace.close()
+    text = stream.getvalue()
+    assert ("\x1b[" in text) == stream.isatty()
+    assert "LockWait" in text and "device table" in text and "host thread 3" in text and "250" in text
+
+
+def test_structlog_is_left_alone() -> None:
+    stream = io.StringIO()
+    with structlog.contextvars.bound_contextvars(leak="yes"):
+        sim = StandIn()
+        offload(Trace(sim, sinks=[ConsoleLog(stream)]), sim)
+    assert "leak" not in stream.getvalue()
+    assert not structlog.is_configured()
+
+
+def test_importing_the_trace_loads_neither_structlog_nor_perfetto() -> None:
+    names = "structlog perfetto google.protobuf rich msgspec numpy"
+    code = f"import sys, offloadrt.trace; print([name for name in {names.split()!r} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,273 @@
+"""A written Perfetto file, parsed back with Perfetto's own protos."""
+
+import sys
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traced_offloading import Actor, StandIn, offload
+
+from offloadrt.trace import Row, Trace, events
+from offloadrt.trace.perfetto import PACKETS, MissingExtra, PerfettoFile
+
+pytest.importorskip("perfetto", reason="the extra 'perfetto' is not installed")
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+
+@attrs.define
+class Slice:
+    track: int
+    name: str
+    begin: int
+    end: int
+    depth: int
+    flows: tuple[int, ...]
+    notes: dict[str, int | str]
+
+
+@attrs.define
+class Picture:
+    """What a Perfetto file shows; made strictly: an unbalanced, unordered or orphaned packet fails."""
+
+    tracks: dict[int, Any]
+    slices: list[Slice]
+    counters: dict[str, list[tuple[int, int]]]
+    instants: list[tuple[int, int, str]]
+
+    def title(self, track: int) -> str:
+        descriptor = self.tracks[track]
+        return str(descriptor.name or descriptor.thread.thread_name or descriptor.process.process_name)
+
+    def on(self, title: str) -> list[Slice]:
+        return [slice for slice in self.slices if self.title(slice.track) == title]
+
+    def titles(self, group: str) -> list[str]:
+        parents = [uuid for uuid, track in self.tracks.items() if track.process.process_name == group]
+        return [self.title(uuid) for uuid, track in self.tracks.items() if track.parent_uuid in parents]
+
+
+def note(annotation: Any) -> int | str:
+    return annotation.string_value if annotation.HasField("string_value") else annotation.int_value
+
+
+def parsed(path: Path) -> Picture:
+    trace = proto.Trace()
+    trace.ParseFromString(path.read_bytes())
+    picture = Picture({}, [], defaultdict(list), [])
+    stacks: dict[int, list[Slice]] = defaultdict(list)
+    now = 0
+    for packet in trace.packet:
+        assert packet.trusted_packet_sequence_id == 1
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            assert track.uuid not in picture.tracks
+            assert not track.parent_uuid or track.parent_uuid in picture.tracks
+            picture.tracks[track.uuid] = track
+            continue
+        event = packet.track_event
+        assert packet.timestamp >= now
+        now = packet.timestamp
+        assert event.track_uuid in picture.tracks
+        stack = stacks[event.track_uuid]
+        if event.type == proto.TrackEvent.TYPE_SLICE_BEGIN:
+            notes = {annotation.name: note(annotation) for annotation in event.debug_annotations}
+            stack.append(Slice(event.track_uuid, event.name, now, -1, len(stack), tuple(event.flow_ids), notes))
+            picture.slices.append(stack[-1])
+        elif event.type == proto.TrackEvent.TYPE_SLICE_END:
+            stack.pop().end = now
+        elif event.type == proto.TrackEvent.TYPE_COUNTER:
+            picture.counters[picture.title(event.track_uuid)].append((now, event.counter_value))
+        else:
+            picture.instants.append((event.track_uuid, now, event.name))
+    assert not any(stacks.values())
+    return picture
+
+
+def check(picture: Picture) -> None:
+    """Slices nest; on the tracks of resources none overlaps; arrows lead from a directive to what exists."""
+    by_track: dict[int, list[Slice]] = defaultdict(list)
+    for slice in picture.slices:
+        assert slice.end >= slice.begin
+        by_track[slice.track].append(slice)
+    for track, slices in by_track.items():
+        open_: list[Slice] = []
+        for slice in slices:
+            while len(open_) > slice.depth:
+                open_.pop()
+            assert all(outer.begin <= slice.begin and slice.end <= outer.end for outer in open_)
+            open_.append(slice)
+        if not picture.tracks[track].HasField("thread"):
+            assert all(slice.depth == 0 for slice in slices)
+            assert all(left.end <= right.begin for left, right in pairwise(slices))
+    flows: dict[int, list[Slice]] = defaultdict(list)
+    for slice in picture.slices:
+        for flow in slice.flows:
+            flows[flow].append(slice)
+    for flow, (first, *rest) in flows.items():
+        assert first.notes["directive"] == flow and picture.tracks[first.track].HasField("thread")
+        assert all(slice.begin >= first.begin for slice in rest)
+
+
+def test_a_run_parses_back(tmp_path: Path) -> None:
+    path, sim = tmp_path / "a.pftrace", StandIn()
+    trace = offload(Trace(sim, sinks=[PerfettoFile(path)]), sim, threads=4, directives=3)
+    picture = parsed(path)
+    check(picture)
+    assert picture.titles("host") == [f"host thread {index}" for index in (1, 2, 3, 4)]
+    assert picture.titles("locks") == ["device table", "waiting for device table"]
+    device = picture.titles("device 0")
+    assert {"copy engine h2d", "copy engine d2h", "compute units", "compute units (2)", "drains"} <= set(device)
+    assert {f"hardware queue {index}" for index in (1, 2, 3, 4)} <= set(device)
+    assert "compute units (3)" not in device
+
+    held = sorted((slice.begin, slice.name) for slice in picture.on("device table"))
+    acquired = [event for event in trace.events if isinstance(event, events.LockAcquire)]
+    assert held == [((e.time_ps + 500) // 1000, f"host thread {e.actor}") for e in acquired]
+    assert max(value for _, value in picture.counters["waiting for device table"]) == 3
+    assert picture.counters["waiting for device table"][-1][1] == 0
+    assert picture.counters["memory in use"][-1][1] == 0 < max(v for _, v in picture.counters["memory in use"])
+
+    # Each directive: an arrow to its copy in, on to its kernel, on to its copy out.
+    for directive in range(1, 13):
+        chain = [slice for slice in picture.slices if directive in slice.flows]
+        titles = [picture.title(slice.track).removesuffix(" (2)") for slice in chain]
+        assert titles[1:] == ["copy engine h2d", "compute units", "copy engine d2h"]
+        assert titles[0].startswith("host thread") and chain[0].name == "target"
+        assert all(slice.notes["directive"] == directive for slice in chain)
+    inside = [slice for slice in picture.on("host thread 2") if slice.depth == 1]
+    assert {slice.name for slice in inside} >= {"wait for device table", "cuMemAlloc", "wait for stream 2", "cuMemFree"}
+    assert [name for _, _, name in picture.instants].count("submit update") == 12
+    assert [name for _, _, name in picture.instants].count("error in omp_target_alloc") == 1
+
+
+def test_streaming_and_writing_afterwards_give_the_same_file(tmp_path: Path) -> None:
+    sim = StandIn()
+    trace = offload(Trace(sim, sinks=[PerfettoFile(tmp_path / "a")]), sim, threads=8, directives=200)
+    assert trace.count > PACKETS
+    PerfettoFile.of(tmp_path / "b", trace.rows)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    check(parsed(tmp_path / "b"))
+
+
+def drawn(path: Path, *happened: tuple[float, int, type[events.Event], tuple[object, ...]]) -> Picture:
+    sim = StandIn()
+    with Trace(sim, sinks=[PerfettoFile(path)]) as trace:
+        for time, actor, kind, payload in happened:
+            sim.now = time
+            trace.by(actor, kind, 0, 0, 0, *payload)
+    picture = parsed(path)
+    check(picture)
+    return picture
+
+
+def test_kernels_at_once_take_the_lowest_free_lane(tmp_path: Path) -> None:
+    start, end = events.KernelStart, events.KernelEnd
+    picture = drawn(
+        tmp_path / "a",
+        (0e-9, 1, start, (1, "k1", 1)),
+        (1e-9, 1, start, (2, "k2", 1)),
+        (2e-9, 1, start, (3, "k3", 1)),
+        (3e-9, 1, end, (2, "k2")),
+        (3e-9, 1, start, (4, "k4", 1)),
+        (4e-9, 1, end, (1, "k1")),
+        (5e-9, 1, end, (3, "k3")),
+        (6e-9, 1, end, (4, "k4")),
+    )
+    lanes = {title: [s.name for s in picture.on(title)] for title in picture.titles("device 0") if "compute" in title}
+    assert lanes == {"compute units": ["k1"], "compute units (2)": ["k2", "k4"], "compute units (3)": ["k3"]}
+
+
+def test_what_is_left_open_ends_with_the_trace_and_a_cancelled_wait_ends_at_once(tmp_path: Path) -> None:
+    picture = drawn(
+        tmp_path / "a",
+        (0e-9, 1, events.DirectiveBegin, (1, "target")),
+        (1e-9, 1, events.LockWait, ("table",)),
+        (2e-9, 1, events.CallBegin, ("cuMemFree",)),
+        (3e-9, 2, events.LockAcquire, ("table",)),
+        (4e-9, 2, events.CopyBegin, (1, "h2d", "copy engine h2d", 8, "pinned")),
+        (5e-9, 1, events.ActorFinished, ("x",)),
+        (9e-9, 3, events.DirectiveBegin, (2, "target")),
+        (9e-9, 9, events.CallEnd, ("cuMemFree",)),
+        (9e-9, 9, events.LockRelease, ("other",)),
+    )
+    ends = {slice.name: (slice.begin, slice.end) for slice in picture.slices if picture.title(slice.track) == "actor 1"}
+    assert ends == {"target": (0, 5), "wait for table": (1, 2), "cuMemFree": (2, 5)}
+    assert [(slice.begin, slice.end) for slice in picture.on("copy engine h2d")] == [(4, 9)]
+    assert [(slice.begin, slice.end) for slice in picture.on("table")] == [(3, 9)]
+    assert picture.counters["waiting for table"] == [(1, 1), (2, 0)]
+
+
+def test_a_pools_blocks_inside_the_drivers_are_not_counted_twice(tmp_path: Path) -> None:
+    picture = drawn(
+        tmp_path / "a",
+        (1e-9, 1, events.Allocate, (4096, 100, "cuMemAlloc")),
+        (1e-9, 1, events.Allocate, (4096, 80, "pool")),
+        (2e-9, 1, events.Free, (4096, 80, "pool")),
+        (3e-9, 1, events.Free, (4096, 100, "cuMemFree")),
+        (3e-9, 1, events.Free, (4096, 100, "cuMemFree")),
+    )
+    assert picture.counters["memory in use"] == [(1, 100), (3, 0)]
+
+
+KINDS = st.sampled_from(
+    [
+        (events.DirectiveBegin, st.tuples(st.integers(1, 4), st.just("target"))),
+        (events.DirectiveEnd, st.tuples(st.integers(1, 4), st.just("target"))),
+        (events.CallBegin, st.tuples(st.sampled_from(["cuMemAlloc", "cuMemFree"]))),
+        (events.CallEnd, st.tuples(st.sampled_from(["cuMemAlloc", "cuMemFree"]))),
+        (events.LockWait, st.tuples(st.sampled_from(["a", "b"]))),
+        (events.LockAcquire, st.tuples(st.sampled_from(["a", "b"]))),
+        (events.LockRelease, st.tuples(st.sampled_from(["a", "b"]))),
+        (events.CopyBegin, st.tuples(st.integers(1, 3), *map(st.just, ("h2d", "engine", 8, "pinned")))),
+        (events.CopyEnd, st.tuples(st.integers(1, 3), *map(st.just, ("h2d", "engine", 8, "pinned")))),
+        (events.KernelStart, st.tuples(st.integers(1, 3), st.just("k"), st.just(1))),
+        (events.KernelEnd, st.tuples(st.integers(1, 3), st.just("k"))),
+        (events.Drain, st.tuples(st.just("cuMemFree"))),
+        (events.Resume, st.tuples(st.just("cuMemFree"))),
+        (events.SignalWaitBegin, st.tuples(st.just("s"))),
+        (events.SignalWaitEnd, st.tuples(st.just("s"))),
+        (events.ActorFinished, st.tuples(st.just("x"))),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_slices_nest_whatever_happens(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also when ends are missing, doubled, or out of order."""
+    rows: list[Row] = []
+    time = 0
+    for _ in range(data.draw(st.integers(0, 40))):
+        kind, payload = data.draw(KINDS)
+        time += data.draw(st.sampled_from([0, 1, 700, 1500]))
+        common = (time, data.draw(st.integers(1, 3)), data.draw(st.integers(-1, 1)), data.draw(st.integers(-1, 1)))
+        rows.append((kind.label, *common, data.draw(st.integers(0, 4)), *data.draw(payload)))
+    path = tmp_path_factory.mktemp("drawn") / "a"
+    PerfettoFile.of(path, rows)
+    check_nesting_only = parsed(path)
+    for slice in check_nesting_only.slices:
+        assert slice.end >= slice.begin
+        if not check_nesting_only.tracks[slice.track].HasField("thread"):
+            assert slice.depth == 0
+
+
+def test_without_the_package_one_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "perfetto"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "perfetto", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'offloadrt\[perfetto\]'"):
+        PerfettoFile(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_name_that_arrives_late_is_no_error(tmp_path: Path) -> None:
+    sim = StandIn()
+    with Trace(sim, sinks=[PerfettoFile(tmp_path / "a")]) as trace:
+        trace.by(5, events.CallBegin, 0, -1, 0, "cuInit")
+        trace.actor_spawned(Actor(5, "late"))
+    check(parsed(tmp_path / "a"))
