@@ -35,6 +35,7 @@ async def exahype(
     phantom: bool = True,
     allocator: Literal["llvm", "direct"] = "llvm",
     kernel_work: Literal["low", "mean", "high"] = "mean",
+    warm_up: bool = False,
 ) -> dict[str, float | int | bool]:
     """Many host threads offload batches of ExaHyPE's patches to one GPU.
 
@@ -56,6 +57,7 @@ async def exahype(
         phantom: sizes without numbers; false computes real ones (Euler only)
         allocator: how the OpenMP runtime obtains device blocks: LLVM's buckets, or one driver call each
         kernel_work: end of the stated ranges of the kernels' work (CCZ4)
+        warm_up: update all patches once before the measured time, so that first-use allocations of the pool do not show
     """
     try:
         setup = Setup.create(
@@ -75,6 +77,8 @@ async def exahype(
     except SetupError as error:
         raise ParameterError(error.parameter, error.reason) from None
     experiment = Experiment(run.openmp, setup)
+    if warm_up:
+        await experiment.update()
     async with run.measure():
         updated = await experiment.update()
     return {

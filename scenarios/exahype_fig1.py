@@ -16,7 +16,7 @@ from offloadrt.programs.exahype import Experiment, Setup
         lines=("threads",),
         xlabel="patches per offload",
         ylabel="time per volume update (s)",
-        title="ExaHyPE, Euler 2D, 17 x 17 volumes, 100 patches per thread, map clauses",
+        title="ExaHyPE, Euler 2D, weak scaling, map clauses",
     ),
     sweep={"batch": (1, 2, 4, 8, 16, 32), "threads": (1, 2, 4, 8, 16, 32, 64, 128)},
 )

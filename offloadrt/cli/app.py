@@ -23,6 +23,7 @@ app = App(
     help="What would this offloading program do under another memory configuration, thread count, runtime policy or "
     "machine, and why?",
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
     version=offloadrt.__version__,
 )
 
@@ -201,13 +202,14 @@ def _progress(title: str, total: int) -> Iterator[Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     finished = 0
     try:
-        with Progress(*columns, console=_console(stderr=True), transient=True) as progress:
-            task = progress.add_task(title, total=total)
+        shown = sys.stderr.isatty()
+        with Progress(*columns, console=_console(stderr=True), transient=True, disable=not shown) as progress:
+            task = progress.add_task(title, total=total or None)
 
             def advanced(outcome: Outcome) -> None:
                 nonlocal finished
                 finished = len(outcome.finished)
-                progress.update(task, completed=finished + len(outcome.failures))
+                progress.update(task, total=len(outcome.points), completed=finished + len(outcome.failures))
 
             yield advanced
     except KeyboardInterrupt:
@@ -262,7 +264,6 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
     files:
         Files of recorded cases (JSON Lines).
     """
-    from offloadrt.study import conform as conformance
     from offloadrt.study.errors import UserError
 
     if not files:
@@ -270,6 +271,8 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
     for file in files:
         if not file.is_file():
             raise UserError(f"{file}: cannot be read: no such file")
+    from offloadrt.study import conform as conformance
+
     report = conformance.conform(list(files), gear=gear)
     print(report)
     return 1 if report.differing else 0
@@ -301,7 +304,7 @@ def validate(
     from offloadrt.study.validate import validate as judge
 
     workers = jobs if jobs is not None else processors()
-    with executor_of("process", workers) as pool, _progress(f"validate {paper}", 1) as advanced:
+    with executor_of("process", workers) as pool, _progress(f"validate {paper}", 0) as advanced:
         report = judge(paper, pool, jobs=workers, quick=quick, ranges=ranges, advanced=advanced)
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")

@@ -204,7 +204,7 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     table = _table("", "entry", "value", "range", "source", "kind", right=(1,))
     for key, entry in spec.entries.items():
         table.add_row(
-            escape(key), escape(entry.shown), escape(_range(entry)), escape(entry.source), escape(entry.source_type)
+            escape(key), escape(_shown(entry)), escape(_range(entry)), escape(entry.source), escape(entry.source_type)
         )
     yield table
     table = _table("\nsources", "name", "what it is")
@@ -213,11 +213,19 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     yield table
 
 
+def _shown(entry: Any) -> str:
+    """The value in the entry's own unit; a time in the unit that suits its size."""
+    in_seconds = entry.unit is not None and entry.unit.text in ("s", "ms", "us", "ns")
+    return seconds(entry.value) if in_seconds else str(entry.shown)
+
+
 def _range(entry: Any) -> str:
     if entry.choices:
         return " | ".join(entry.choices)
     if entry.low is None or entry.high is None:
         return ""
+    if entry.unit is not None and entry.unit.text in ("s", "ms", "us", "ns"):
+        return f"{seconds(entry.low)} to {seconds(entry.high)}"
     factor, unit = (entry.unit.factor, entry.unit.text) if entry.unit is not None else (1.0, "")
     return f"{entry.low / factor:.6g} to {entry.high / factor:.6g} {unit}"
 

@@ -1,7 +1,8 @@
 """A kernel: what a target region computes, and what one iteration of it costs.
 
-A kernel has a body, a plain Python function over NumPy views of device memory, or none (a *phantom* kernel that has costs
-only).  Its costs are counts (flops and bytes per loop iteration), never seconds: ``machine/`` turns them into time.
+A kernel has a body, a plain Python function over NumPy views of device memory, or none (a *phantom* kernel that has
+costs only).  Its costs are counts (flops and bytes per loop iteration), never seconds: ``machine/`` turns them into
+time.
 """
 
 from __future__ import annotations

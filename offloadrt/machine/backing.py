@@ -1,7 +1,7 @@
 """Real bytes behind modelled addresses, made when somebody looks at them and kept when a block is freed.
 
-New device memory holds what was there before, as on a real machine: a block that is allocated where another one was sees
-its bytes.
+New device memory holds what was there before, as on a real machine: a block that is allocated where another one was
+sees its bytes.
 """
 
 from __future__ import annotations

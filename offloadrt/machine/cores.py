@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from offloadrt.sim import Semaphore, Simulation
+from offloadrt.trace import HostTime
 
 
 @attrs.frozen
@@ -26,26 +27,30 @@ class Cores:
     With ``uncontended`` every thread has a core of its own (an ablation).
     """
 
-    __slots__ = ("_busy_s", "_idle", "_sim", "_uncontended", "count")
+    __slots__ = ("_busy_s", "_host_time", "_idle", "_sim", "_uncontended", "count")
 
-    def __init__(self, sim: Simulation, count: int, *, uncontended: bool = False) -> None:
+    def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
         self._sim = sim
+        self._host_time = host_time
         self.count = count
         self._idle = Semaphore(sim, count, "core")
         self._uncontended = uncontended
         self._busy_s = 0.0
 
-    async def compute(self, dt: float) -> None:
-        """Occupy one core for ``dt`` virtual seconds."""
-        if self._uncontended:
-            await self._sim.sleep(dt)
-            self._busy_s += dt
-            return
-        await self.take()
+    async def compute(self, dt: float, category: str = "compute") -> None:
+        """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
+
+        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.
+        """
+        sim = self._sim
+        arrival = sim.now
+        if not self._uncontended:
+            await self._idle.acquire()
         try:
-            await self._sim.sleep(dt)
+            await sim.sleep(dt)
         finally:
             self.give_back(dt)
+            self._host_time.add(category, sim.now - arrival)
 
     async def take(self) -> None:
         """Wait for a core and keep it until ``give_back``."""

@@ -1,9 +1,9 @@
 """The memory of a device: modelled addresses, a modelled allocator, and real bytes for whoever looks at them.
 
-The allocator works as the CUDA driver is observed to: memory comes from the kernel driver in segments (2 MiB).  A block
-smaller than a segment lies in one that it shares with others, and such a segment stays held when its last block is freed,
-until memory is short; a larger block has segments of its own, which its free gives back.  Addresses are the model's, never
-NumPy's, so runs are reproducible.
+The allocator works as the CUDA driver is observed to: memory comes from the kernel driver in segments (2 MiB).  A
+block smaller than a segment lies in one that it shares with others, and such a segment stays held when its last
+block is freed, until memory is short; a larger block has segments of its own, which its free gives back.  Addresses
+are the model's, never NumPy's, so runs are reproducible.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def parse(key: str, raw: object) -> Entry:
     if text.choices:
         raise EntryError("has `choices`, but is no text")
     if text.unit is None:
-        raise EntryError("is a number without a unit (write `unit = \"fraction\"` for a plain number)")
+        raise EntryError('is a number without a unit (write `unit = "fraction"` for a plain number)')
     try:
         unit = units.unit(text.unit)
     except units.UnitError as error:
@@ -147,7 +147,7 @@ def _number(given: object, unit: units.Unit) -> float:
         if not dimension:
             value *= unit.factor
         elif dimension != unit.dimension:
-            raise EntryError(f"{given!r} is a quantity of {dimension}, but this is one of {unit.dimension} ({unit.text})")
+            raise EntryError(f"{given!r} is a quantity of {dimension}, this one of {unit.dimension} ({unit.text})")
     else:
         value = given * unit.factor
     if not math.isfinite(value) or value < 0:

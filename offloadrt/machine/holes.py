@@ -6,7 +6,7 @@ from sortedcontainers import SortedDict, SortedList
 
 
 class Holes:
-    """A set of free ranges: ``take`` finds the smallest that is large enough, ``give`` merges a range with neighbours."""
+    """A set of free ranges: ``take`` finds the smallest that is large enough, ``give`` merges it with neighbours."""
 
     __slots__ = ("_by_address", "_by_size")
 

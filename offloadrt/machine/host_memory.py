@@ -11,6 +11,7 @@ import numpy.typing as npt
 from offloadrt.machine.cores import Cores
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
+from offloadrt.trace import HostTime
 
 Region = Literal["heap", "stack", "global"]
 
@@ -34,13 +35,23 @@ class HostMemory:
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
     """
 
-    __slots__ = ("_bandwidth_1t", "_cores", "_free", "_pool", "_sim", "_sizes", "_tops", "bytes_copied")
+    __slots__ = (
+        "_bandwidth_1t", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes", "_tops", "bytes_copied",
+    )  # fmt: skip
 
     def __init__(
-        self, sim: Simulation, cores: Cores, bandwidth_1t: float, bandwidth_all: float, *, uncontended: bool = False
+        self,
+        sim: Simulation,
+        cores: Cores,
+        host_time: HostTime,
+        bandwidth_1t: float,
+        bandwidth_all: float,
+        *,
+        uncontended: bool = False,
     ) -> None:
         self._sim = sim
         self._cores = cores
+        self._host_time = host_time
         self._bandwidth_1t = bandwidth_1t
         self._pool = SharedPool(sim, bandwidth_all, "host memory", uncontended=uncontended)
         self._tops = dict(_REGION_BASES)
@@ -67,12 +78,18 @@ class HostMemory:
         key = self._sizes.pop(address)
         self._free.setdefault(key, []).append(address)
 
-    async def copy(self, nbytes: int) -> None:
-        """The running thread copies ``nbytes`` bytes from host memory to host memory."""
+    async def copy(self, nbytes: int, category: str = "copies") -> None:
+        """The running thread copies ``nbytes`` bytes from host memory to host memory, on a core.
+
+        ``category`` is one of ``trace.HOST_TIME``.
+        """
+        sim = self._sim
+        arrival = sim.now
         await self._cores.take()
-        begin = self._sim.now
+        begin = sim.now
         try:
             await self._pool.serve(nbytes, self._bandwidth_1t)
         finally:
-            self._cores.give_back(self._sim.now - begin)
+            self._cores.give_back(sim.now - begin)
+            self._host_time.add(category, sim.now - arrival)
         self.bytes_copied += nbytes

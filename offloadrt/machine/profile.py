@@ -1,7 +1,8 @@
 """Machine profiles: TOML files of hardware and software costs, each entry with its source.
 
-A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` per cost.  A user's own file may
-name a ``base`` profile and give only what differs from it.  A range runs at its geometric mean unless an end is asked for.
+A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` per cost.  A user's own
+file may name a ``base`` profile and give only what differs from it.  A range runs at its geometric mean unless an
+end is asked for.
 """
 
 from __future__ import annotations

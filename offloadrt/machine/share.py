@@ -9,9 +9,9 @@ This is the only file of the package in which a number of users yields a time.  
 
 ``FairShare`` is pure: it is told the time and tells who finishes when.  ``SharedPool`` lets actors wait for it.
 
-Users of equal cap always progress together, so each cap has one clock of *service per user*: it advances at the rate that
-each of its users gets, a user finishes when the clock passes the mark set at its arrival, and a heap of marks gives the next
-one.  Arrivals and departures cost O(log users + caps), however many users there are.
+Users of equal cap always progress together, so each cap has one clock of *service per user*: it advances at the
+rate that each of its users gets, a user finishes when the clock passes the mark set at its arrival, and a heap of
+marks gives the next one.  Arrivals and departures cost O(log users + caps), however many users there are.
 """
 
 from __future__ import annotations
@@ -141,25 +141,17 @@ class FairShare:
             self.delivered += self._used * dt
         self._now = now
 
-    def head(self) -> Ticket | None:
-        """The user who finishes first; None when nobody is present or all are halted."""
+    def first(self) -> tuple[Ticket | None, float]:
+        """Who finishes first, and when, if nobody comes or goes; (None, inf) when nobody can."""
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:
             if group.rate > 0:
                 ticket = group.head()
-                time = (ticket.mark - group.clock) / group.rate
-                if time < soonest or (time == soonest and best is not None and ticket.order < best.order):
-                    best, soonest = ticket, time
-        return best
-
-    def next_finish(self) -> float:
-        """When the first user finishes if nobody comes or goes; inf when nobody is present or all are halted."""
-        ticket = self.head()
-        if ticket is None:
-            return math.inf
-        group = ticket.group
-        return self._now + max(ticket.mark - group.clock, 0.0) / group.rate
+                left = (ticket.mark - group.clock) / group.rate
+                if left < soonest or (left == soonest and best is not None and ticket.order < best.order):
+                    best, soonest = ticket, left
+        return best, self._now + max(soonest, 0.0)
 
     def is_finished(self, ticket: Ticket) -> bool:
         """Whether a user has got all it needed, up to the resolution of the clock at the time of the last call."""
@@ -192,10 +184,10 @@ class FairShare:
 
 
 class SharedPool:
-    """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got ``amount`` units.
+    """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got so many units.
 
-    Only the user who finishes first keeps a timer, and whoever leaves wakes the next: a user alone costs one suspension.
-    With ``uncontended`` every user has the whole capacity for itself (an ablation).
+    Only the user who finishes first keeps a timer, and whoever leaves, or is first no longer, wakes the one who is: a user
+    alone costs one suspension. With ``uncontended`` every user has the whole capacity for itself (an ablation).
     """
 
     __slots__ = ("_boxes", "_sim", "_uncontended", "_width", "name", "share")
@@ -219,13 +211,20 @@ class SharedPool:
         ticket.box = box
         try:
             while not share.is_finished(ticket):
-                if share.head() is ticket:
-                    await box.get_until(share.next_finish())
+                first, time = share.first()
+                if first is ticket:
+                    await box.get_until(time)
+                    if share.first()[0] is not ticket:  # arrivals of another cap may have changed who is first
+                        self._wake_first()
                 else:
                     await box.get()
                 share.advance(sim.now)
         finally:
             share.leave(sim.now, ticket)
             self._boxes.append(box)
-            if (head := share.head()) is not None and head.box is not None:
-                head.box.put(None)
+            self._wake_first()
+
+    def _wake_first(self) -> None:
+        first, _ = self.share.first()
+        if first is not None and first.box is not None:
+            first.box.put(None)

@@ -1,7 +1,7 @@
 """Units of profile entries: pint at the boundary, plain SI floats inside.
 
-Seconds, bytes, bytes per second, flops per second and counts are what a machine is described with, so the registry knows
-these and nothing else; a unit of another field is an error and not a surprise.
+Seconds, bytes, bytes per second, flops per second and counts are what a machine is described with, so the registry
+knows these and nothing else; a unit of another field is an error and not a surprise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import attrs
 import pint
 
 COUNTS = (
-    "SM", "buffer", "connection", "core", "device", "domain", "engine", "kernel", "queue", "register", "team", "thread", "warp",
+    "SM", "buffer", "connection", "core", "device", "domain", "engine", "kernel", "queue", "register", "team", "thread",
+    "warp",
 )  # fmt: skip
 
 _PREFIXES = (

@@ -1,9 +1,10 @@
 """The offloading runtime: what LLVM's libomptarget does between a directive and the driver.
 
-Start with `data_environment.py` (begin, end and update of a data environment) and `mapping.py` (who holds which lock while one item is
-looked up, allocated, copied and removed). `present_table.py` is the table itself, `table_lock.py` the actor that guards it, `target.py`
-the launch of a target region, `device.py` one device with all of that, `plugin.py` the only place that talks to the driver.
-A memory configuration (`configurations/`) decides what a map means, an allocator (`allocators/`) how device blocks are obtained.
+Start with `data_environment.py` (begin, end and update of a data environment) and `mapping.py` (who holds which lock
+while one item is looked up, allocated, copied and removed). `present_table.py` is the table itself, `table_lock.py` the
+actor that guards it, `target.py` the launch of a target region, `device.py` one device with all of that, `plugin.py`
+the only place that talks to the driver. A memory configuration (`configurations/`) decides what a map means, an
+allocator (`allocators/`) how device blocks are obtained.
 """
 
 from offloadrt.runtime.device import OffloadDevice

@@ -1,7 +1,7 @@
 """Begin, end and update of a device data environment, item by item, as LLVM's runtime does (`omptarget.cpp`).
 
-Each function works on the lowered items of one directive and its queue; the caller synchronizes the queue afterwards. Errors are
-MappingError; what LLVM prints goes to `device.messages` as well.
+Each function works on the lowered items of one directive and its queue; the caller synchronizes the queue afterwards.
+Errors are MappingError; what LLVM prints goes to `device.messages` as well.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ async def target_data_begin(
 
     Returns the device addresses of bases for items with RETURN_PARAM (by position; None where nothing is mapped).
     """
+    if device.tool is not None:
+        device.tool.target_map(device.number, call, items)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     for position, item in enumerate(items):
@@ -108,16 +110,18 @@ async def _begin_item(
                 await _attach(device, item, owner, item.base, base, pointer.address, queue)
             return None if pointer.address is None else pointer.address - (item.begin - base)
         finally:
-            pointer.release()
+            pointer.release(device)
     finally:
         if owner is not None:
-            owner.release()
+            owner.release(device)
 
 
 def _null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
     why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
     device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
-    return device.error(MappingError, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
+    return device.error(
+        MappingError, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name
+    )
 
 
 async def _attach(
@@ -129,7 +133,9 @@ async def _attach(
     pointee_device: int,
     queue: DirectiveQueue,
 ) -> None:
-    """Write the device address of the pointee's base into the device's copy of the pointer; the pointer's entry is locked."""
+    """Write the device address of the pointee's base into the device's copy of the pointer; the pointer's entry is
+    locked.
+    """
     entry, device_pointer = owner.entry, owner.address
     assert entry is not None and device_pointer is not None
     device_value = pointee_device - (item.begin - pointee_base)
@@ -147,11 +153,11 @@ def pointer_span(address: int, value: int) -> HostSpan:
 
 
 async def _attach_item(device: OffloadDevice, item: MapItem, attachments: Attachments, queue: DirectiveQueue) -> None:
-    """Attach if pointer and pointee are both present and one of them is new in this construct (`processAttachEntries`)."""
+    """Attach if pointer and pointee are present and one of them is new in this construct (`processAttachEntries`)."""
     if not item.type & ALWAYS and not attachments.is_new(item.begin) and not attachments.is_new(item.base):
         return
     pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
-    pointee.release()
+    pointee.release(device)
     if not pointee.is_present or pointee.is_host or pointee.address is None:
         return
     owner = await get_present_pointer(device, None, item.base, item.size, must_contain=True, cause=queue.cause)
@@ -160,11 +166,13 @@ async def _attach_item(device: OffloadDevice, item: MapItem, attachments: Attach
             return
         await _attach(device, item, owner, item.base, item.array.address, pointee.address, queue)
     finally:
-        owner.release()
+        owner.release(device)
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
     """Unmap the items in reverse. What is removed is removed after the queue has drained."""
+    if device.tool is not None and call != "target":
+        device.tool.target_map(device.number, call, items)
     left: list[tuple[Entry, MapItem]] = []
     for item in reversed(items):
         if not item.type & (NOT_MAPPED | ATTACH):
@@ -184,15 +192,18 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
     """Count down and copy back under the entry lock. Returns the entry that `finish_data_end` is to look after."""
     pointer = await get_present_pointer(
         device, item.array, item.begin, item.size, update_count=True, hold=bool(item.type & OMPX_HOLD),
-        must_contain=not item.type & IMPLICIT, force_delete=bool(item.type & DELETE), from_data_end=True, cause=queue.cause,
+        must_contain=not item.type & IMPLICIT, force_delete=bool(item.type & DELETE), from_data_end=True,
+        cause=queue.cause,
     )  # fmt: skip
     try:
         if not pointer.is_present and not pointer.is_host and item.type & PRESENT:
             device.report(
-                "omptarget message: device mapping required by 'present' map type modifier does not exist for host address "
-                f"{item.locate(item.begin)} ({item.size} bytes)"
+                "omptarget message: device mapping required by 'present' map type modifier does not exist "
+                f"for host address {item.locate(item.begin)} ({item.size} bytes)"
             )
-            raise device.error(MappingError, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name)
+            raise device.error(
+                MappingError, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name
+            )
         entry = pointer.entry
         if not pointer.is_present or entry is None:
             return None
@@ -205,7 +216,7 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
                 entry.event = await device.plugin.record_event(queue)
         return entry
     finally:
-        pointer.release()
+        pointer.release(device)
 
 
 async def target_data_update(
@@ -213,8 +224,11 @@ async def target_data_update(
 ) -> None:
     """Move data of present sections, in order. A section that is not wholly present is ignored.
 
-    specification: strided sections as OpenMP says; otherwise as LLVM 22 does, which multiplies the lower bound by the stride.
+    specification: strided sections as OpenMP says; otherwise as LLVM 22 does, which multiplies the lower bound by the
+    stride.
     """
+    if device.tool is not None:
+        device.tool.target_map(device.number, call, items)
     for item in items:
         if item.type & NOT_MAPPED:
             continue
@@ -264,7 +278,7 @@ async def _update_piece(
 
                 queue.post_processing.append(restore)
     finally:
-        pointer.release()
+        pointer.release(device)
 
 
 def _absent_update(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str) -> MappingError:

@@ -1,12 +1,15 @@
-"""One device of the runtime: its present table, the lock of that, its plugin, its allocator and its memory configuration."""
+"""One device of the runtime: its present table, the lock of that, its plugin, its allocator and its memory
+configuration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Generator
+from typing import Any, TypeVar
 
 import attrs
 
+from offloadrt.machine import Machine, MachineSpec
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -15,19 +18,22 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import Plugin, UserModeDriver
-from offloadrt.runtime.present_table import PresentTable
+from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
-from offloadrt.sim import LockStatistics, Simulation
+from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace, events
 
-Bytes = Any
 E = TypeVar("E", bound=OffloadError)
 
 
-class Memory(Protocol):
-    """The device's memory, as far as the runtime and its kernels look into it."""
+class _NoWork:
+    """Awaitable that takes no time and no turn."""
 
-    def view(self, address: int, nbytes: int) -> Bytes: ...
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+_NO_WORK = _NoWork()
 
 
 @attrs.frozen
@@ -42,7 +48,20 @@ class RuntimeCosts:
     task: float
     kernel_arguments: float
     memory_manager: float
-    memcpy_s_per_byte: float
+
+    @classmethod
+    def of(cls, spec: MachineSpec) -> RuntimeCosts:
+        """From a machine's profile. Raises ProfileError when it lacks an entry."""
+        return cls(
+            lookup=spec.value("table.lookup"),
+            insert=spec.value("table.insert"),
+            erase=spec.value("table.erase"),
+            handover=spec.value("table.handover"),
+            directive=spec.value("runtime.directive"),
+            task=spec.value("runtime.task"),
+            kernel_arguments=spec.value("runtime.kernel_args"),
+            memory_manager=spec.value("memory_manager.hand_out"),
+        )
 
 
 class OffloadDevice:
@@ -50,36 +69,52 @@ class OffloadDevice:
 
     def __init__(
         self,
-        sim: Simulation,
+        machine: Machine,
         number: int,
         driver: UserModeDriver,
-        memory: Memory,
         configuration: MemoryConfiguration,
         allocator: str,
-        costs: RuntimeCosts,
-        compute: Callable[[float], Awaitable[None]],
         trace: Trace | None = None,
-        memory_manager_threshold: int = 8192,
+        memory_manager_threshold: int | None = None,
     ) -> None:
+        sim, spec = machine.sim, machine.spec
         self.sim = sim
+        self.machine = machine
         self.number = number
-        self.memory = memory
+        self.memory = machine.devices[number].memory
         self.configuration = configuration
-        self.costs = costs
-        self.compute = compute
+        self.costs = RuntimeCosts.of(spec)
         self.trace = trace
         self.tool: Tool | None = None
         self.driver = driver
         self.plugin = Plugin(sim, driver, number)
-        site = AllocatorSite(sim, driver, number, compute, costs.memory_manager, memory_manager_threshold)
+        threshold = (
+            spec.count("memory_manager.threshold") if memory_manager_threshold is None else memory_manager_threshold
+        )
+        site = AllocatorSite(
+            sim,
+            driver,
+            number,
+            self.work,
+            self.costs.memory_manager,
+            threshold,
+            spec.flag("memory_manager.uncontended"),
+        )
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
         suffix = f" {number}" if number else ""
         self.table = PresentTable()
-        self.table_lock = DeviceTableLock(sim, f"device table{suffix}")
+        self.table_lock = DeviceTableLock(
+            sim,
+            f"device table{suffix}",
+            barging=spec.text("lock.handoff") == "barging",
+            uncontended=spec.flag("table.uncontended"),
+        )
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")
+        self._entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
         self._blocks: dict[int, int] = {}
+        self._handover_due = 0.0
 
     def start(self) -> None:
         self.table_lock.start()
@@ -100,22 +135,27 @@ class OffloadDevice:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
         await self.allocator.free(address)
 
-    async def submit(
+    def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
-    ) -> None:
+    ) -> Awaitable[None]:
+        """Copy to the device, in the directive's queue; returns when the host may go on."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, op, array, source.address, device_address, source.nbytes)
-        await self.plugin.submit_data(queue, device_address, source)
+        return self.plugin.submit_data(queue, device_address, source)
 
-    async def retrieve(
+    def retrieve(
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
-    ) -> None:
+    ) -> Awaitable[None]:
+        """Copy from the device, in the directive's queue."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, "d2h", array, destination.address, device_address, destination.nbytes)
-        await self.plugin.retrieve_data(queue, destination, device_address)
+        return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def synchronize(self, queue: DirectiveQueue) -> None:
-        """Drain the directive's queue, then do what was put off until then. Raises what a kernel of the queue did wrong."""
+        """Drain the directive's queue, then do what was put off until then.
+
+        Raises what a kernel of the queue did wrong.
+        """
         await self.plugin.synchronize(queue)
         if queue.kernel_error is not None:
             raise queue.kernel_error
@@ -124,10 +164,36 @@ class OffloadDevice:
         for action in pending:
             await action()
 
+    # time that the runtime takes, and waits for
+
+    def work(self, dt: float) -> Awaitable[None]:
+        """The running thread does so much of the runtime's own work, on a core."""
+        return self.machine.cores.compute(self.machine.jitter(dt), "runtime") if dt else _NO_WORK
+
     async def lock_table(self) -> None:
-        """Take the table; a thread that had to wait for it pays the hand-over while it owns it."""
-        if await self.table_lock.acquire() and self.costs.handover:
-            await self.compute(self.costs.handover)
+        """Take the table; a thread that had to wait for it owes the hand-over, which `table_work` pays."""
+        since = self.sim.now
+        if await self.table_lock.acquire():
+            self.machine.host_time.add("table lock", self.sim.now - since)
+            self._handover_due = self.costs.handover
+
+    def table_work(self, dt: float) -> Awaitable[None]:
+        """The holder of the table works there for so long, after what it owes for the hand-over."""
+        due, self._handover_due = self._handover_due, 0.0
+        return self.work(due + dt)
+
+    async def lock_entry(self, entry: Entry) -> None:
+        """Take an entry's lock; the caller holds the table, or nobody else can know the entry."""
+        if self._entries_uncontended:
+            return
+        since = self.sim.now
+        await entry.lock.acquire()
+        if self.sim.now > since:
+            self.machine.host_time.add("entry lock", self.sim.now - since)
+
+    def unlock_entry(self, entry: Entry) -> None:
+        if not self._entries_uncontended:
+            entry.lock.release()
 
     def block_size(self, address: int) -> int | None:
         """Bytes of the block that the runtime allocated at this device address."""

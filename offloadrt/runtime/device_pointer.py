@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike
 class DevicePointer:
     """An address of device memory (or of host memory, where the device reads that directly).
 
-    nbytes is what is known to lie behind it, 0 if unknown. ``int(pointer)`` is the address, so pointers can be stored in arrays.
-    dtype and shape say how a kernel sees it: bytes unless `viewed` says otherwise.
+    nbytes is what is known to lie behind it, 0 if unknown. ``int(pointer)`` is the address, so pointers can be stored
+    in arrays. dtype and shape say how a kernel sees it: bytes unless `viewed` says otherwise.
     """
 
     address: int

@@ -1,4 +1,6 @@
-"""The queue of one directive (LLVM's `AsyncInfoTy`): a stream taken at first use, and what is left to do after it has drained."""
+"""The queue of one directive (LLVM's `AsyncInfoTy`): a stream taken at first use, and what is left to do after it has
+drained.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ PostProcessing = Callable[[], Awaitable[None]]
 
 @attrs.define(eq=False)
 class DirectiveQueue:
-    """cause: the number of the directive. kernel_error: what a kernel of this queue did wrong, raised at synchronization."""
+    """cause: the number of the directive.
+
+    kernel_error: what a kernel of this queue did wrong, raised at synchronization.
+    """
 
     cause: int
     stream: Any = None

@@ -6,7 +6,8 @@ from __future__ import annotations
 class OffloadError(Exception):
     """A directive or routine failed. On a real machine most of these end the program, and they end the run here.
 
-    call: the directive or routine; array: what it was about; thread: the host thread; time_s: virtual time; device: its number.
+    call: the directive or routine; array: what it was about; thread: the host thread; time_s: virtual time; device: its
+    number.
     messages: the lines that LLVM's runtime would have written to the standard error, addresses as ``<array+offset>``.
     """
 

@@ -14,7 +14,7 @@ Kind = Literal["heap", "static", "global", "link"]
 POINTER_BYTES = 8
 
 
-@attrs.frozen(slots=True, eq=False)
+@attrs.define(eq=False)
 class HostSpan:
     """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
 
@@ -27,10 +27,12 @@ class HostSpan:
 class HostArray:
     """A named array of the program.
 
-    kind: ``heap`` (a pointer to allocated memory: sections attach, an implicit use maps a zero-length section), ``static`` (a C array:
-    an implicit use maps the whole array), ``global`` (declare target enter) or ``link`` (declare target link).
-    shape is in elements, address and nbytes are of the emulated host memory. A phantom has sizes only; reading it raises TypeError.
-    pointer_address: where the pointer variable of a heap array lives (for ``link``: the reference pointer), 0 if there is none.
+    kind: ``heap`` (a pointer to allocated memory: sections attach, an implicit use maps a zero-length section),
+    ``static`` (a C array: an implicit use maps the whole array), ``global`` (declare target enter) or ``link`` (declare
+    target link). shape is in elements, address and nbytes are of the emulated host memory. A phantom has sizes only;
+    reading it raises TypeError.
+    pointer_address: where the pointer variable of a heap array lives (for ``link``: the reference pointer), 0 if there
+    is none.
     """
 
     name: str

@@ -1,11 +1,12 @@
 """What a kernel sees of its arguments: views of device memory, made when the kernel runs.
 
-An array that is wholly mapped is a NumPy array over device memory. Of a partly mapped one only the mapped part can be used; anything else
-raises `IllegalAddress`, as the device would stop with CUDA_ERROR_ILLEGAL_ADDRESS.
+An array that is wholly mapped is a NumPy array over device memory. Of a partly mapped one only the mapped part can be
+used; anything else raises `IllegalAddress`, as the device would stop with CUDA_ERROR_ILLEGAL_ADDRESS.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ Resolve = Callable[[], Any]
 
 
 class BadAccess(Exception):
-    """Raised inside a kernel; the host thread gets an `IllegalAddress` with the rest of the story when it synchronizes."""
+    """Raised inside a kernel; the host thread gets an `IllegalAddress` with the whole story when it synchronizes."""
 
     def __init__(self, array: str, what: str) -> None:
         self.array = array
@@ -29,7 +30,9 @@ class BadAccess(Exception):
 
 @attrs.frozen(eq=False)
 class MappedSection:
-    """A partly mapped array: indices are those of the whole array, `lower` is the first mapped one along the first dimension."""
+    """A partly mapped array: indices are those of the whole array, `lower` is the first mapped one along the first
+    dimension.
+    """
 
     array: HostArray
     lower: int
@@ -60,7 +63,9 @@ class MappedSection:
 
     def _outside(self, index: str) -> BadAccess:
         upper = self.lower + len(self.values)
-        return BadAccess(self.array.name, f"{self.array.name}{index} is not mapped: the device has [{self.lower}:{upper}] of it")
+        return BadAccess(
+            self.array.name, f"{self.array.name}{index} is not mapped: the device has [{self.lower}:{upper}] of it"
+        )
 
     def __getitem__(self, index: Any) -> Any:
         return self.values[self._shift(index)]
@@ -79,7 +84,9 @@ class NotMapped:
     array: HostArray
 
     def _refuse(self) -> BadAccess:
-        return BadAccess(self.array.name, f"{self.array.name} is not mapped: the device got its host address {self.array.address:#x}")
+        return BadAccess(
+            self.array.name, f"{self.array.name} is not mapped: the device got its host address {self.array.address:#x}"
+        )
 
     def __getitem__(self, index: Any) -> Any:
         raise self._refuse()
@@ -90,7 +97,7 @@ class NotMapped:
 
 @attrs.frozen
 class Pointees:
-    """A kernel argument: the kernel follows the device pointers stored in ``pointers`` and sees an array behind each."""
+    """A kernel argument: the kernel follows the device pointers in ``pointers`` and sees an array behind each."""
 
     pointers: HostArray
     shape: tuple[int, ...]
@@ -98,7 +105,7 @@ class Pointees:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
@@ -125,7 +132,7 @@ def section_view(array: HostArray, host_begin: int, host_end: int, view: Callabl
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
     """What a kernel sees behind a device pointer: `nbytes` of memory with the pointer's type and shape."""
     shape = pointer.shape
-    count = nbytes // pointer.dtype.itemsize if shape is None else int(np.prod(shape, dtype=np.int64))
+    count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)
     values: NDArray[Any] = raw.view(pointer.dtype)
     return values if shape is None else values.reshape(shape)

@@ -9,16 +9,18 @@ from offloadrt.runtime.host_array import HostArray
 
 @attrs.frozen
 class Dimension:
-    """One dimension of a strided section: `count` pieces, `stride` bytes apart; `offset` is the lower bound in elements."""
+    """One dimension of a strided section: `count` pieces, `stride` bytes apart; `offset` is the lower bound in
+    elements.
+    """
 
     offset: int
     count: int
     stride: int
 
 
-@attrs.frozen(slots=True, eq=False)
+@attrs.define(eq=False)
 class MapItem:
-    """base and begin are host addresses, size is bytes, type is bits of `map_type`.
+    """Never changed once it is made. base and begin are host addresses, size is bytes, type is bits of `map_type`.
 
     For an ATTACH or PTR_AND_OBJ item base is the address of the pointer; begin is always the pointee.
     dimensions: of a strided update (NON_CONTIG), outermost first; then size counts them.
@@ -35,7 +37,7 @@ class MapItem:
     name: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "name", "" if self.array is None else self.array.name)
+        self.name = "" if self.array is None else self.array.name
 
     def locate(self, address: int) -> str:
         return "<addr>" if self.array is None else self.array.locate(address)

@@ -2,7 +2,8 @@
 
 Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
-- a lookup, under the table lock, also locks the entry that is the neighbour by address: if that one is being copied, all wait;
+- a lookup, under the table lock, also locks the entry that is the neighbour by address: if that one is being copied,
+  all wait;
 - a new block is allocated under the table lock;
 - the copy is submitted under the entry lock, after the table lock was released;
 - an entry is erased under both locks, its block freed after both are released.
@@ -26,7 +27,8 @@ from offloadrt.trace import events
 
 @attrs.define(eq=False)
 class TargetPointer:
-    """What a lookup found (LLVM's `TargetPointerResultTy`): a device address, and an entry that stays locked until `release`.
+    """What a lookup found (LLVM's `TargetPointerResultTy`): a device address, and an entry that stays locked until
+    `release`.
 
     address: None means that there is nothing to use (an illegal mapping, or a zero-length section of absent memory).
     borrowed: the entry was already locked by the caller, who unlocks it.
@@ -40,34 +42,46 @@ class TargetPointer:
     is_last: bool = False
     borrowed: bool = False
 
-    async def set_entry(self, entry: Entry | None, owned: Entry | None = None) -> None:
+    async def set_entry(self, device: OffloadDevice, entry: Entry, owned: Entry | None = None) -> None:
         """Unlock the present entry, lock the other one (unless the caller has it locked already)."""
-        self.release()
-        if entry is not None:
-            self.borrowed = entry is owned
-            if not self.borrowed:
-                await entry.lock.acquire()
-            self.entry = entry
+        self.release(device)
+        self.borrowed = entry is owned
+        if not self.borrowed:
+            await device.lock_entry(entry)
+        self.entry = entry
 
-    def release(self) -> None:
+    def release(self, device: OffloadDevice) -> None:
         if self.entry is not None:
             if not self.borrowed:
-                self.entry.lock.release()
+                device.unlock_entry(self.entry)
             self.entry = None
 
 
-async def visit(device: OffloadDevice, pointer: TargetPointer, begin: int, size: int, owned: Entry | None = None) -> Lookup:
-    """Search the table as `lookupMapping` does; the caller holds the table. The last visited entry ends up locked by `pointer`."""
+async def visit(
+    device: OffloadDevice,
+    pointer: TargetPointer,
+    begin: int,
+    size: int,
+    owned: Entry | None = None,
+    inserts: bool = False,
+) -> Lookup:
+    """Search the table as `lookupMapping` does; the caller holds the table.
+
+    The last visited entry ends up locked by `pointer`. inserts: what is not there will be entered; that work is done
+    here, too.
+    """
     device.table_lock.assert_held()
-    if device.costs.lookup:
-        await device.compute(device.costs.lookup)
     found = device.table.lookup(begin, size)
+    costs = device.costs
+    await device.table_work(costs.lookup + costs.insert if inserts and size and not found.overlaps else costs.lookup)
     for entry in found.visited:
-        await pointer.set_entry(entry, owned)
+        await pointer.set_entry(device, entry, owned)
     return found
 
 
-def trace_lookup(device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool) -> None:
+def trace_lookup(
+    device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool
+) -> None:
     if (trace := device.trace) is not None:
         name, offset = ("", begin) if array is None else (array.name, begin - array.address)
         trace(events.MapLookup, device.number, -1, cause, name, offset, size, found)
@@ -107,7 +121,7 @@ async def get_target_pointer(
     try:
         await _find_or_create(device, pointer, item, begin, base, size, type_bits, update_count, owned, queue)
     except BaseException:
-        pointer.release()
+        pointer.release(device)
         device.table_lock.release()
         raise
     if release_table:
@@ -115,7 +129,7 @@ async def get_target_pointer(
     try:
         await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
     except BaseException:
-        pointer.release()
+        pointer.release(device)
         raise
     return pointer
 
@@ -136,7 +150,9 @@ async def _find_or_create(
     implicit = bool(type_bits & IMPLICIT)
     present = bool(type_bits & PRESENT)
     hold = bool(type_bits & OMPX_HOLD)
-    found = await visit(device, pointer, begin, size, owned)
+    placement = device.configuration.place(MapRequest(size, bool(type_bits & CLOSE), implicit, device.number))
+    inserts = placement is Placement.DEVICE_COPY and not present
+    found = await visit(device, pointer, begin, size, owned, inserts)
     trace_lookup(device, queue.cause, item.array, begin, size, found.contained)
     pointer.is_present = True
     entry = pointer.entry
@@ -149,15 +165,13 @@ async def _find_or_create(
         pointer.address = entry.device_address(begin)
     elif entry is not None and found.overlaps:
         device.report(
-            f"omptarget message: explicit extension not allowed: host address specified is {item.locate(begin)} ({size} bytes), "
-            f"but device allocation maps to host at {item.locate(entry.host_begin)} ({entry.size} bytes)"
+            "omptarget message: explicit extension not allowed: host address specified is "
+            f"{item.locate(begin)} ({size} bytes), but device allocation maps to host at "
+            f"{item.locate(entry.host_begin)} ({entry.size} bytes)"
         )
         if present:
             _report_absent(device, item, begin, size)
-    elif (
-        device.configuration.place(MapRequest(size, bool(type_bits & CLOSE), implicit, device.number))
-        is Placement.HOST_POINTER
-    ):
+    elif placement is Placement.HOST_POINTER:
         if size:
             pointer.is_present = False
             pointer.is_host = True
@@ -169,8 +183,6 @@ async def _find_or_create(
         array = item.array
         phantom = array is not None and array.phantom
         address = await device.allocate(size, array, begin, phantom)
-        if device.costs.insert:
-            await device.compute(device.costs.insert)
         entry = Entry(
             name=item.name,
             host_base=base,
@@ -189,7 +201,7 @@ async def _find_or_create(
                 events.MapInsert, device.number, -1, queue.cause,
                 item.name, offset, size, address, entry.dynamic, entry.hold,
             )  # fmt: skip
-        await pointer.set_entry(entry)
+        await pointer.set_entry(device, entry)
         pointer.address = address
     else:
         pointer.is_present = False
@@ -237,7 +249,10 @@ async def get_present_pointer(
     from_data_end: bool = False,
     cause: int = 0,
 ) -> TargetPointer:
-    """Find the counterpart of what is mapped already, maybe counting down (`getTgtPtrBegin`). The entry stays locked by the result."""
+    """Find the counterpart of what is mapped already, maybe counting down (`getTgtPtrBegin`).
+
+    The entry stays locked by the result.
+    """
     pointer = TargetPointer()
     await device.lock_table()
     try:
@@ -259,7 +274,7 @@ async def get_present_pointer(
             pointer.is_host = device.configuration.host_pointers
             pointer.address = begin
     except BaseException:
-        pointer.release()
+        pointer.release(device)
         raise
     finally:
         device.table_lock.release()
@@ -272,18 +287,18 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, re
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
     """
     await device.lock_table()
-    await entry.lock.acquire()
+    await device.table_work(0.0)
+    await device.lock_entry(entry)
     entry.data_end_users -= 1
     remove = entry.total == 0 and entry.data_end_users == 0
     if not remove:
         device.table_lock.release()
     if restore:
         restore_host_pointers(item.array, entry)
-    entry.lock.release()
+    device.unlock_entry(entry)
     if not remove:
         return
-    if device.costs.erase:
-        await device.compute(device.costs.erase)
+    await device.work(device.costs.erase)
     device.table.erase(entry)
     if (trace := device.trace) is not None:
         offset = entry.host_begin if item.array is None else entry.host_begin - item.array.address

@@ -1,21 +1,30 @@
-"""The tool interface: what a performance tool is told of each operation, as OMPT's `target_data_op_emi` and `target_submit_emi`."""
+"""The tool interface, after OMPT's callbacks: what a performance tool is told of each operation of the runtime."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem
 
 
 class Tool(Protocol):
-    """Told at the host call of each operation, in order. Addresses are emulated; array is None where no host memory is involved."""
+    """Told at the host call of each operation, in order.
+
+    Addresses are emulated; array is None where no host memory is.
+    """
+
+    def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
+        """A directive begins to work on these lowered items (`target_map_emi`); a target region says so once."""
+        ...
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        """op: alloc, h2d, d2h, delete, attach, associate, disassociate."""
+        """`target_data_op_emi`. op: alloc, h2d, d2h, delete, attach, associate, disassociate."""
         ...
 
     def target_submit(self, device: int, kernel: str) -> None:
-        """A kernel is about to be launched."""
+        """A kernel is about to be launched (`target_submit_emi`)."""
         ...

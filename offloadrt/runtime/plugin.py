@@ -1,7 +1,8 @@
 """The plugin: what the runtime asks of one device, in the calls of a user-mode driver library.
 
-The only file of the runtime that knows the driver. Follows LLVM's CUDA plugin: streams come from a pool that grows (`StreamManager`),
-an event is recorded after transfers that others may have to wait for, one stream serves one directive.
+The only file of the runtime that knows the driver. Follows LLVM's CUDA plugin: streams come from a pool that grows
+(`StreamManager`), an event is recorded after transfers that others may have to wait for, one stream serves one
+directive.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ class StreamPool:
 
 
 class Plugin:
-    """One device as the runtime sees it. `queue` arguments are `DirectiveQueue`s, which get their stream here at first use."""
+    """One device as the runtime sees it.
+
+    `queue` arguments are `DirectiveQueue`s, which get their stream here at first use.
+    """
 
     def __init__(self, sim: Simulation, driver: UserModeDriver, number: int) -> None:
         self.driver = driver
@@ -103,7 +107,10 @@ class Plugin:
         await self.driver.stream_wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back. Nothing to do for a queue that was never used."""
+        """Wait for everything in the queue, then give its stream back.
+
+        Nothing to do for a queue that was never used.
+        """
         if queue.stream is None:
             return
         stream = queue.stream

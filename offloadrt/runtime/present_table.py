@@ -1,6 +1,7 @@
 """The present table of one device: which piece of host memory has which counterpart, and how often it is referenced.
 
-Pure data: nothing here waits. Whoever calls it holds the device table lock (`table_lock.py`). Follows LLVM's `HostDataToTargetTy` and
+Pure data: nothing here waits. Whoever calls it holds the device table lock (`table_lock.py`). Follows LLVM's
+`HostDataToTargetTy` and
 `MappingInfoTy::lookupMapping` (offload/libomptarget/OpenMP/Mapping.cpp).
 """
 
@@ -112,7 +113,7 @@ class Entry:
         return True
 
 
-@attrs.frozen
+@attrs.define
 class Lookup:
     """Where a section lies relative to the table. `visited` are the entries that the search locks, in order.
 
@@ -175,7 +176,9 @@ class PresentTable:
         del self._entries[position]
 
     def lookup(self, begin: int, size: int) -> Lookup:
-        """The search of `lookupMapping`: first the entry at or before `begin`, then, unless that settles it, the next one."""
+        """The search of `lookupMapping`: first the entry at or before `begin`, then, unless that settles it, the next
+        one.
+        """
         entries = self._entries
         if not entries:
             return _NOTHING

@@ -1,7 +1,7 @@
 """Private and firstprivate arguments of a target region (LLVM's `PrivateArgumentManagerTy`).
 
-Firstprivate values up to 1024 bytes each are packed into one device block and one copy; larger ones get a block and a copy of their own,
-private ones a block and no copy. All blocks are freed after the region's queue has drained.
+Firstprivate values up to 1024 bytes each are packed into one device block and one copy; larger ones get a block and a
+copy of their own, private ones a block and no copy. All blocks are freed after the region's queue has drained.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PrivateArguments:
         if not self._packed:
             return
         total = sum(one.padding + one.size for one in self._packed)
-        await self.device.compute(total * self.device.costs.memcpy_s_per_byte)
+        await self.device.machine.host_memory.copy(total, "runtime")
         phantom = any(one.array.phantom for one in self._packed)
         address = await self.device.allocate(total, None, 0, phantom)
         self._blocks.append(address)

@@ -1,7 +1,8 @@
 """The device table lock: a daemon actor that grants the present table of one device to one thread after the other.
 
-The holder runs the table's plain methods itself; this actor only decides whose turn it is. First come, first served, as the queue of a
-contended mutex. A thread that had to wait pays the hand-over (`table.handover`) while it already owns the lock.
+The holder runs the table's plain methods itself; this actor only decides whose turn it is. First come, first served, as
+the queue of a contended mutex. A thread that had to wait pays the hand-over (`table.handover`) while it already owns
+the lock.
 """
 
 from __future__ import annotations
@@ -30,25 +31,36 @@ class TableGranted:
     contended: bool
 
 
-MESSAGES = (AcquireTable, ReleaseTable, TableGranted)
+@attrs.frozen
+class TableFreed:
+    """Reply under barging: the table is free and the caller has waited longest, but somebody may still be faster."""
+
+
+MESSAGES = (AcquireTable, ReleaseTable, TableGranted, TableFreed)
 
 _ACQUIRE = AcquireTable()
 _RELEASE = ReleaseTable()
 _GRANTED = TableGranted(contended=False)
 _HANDED_OVER = TableGranted(contended=True)
+_FREED = TableFreed()
 
 
 class DeviceTableLock:
     """``await lock.acquire()`` and ``lock.release()``; start it once with `start`.
 
-    acquire tells whether the lock was contended; what a hand-over costs is the caller's business, who then owns the lock.
-    Looks like `offloadrt.sim.Lock` to whoever reads its statistics or watches it.
+    barging: a release frees the table and wakes the longest waiter, who asks again and may find that somebody running
+    was faster.
+    uncontended: an ablation; the lock excludes nobody. acquire tells whether the lock was contended; what a hand-over
+    costs is the caller's business, who then owns the lock. Looks like `offloadrt.sim.Lock` to whoever reads its
+    statistics or watches it.
     """
 
-    def __init__(self, sim: Simulation, name: str) -> None:
+    def __init__(self, sim: Simulation, name: str, barging: bool = False, uncontended: bool = False) -> None:
         self.sim = sim
         self.name = name
         self.owner: Actor | None = None
+        self.barging = barging
+        self.uncontended = uncontended
         self._mailbox = Mailbox(sim, name)
         self._mailbox.served_for = self.holders
         self._queue: deque[Call] = deque()
@@ -75,11 +87,18 @@ class DeviceTableLock:
                         self.sim.observer.lock_waited(self, item.caller)
             else:
                 self._granted_to = None
-                while self._queue and self._granted_to is None:
-                    self._grant(self._queue.popleft(), _HANDED_OVER)
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """To the longest waiter; one that was cancelled while it waited gets nothing, and the next one is asked."""
+        while self._queue and self._granted_to is None:
+            call = self._queue.popleft()
+            if not self.barging:
+                self._grant(call, _HANDED_OVER)
+            elif call.reply(_FREED):
+                return
 
     def _grant(self, call: Call, reply: TableGranted) -> None:
-        """A caller that was cancelled while it waited gets nothing, and the next one is asked."""
         if call.reply(reply):
             self._granted_to = call.caller
 
@@ -89,19 +108,29 @@ class DeviceTableLock:
         me = sim.current
         if self.owner is me:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
+        if self.uncontended:
+            self._acquired += 1
+            return False
         since = sim.now
-        granted: TableGranted = await self._mailbox.call(_ACQUIRE)
+        contended = False
+        reply: TableGranted | TableFreed = await self._mailbox.call(_ACQUIRE)
+        while isinstance(reply, TableFreed):
+            contended = True
+            reply = await self._mailbox.call(_ACQUIRE)
+        contended = contended or reply.contended
         self.owner = me
         self._acquired += 1
-        self._contended += granted.contended
+        self._contended += contended
         self._wait_s += sim.now - since
         self._held_since = sim.now
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
-        return granted.contended
+        return contended
 
     def release(self) -> None:
         """Give the table up. RuntimeError if the caller does not hold it."""
+        if self.uncontended:
+            return
         sim = self.sim
         me = sim.current
         if self.owner is not me:
@@ -120,7 +149,7 @@ class DeviceTableLock:
 
     def assert_held(self) -> None:
         """The table's methods are for its holder only. RuntimeError otherwise."""
-        if self.owner is not self.sim.current:
+        if self.owner is not self.sim.current and not self.uncontended:
             raise RuntimeError(f"{self.sim.current.name} uses the present table without holding {self.name!r}")
 
     def statistics(self) -> LockStatistics:

@@ -1,4 +1,7 @@
-"""A target region: map, launch, unmap (`target` in LLVM's omptarget.cpp). No map lock is held while the kernel is launched or runs."""
+"""A target region: map, launch, unmap (`target` in LLVM's omptarget.cpp).
+
+No map lock is held while the kernel is launched or runs.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels import Launch
+from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -79,7 +83,7 @@ async def target(
             bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
         else:
             bindings[item.array] = Binding(None, is_host=found.is_host)
-        found.release()
+        found.release(device)
     await private.transfer()
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)
@@ -88,8 +92,7 @@ async def target(
         if isinstance(array, HostArray) and array not in bindings:
             bindings[array] = globals_of(array) or Binding(None)
 
-    if device.costs.kernel_arguments:
-        await device.compute(device.costs.kernel_arguments)
+    await device.work(device.costs.kernel_arguments)
     kernel = launch.kernel
     if kernel.body is not None:
         body = None
@@ -153,11 +156,17 @@ def _run(
     body: Callable[..., None],
     resolvers: Sequence[Resolve],
 ) -> None:
-    """The kernel's body, in the compute units' actor. What goes wrong is for the host thread that waits for the queue."""
+    """The kernel's body, in the compute units' actor.
+
+    What goes wrong is for the host thread that waits for the queue.
+    """
     try:
         call_body(body, resolvers)
     except BadAccess as bad:
         message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
         queue.kernel_error = device.error(IllegalAddress, message, call, bad.array)
+    except InvalidDeviceAddress as bad:
+        message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
+        queue.kernel_error = device.error(IllegalAddress, message, call, "")
     except Exception as error:
         queue.kernel_error = error

@@ -1,7 +1,7 @@
 """Virtual time and actors on Trio. Knows nothing of GPUs and imports nothing of ours.
 
 ======================  =============================================================================================
-``Simulation``          the kernel of virtual time: ``run``, ``spawn``, ``sleep``, ``now``, ``open_nursery``, ``attached``
+``Simulation``          the kernel of virtual time: ``run spawn sleep now open_nursery attached move_on_after``
 ``Actor``               a task that takes part: ``name``, ``index``, ``cause``, ``data``
 ``Lock``                mutual exclusion, hand-off ``fifo`` or ``barging``
 ``RWLock``              many readers or one writer, ``downgrade``
@@ -13,8 +13,8 @@
 ``Observer``            protocol of whoever wants to be told
 ======================  =============================================================================================
 
-Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``UncontrolledNondeterminism``, ``RealInputOutput``,
-``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
+Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``UncontrolledNondeterminism``,
+``RealInputOutput``, ``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
 """
 
 from offloadrt.sim.actor import Actor

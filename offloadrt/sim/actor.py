@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import outcome
-from trio.lowlevel import Abort, Task, reschedule, wait_task_rescheduled
+from trio.lowlevel import Abort, Task, enable_ki_protection, reschedule, wait_task_rescheduled
 
 from offloadrt.sim.errors import Handover
 
@@ -21,8 +21,17 @@ GO = outcome.Value(None)
 SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
 """The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the kernel compares tasks as well."""
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 BEFORE_ALL = 1 << 62
 """Taken off an actor's index: cancellations and timeouts of one instant come first, in order of spawning."""
+
+
+def uninterrupted(function: F) -> F:
+    """Ctrl-C strikes between the operations of the kernel, in the user's code, never inside of one."""
+    code_owner: Any = function
+    enable_ki_protection(code_owner)
+    return function
 
 
 def _message(abort: Callable[[Any], Abort]) -> Any:
@@ -36,6 +45,18 @@ def _message(abort: Callable[[Any], Abort]) -> Any:
 def hand_over(_: Any = None) -> Any:
     """What a step yields or returns when Trio has something to run: the trampoline calls it and stops."""
     raise Handover
+
+
+class _LookAtTrio:
+    """An entry of the ready queue that lets Trio run what a detached actor has just woken."""
+
+    is_actor = False
+
+    def send(self, _: Any) -> Any:
+        return hand_over
+
+
+LOOK_AT_TRIO = _LookAtTrio()
 
 
 class Actor:
@@ -90,13 +111,14 @@ class Actor:
         return hand_over
 
     def abort(self, raise_cancel: Callable[[], Any]) -> Abort:
-        """Trio wants to cancel a parked actor. The kernel delivers it, so that the order is spawn order, not Trio's."""
-        if self.trouble is None:
-            if self.sim.unhook(self):
-                self.interrupt(raise_cancel)
-            elif self.detached:
-                self.sim.ready.append(Reminder(self, raise_cancel))
-            # an attached actor that is already on its way is asked again by Trio where it parks next
+        """Trio wants to cancel a parked actor. The kernel delivers it, so that the order is spawn order, not Trio's.
+
+        An actor that is already on its way is cancelled where it parks next: Trio asks again there if it is attached.
+        """
+        if self.trouble is None and self.sim.unhook(self):
+            self.interrupt(raise_cancel)
+        elif self.detached:
+            self.trap = LateCancel(self, raise_cancel)
         return Abort.FAILED
 
     def interrupt(self, trouble: Callable[[], None]) -> None:
@@ -105,21 +127,17 @@ class Actor:
         self.sim.schedule_first(self)
 
 
-class Reminder:
-    """Delivers a cancellation that found its actor on its way: where the actor parks next."""
+class LateCancel:
+    """A cancellation that found its detached actor on its way: the trap that the actor yields where it parks next."""
 
-    __slots__ = ("target", "trouble")
-    is_actor = False
+    __slots__ = ("actor", "raise_cancel")
 
-    def __init__(self, target: Actor, trouble: Callable[[], Any]) -> None:
-        self.target = target
-        self.trouble = trouble
+    def __init__(self, actor: Actor, raise_cancel: Callable[[], Any]) -> None:
+        self.actor = actor
+        self.raise_cancel = raise_cancel
 
-    def send(self, _: Any) -> None:
-        actor = self.target
-        if actor.finished or actor.trouble is not None or not actor.detached:
-            return
-        if actor.sim.unhook(actor):
-            actor.interrupt(self.trouble)
-        else:
-            actor.sim.ready.append(self)
+    def __call__(self, _: Any) -> None:
+        actor = self.actor
+        actor.trap = None
+        actor.sim.unhook(actor)
+        actor.interrupt(self.raise_cancel)

@@ -25,6 +25,7 @@ from functools import partial
 from heapq import heapify, heappop, heappush, heappushpop
 from itertools import repeat
 from math import inf
+from operator import length_hint
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -33,6 +34,7 @@ import trio
 from trio.lowlevel import (
     Abort,
     current_task,
+    disable_ki_protection,
     reattach_detached_coroutine_object,
     reschedule,
     temporarily_detach_coroutine_object,
@@ -40,7 +42,7 @@ from trio.lowlevel import (
 )
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import BEFORE_ALL, GO, SELF, Actor, hand_over
+from offloadrt.sim.actor import BEFORE_ALL, GO, SELF, Actor, LateCancel, hand_over, uninterrupted
 from offloadrt.sim.errors import (
     DetachedTrioCall,
     Expired,
@@ -57,7 +59,7 @@ from offloadrt.sim.watch import Watch
 T = TypeVar("T")
 Gear = Literal["native", "turbo"]
 
-_OUR_STEPS = (types.BuiltinMethodType, types.MethodType, types.FunctionType, partial)
+_OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 SLICE = 2000
 """Steps between two looks at Trio, so that Ctrl-C and cancellation stay prompt."""
@@ -126,7 +128,7 @@ class Simulation(trio.abc.Clock):
         self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
         self.next_sequence = itertools.count(1).__next__
         self.next_index = itertools.count().__next__
-        self.running: Actor | None = None
+        self.running: Any = None
         """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
@@ -143,7 +145,7 @@ class Simulation(trio.abc.Clock):
         self._still = 0
         self._still_at = -1.0
         self._alive = 0
-        self._failed = False
+        self.ending = False
         self._nursery: trio.Nursery | None = None
         self._service: trio.Nursery | None = None
         self._watchdog_task: Any = None
@@ -163,8 +165,8 @@ class Simulation(trio.abc.Clock):
         self.running = None
         if deadline <= self.now:
             return 0
-        if self.trouble is not None and not self._failed:
-            return self._fail(self.trouble)
+        if self.trouble is not None and not self.ending:
+            return self.fail(self.trouble)
         fence = None
         if deadline < inf:
             fence = _Fence()
@@ -174,26 +176,34 @@ class Simulation(trio.abc.Clock):
         else:
             found = self._run_native_step()
             self._steps += 1
-        if fence is not None:
+        if fence is None:
+            self._watch.timer_due = False
+        else:
             self._watch.timer_due = fence.fired
             if not fence.fired:
                 self.heap.remove((deadline, 0, fence))
                 heapify(self.heap)
         if found:
-            if self._steps > SLICE or not self.fuel:
+            if self._steps > SLICE:
                 self._look_for_livelock()
             return 0
-        if self._alive and not self._failed:
-            return self._fail(self._watch.blocked_outside() or story.deadlock(self))
+        if self.ending:
+            return self._force_out()
+        if self._alive:
+            return self.fail(self._watch.blocked_outside() or story.deadlock(self))
         return inf
 
     def _look_for_livelock(self) -> None:
-        self._still = self._still + self._steps + SLICE - self.fuel if self.now == self._still_at else 0
+        self._still = self._still + self._steps if self.now == self._still_at else 0
         self._still_at = self.now
         self._steps = 0
-        self.fuel = SLICE
-        if self._still > self._livelock_limit + 1000 * len(self.actors) and self.trouble is None:
+        if self._still > self.livelock_limit and self.trouble is None:
             self.trouble = story.livelock(self, self._still)
+
+    @property
+    def livelock_limit(self) -> int:
+        """Steps without virtual time advancing after which the run is stopped."""
+        return self._livelock_limit + 1000 * len(self.actors)
 
     def _run_turbo_slice(self) -> bool:
         """Step detached actors until Trio has something to run or the slice is used up; False if nothing was due."""
@@ -210,8 +220,8 @@ class Simulation(trio.abc.Clock):
                     self.running = item
                     step = item.send
                 step = step(GO)
-            if step is not None and self.running is not None:
-                ready.appendleft(self.running)  # keeps its place
+            if step is not None:
+                self._end_slice(step)
         except Handover:
             pass
         except IndexError:
@@ -221,8 +231,21 @@ class Simulation(trio.abc.Clock):
         except TypeError:
             self._foreign_yield(step)
         self.running = None
-        self._steps += self._slice - budget.__length_hint__()  # type: ignore[attr-defined]  # typeshed lacks it
+        self._steps += self._slice - length_hint(budget)
         return True
+
+    def _end_slice(self, step: Any) -> None:
+        """The slice is used up before ``step`` was made: whoever is to make it keeps its place."""
+        if step is hand_over:
+            return
+        if isinstance(step, LateCancel):
+            step(GO)
+        elif not isinstance(step, _OUR_STEPS):
+            self._foreign_yield(step)
+        elif isinstance(item := self.running, _Fence):
+            item.fired = True
+        else:
+            self.ready.appendleft(item)
 
     def _run_native_step(self) -> bool:
         heap, ready = self.heap, self.ready
@@ -240,20 +263,17 @@ class Simulation(trio.abc.Clock):
     def _foreign_yield(self, message: Any) -> None:
         """A detached actor yielded something that is Trio's: tell it, where it did so."""
         actor = self.running
-        if actor is None or not actor.is_actor or isinstance(message, _OUR_STEPS):
+        if not isinstance(actor, Actor) or isinstance(message, _OUR_STEPS):
             raise
         assert actor.task is not None
         coroutine: Any = actor.task.coro
-        try:
-            step = coroutine.throw(DetachedTrioCall(story.detached_call(self, actor)))
-        except Handover:
-            return
-        if step is not None and step is not hand_over and self.running is not None:
-            self.ready.appendleft(self.running)
+        step = actor.task.context.run(coroutine.throw, DetachedTrioCall(story.detached_call(self, actor)))
+        if step is not None:
+            self._end_slice(step)
 
-    def _fail(self, error: BaseException) -> float:
+    def fail(self, error: BaseException) -> float:
         """Raise in the watchdog: an exception out of the clock hook would be an internal error of Trio."""
-        self._failed = True
+        self.ending = True
         if (task := self._watchdog_task) is None:
             return inf
         self._watchdog_task = None
@@ -261,11 +281,24 @@ class Simulation(trio.abc.Clock):
         reschedule(task, outcome.Error(error))
         return 0
 
+    def _force_out(self) -> float:
+        """The run is ending and its clean-up waits for ever (shielded from cancellation): end these waits as well."""
+        error = self.trouble or story.deadlock(self)
+
+        def trouble() -> None:
+            raise error
+
+        parked = [actor for actor in self.actors.values() if actor.trouble is None and self.unhook(actor)]
+        for actor in parked:
+            actor.interrupt(trouble)
+        return 0 if parked else inf
+
     # ------------------------------------------------------------------ waiting
     def _make_sleep(self) -> Callable[[float], Awaitable[None]]:
         sim, heap, ready, sequence = self, self.heap, self.ready, self.next_sequence
         popleft = ready.popleft
 
+        @uninterrupted
         @types.coroutine
         def sleep(dt: float) -> Generator[Any, Any, None]:
             """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
@@ -300,6 +333,7 @@ class Simulation(trio.abc.Clock):
             raise UnregisteredTask(story.unregistered(self, me))
         return me
 
+    @uninterrupted
     @types.coroutine
     def park(self, me: Actor, target: Any) -> Generator[Any, Any, None]:
         """Wait until somebody puts ``me`` back on ``ready``. ``target`` is what is waited for: it has a ``name`` and
@@ -312,14 +346,18 @@ class Simulation(trio.abc.Clock):
         if me.trouble is not None:
             yield from self.interrupted(me)
 
+    @uninterrupted
     @types.coroutine
     def pause(self, me: Actor) -> Generator[Any, Any, None]:
         """Many uncontended operations in a row: let Trio look at signals and cancellations, then go on first."""
+        self._steps += SLICE
+        self.fuel = SLICE
         self.ready.appendleft(me)
         me.waits_for = self._paused
         me.waits_since = self.now
         if me.detached:
-            self.running = None
+            if me.trap is not None:
+                me.trap(GO)
             yield hand_over
         else:
             yield me.trap
@@ -373,6 +411,7 @@ class Simulation(trio.abc.Clock):
                 return True
         return False
 
+    @uninterrupted
     @types.coroutine
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
         """Raise what ``me`` was resumed for. A cancellation turns a detached actor into a plain Trio task again."""
@@ -386,7 +425,7 @@ class Simulation(trio.abc.Clock):
         except BaseException as exc:
             error = exc
         if me.detached:
-            yield from self._attach(me).__await__()
+            yield from self.attach(me).__await__()
         raise error
 
     def move_on_after(self, dt: float) -> TimeoutScope:
@@ -398,7 +437,8 @@ class Simulation(trio.abc.Clock):
         return TimeoutScope(self, dt, fail=True)
 
     # ------------------------------------------------------------------ gears
-    async def _attach(self, me: Actor) -> None:
+    @uninterrupted
+    async def attach(self, me: Actor) -> None:
         """A detached actor becomes a plain Trio task, in the same place of the order."""
         me.detached = False
         me.trap = me.own_trap
@@ -408,7 +448,8 @@ class Simulation(trio.abc.Clock):
         self.expected = me.task
         await reattach_detached_coroutine_object(me.task, hand_over)
 
-    async def _detach(self, me: Actor) -> None:
+    @uninterrupted
+    async def detach(self, me: Actor) -> None:
         """A plain Trio task becomes a detached actor and goes on first."""
         assert me.task is not None
         coroutine: Any = me.task.coro
@@ -424,43 +465,53 @@ class Simulation(trio.abc.Clock):
     async def attached(self) -> AsyncIterator[None]:
         """Inside, any Trio API may be used: ``trio.sleep`` (in virtual time), cancel scopes, events, nurseries.
 
-        Native gear: nothing changes. If the body is left by an exception the actor stays attached.
+        Needed in the gear ``turbo`` only.
         """
         me = self.current
+        if me.raw_section is not None:
+            yield
+            return
         detached = me.detached
         if detached:
-            await self._attach(me)
-        outer, section = me.raw_section, RawSection(trio.CancelScope())
-        me.raw_section = section
+            await self.attach(me)
+        section = me.raw_section = RawSection(trio.CancelScope())
         try:
             with section.scope:
                 yield
         finally:
-            me.raw_section = outer
+            me.raw_section = None
+            if detached:
+                await self.detach(me)
         if section.expired is not None:
             raise section.expired
-        if detached:
-            await self._detach(me)
 
     # ------------------------------------------------------------------ life and death of actors
-    def spawn(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False) -> Actor:
+    def spawn(
+        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False
+    ) -> Actor:
         """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended."""
         nursery = self._service if daemon else self._nursery
         if nursery is None:
             raise SimulationError("spawn: the simulation is not running")
         return self.spawn_in(nursery, fn, args, name, daemon)
 
+    @uninterrupted
     def spawn_in(
-        self, nursery: trio.Nursery, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...], name: str | None, daemon: bool
+        self,
+        nursery: trio.Nursery,
+        fn: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        name: str | None,
+        daemon: bool,
     ) -> Actor:
-        actor = Actor(self, name or getattr(fn, "__name__", repr(fn)), daemon)
-        self._register(actor)
-        self.ready.append(actor)
+        actor = Actor(self, name or str(getattr(fn, "__name__", repr(fn))), daemon)
         self._watch.by_kernel = True
         try:
             nursery.start_soon(self._live, actor, fn, args, name=actor.name)
         finally:
             self._watch.by_kernel = False
+        self._register(actor)
+        self.ready.append(actor)
         return actor
 
     def _register(self, actor: Actor) -> None:
@@ -476,6 +527,7 @@ class Simulation(trio.abc.Clock):
         if self.observer is not None:
             self.observer.actor_finished(actor)
 
+    @disable_ki_protection
     async def _live(self, actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
         SELF.set(actor)
         actor.task = current_task()
@@ -494,18 +546,21 @@ class Simulation(trio.abc.Clock):
             actor.value = await fn(*args)
         except (trio.Cancelled, Expired):
             raise
-        except RuntimeError as exc:
-            if actor.detached and "async context" in str(exc):
-                raise DetachedTrioCall(story.detached_call(self, actor)) from exc
-            story.add(self, actor, exc)
-            raise
         except BaseException as exc:
-            story.add(self, actor, exc)
-            raise
+            story.add(self, actor, error := self.explained(actor, exc))
+            raise error  # noqa: B904  # its cause is set where it has another one
         finally:
             self._bury(actor)
             if actor.detached:
-                await self._attach(actor)
+                await self.attach(actor)
+
+    def explained(self, actor: Actor, error: BaseException) -> BaseException:
+        """The error itself, or DetachedTrioCall if it is Trio's complaint of a call out of a detached actor."""
+        if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
+            explained = DetachedTrioCall(story.detached_call(self, actor))
+            explained.__cause__ = error
+            return explained
+        return error
 
     def open_nursery(self) -> Nursery:
         """``async with sim.open_nursery() as n: n.spawn(fn, *args)``: children are actors, joined at the end."""
@@ -549,6 +604,7 @@ class Simulation(trio.abc.Clock):
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     yield
+                self.ending = True
                 service.cancel_scope.cancel()
         finally:
             trio.lowlevel.remove_instrument(self._watch)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from offloadrt.sim.actor import uninterrupted
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -40,7 +42,7 @@ class Lock:
     """
 
     __slots__ = (
-        "_acquired", "_contended", "_hold_s", "_held_since", "_wait_s", "handoff", "name", "owner", "sim", "waiters",
+        "_acquired", "_contended", "_held_since", "_hold_s", "_wait_s", "handoff", "name", "owner", "sim", "waiters",
     )  # fmt: skip
 
     def __init__(self, sim: Simulation, name: str, handoff: Handoff = "fifo") -> None:
@@ -65,6 +67,7 @@ class Lock:
         self.waiters.remove(actor)
         self._wait_s += self.sim.now - actor.waits_since
 
+    @uninterrupted
     @types.coroutine
     def acquire(self) -> Generator[Any, Any, None]:
         """Wait until the lock is mine."""
@@ -93,10 +96,7 @@ class Lock:
                 yield me.trap
                 if me.trouble is not None:
                     yield from sim.interrupted(me)
-                if self.owner is me:
-                    break
-                if self.owner is None:  # barging: nobody was faster
-                    self.owner = me
+                if self._is_mine(me):
                     break
                 self.waiters.appendleft(me)
             self._wait_s += sim.now - since
@@ -105,6 +105,12 @@ class Lock:
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
 
+    def _is_mine(self, me: Actor) -> bool:
+        if self.owner is None:  # barging: nobody was faster
+            self.owner = me
+        return self.owner is me
+
+    @uninterrupted
     def release(self) -> None:
         """Give the lock up. RuntimeError if the caller does not hold it."""
         sim = self.sim

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from offloadrt.sim.actor import uninterrupted
+
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
     from offloadrt.sim.kernel import Simulation
@@ -56,6 +58,7 @@ class Call:
     def forget(self, actor: Actor) -> None:
         self.open = False
 
+    @uninterrupted
     def reply(self, value: Any = None) -> bool:
         """Resume the caller with ``value``; False if it has been cancelled meanwhile (nobody got the value)."""
         if not self.open:
@@ -90,6 +93,7 @@ class Mailbox:
     def forget(self, actor: Actor) -> None:
         self.getters.remove(actor)
 
+    @uninterrupted
     def put(self, item: Any) -> None:
         """Leave a message."""
         self._put += 1
@@ -102,6 +106,7 @@ class Mailbox:
         else:
             self.items.append(item)
 
+    @uninterrupted
     @types.coroutine
     def get(self) -> Generator[Any, Any, Any]:
         """The next message."""
@@ -125,6 +130,7 @@ class Mailbox:
             yield from sim.interrupted(me)
         return me.value
 
+    @uninterrupted
     @types.coroutine
     def get_until(self, time: float) -> Generator[Any, Any, Any]:
         """The next message, or TIMED_OUT when virtual time ``time`` has come without one."""
@@ -142,6 +148,7 @@ class Mailbox:
             if not expiry.fired:
                 sim.remove_timer(expiry)
 
+    @uninterrupted
     @types.coroutine
     def call(self, message: Any) -> Generator[Any, Any, Any]:
         """Send ``message`` in a Call and wait for the reply; returns its value."""

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from offloadrt.sim.actor import LOOK_AT_TRIO
+from offloadrt.sim.scope import RawSection
+
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
     from offloadrt.sim.kernel import Simulation
@@ -30,11 +33,11 @@ class Nursery:
         me = sim.current
         self._detached = me.detached
         if self._detached:
-            await sim._attach(me)
+            await sim.attach(me)
         self._manager = trio.open_nursery()
         self._trio = await self._manager.__aenter__()
         if self._detached:
-            await sim._detach(me)
+            await sim.detach(me)
         return self
 
     def spawn(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> Actor:
@@ -45,16 +48,30 @@ class Nursery:
     def cancel(self) -> None:
         """Cancel the body and all children, in order of spawning."""
         assert self._trio is not None, "open the nursery with 'async with'"
-        self._trio.cancel_scope.cancel()
+        self._sim.cancel_scope(self._trio.cancel_scope)
+        if self._sim.running is not None and self._sim.running.detached:
+            self._sim.ready.appendleft(LOOK_AT_TRIO)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
+        assert self._trio is not None
         sim = self._sim
         me = sim.current
+        if error is not None:
+            error = sim.explained(me, error)
+            kind = type(error)
         if me.detached:
-            await sim._attach(me)
-        swallowed = bool(await self._manager.__aexit__(kind, error, traceback))
-        if self._detached:
-            await sim._detach(me)
+            await sim.attach(me)
+        outer, section = me.raw_section, RawSection(self._trio.cancel_scope)
+        if outer is None:
+            me.raw_section = section
+        try:
+            swallowed = bool(await self._manager.__aexit__(kind, error, traceback))
+        finally:
+            me.raw_section = outer
+            if self._detached:
+                await sim.detach(me)
+        if section.expired is not None:
+            raise section.expired
         return swallowed

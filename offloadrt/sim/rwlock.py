@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.sim.actor import uninterrupted
+
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
     from offloadrt.sim.kernel import Simulation
@@ -66,6 +68,7 @@ class RWLock:
         """Wait until I am the writer."""
         return self._acquire(True)
 
+    @uninterrupted
     @types.coroutine
     def _acquire(self, write: bool) -> Generator[Any, Any, None]:
         sim = self.sim
@@ -114,6 +117,7 @@ class RWLock:
             actor.waits_for = None
             self.sim.ready.append(actor)
 
+    @uninterrupted
     def release(self) -> None:
         """Give up what I hold, as reader or writer."""
         sim = self.sim
@@ -129,6 +133,7 @@ class RWLock:
             sim.observer.lock_released(self, me)
         self._grant()
 
+    @uninterrupted
     def downgrade(self) -> None:
         """From writer to reader; readers that head the queue come in as well."""
         sim = self.sim

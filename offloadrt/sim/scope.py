@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from offloadrt.sim.actor import hand_over
+from offloadrt.sim.actor import hand_over, uninterrupted
 from offloadrt.sim.errors import Expired, SimTimeout
 
 if TYPE_CHECKING:
@@ -41,34 +41,52 @@ class TimeoutScope:
         self._expired = Expired()
         self._alarm: Alarm | None = None
 
+    @uninterrupted
     def __enter__(self) -> TimeoutScope:
         sim = self._sim
-        self._alarm = Alarm(sim.current, self._expired)
+        me = sim.current
+        raw = None
+        if not me.detached:  # it may wait in Trio itself
+            raw = trio.CancelScope()
+            raw.__enter__()
+        self._alarm = Alarm(me, self._expired, raw)
         heappush(sim.heap, (sim.now + self._dt, sim.next_sequence(), self._alarm))
         return self
 
+    @uninterrupted
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        assert self._alarm is not None
-        self._alarm.disarm(self._sim)
-        if error is self._expired:
+        alarm = self._alarm
+        assert alarm is not None
+        alarm.disarm(self._sim)
+        swallowed = alarm.raw is not None and alarm.raw.__exit__(kind, error, traceback)
+        if error is self._expired or (swallowed and error is not None):
             self.timed_out = True
-            if self._fail:
-                raise SimTimeout(f"t={self._sim.now:g}: not done within {self._dt:g} virtual seconds") from None
-            return True
-        return False
+        elif isinstance(error, BaseExceptionGroup):
+            mine, others = error.split(lambda part: part is self._expired)
+            if mine is not None and others is not None:
+                raise others
+            self.timed_out = mine is not None
+        if self.timed_out and self._fail:
+            raise SimTimeout(f"t={self._sim.now:g}: not done within {self._dt:g} virtual seconds") from None
+        return self.timed_out
 
 
 class Alarm:
-    """A timer that interrupts an actor. Disarmed, it leaves the heap: it must not carry time forward."""
+    """A timer that interrupts an actor. Disarmed, it leaves the heap: it must not carry time forward.
 
-    __slots__ = ("_armed", "expired", "target")
+    When the actor waits in Trio, the ``RawSection`` that it has entered since is cancelled, or else the scope ``raw``.
+    """
+
+    __slots__ = ("_armed", "expired", "opened_in", "raw", "target")
     is_actor = False
 
-    def __init__(self, target: Actor, expired: Expired) -> None:
+    def __init__(self, target: Actor, expired: Expired, raw: trio.CancelScope | None) -> None:
         self.target = target
         self.expired = expired
+        self.raw = raw
+        self.opened_in = target.raw_section
         self._armed = True
 
     def disarm(self, sim: Simulation) -> None:
@@ -77,22 +95,25 @@ class Alarm:
             sim.remove_timer(self)
 
     def send(self, _: Any) -> Any:
-        if not self._armed:
-            return None
         actor = self.target
-        if actor.finished or actor.trouble is not None:
+        if not self._armed or actor.finished:
             return None
-        if actor.sim.unhook(actor):
-            self._armed = False
+        sim = actor.sim
+        if actor.trouble is not None:  # interrupted already at this instant: after that
+            heappush(sim.heap, (sim.now, sim.next_sequence(), self))
+            return None
+        self._armed = False
+        if sim.unhook(actor):
             actor.interrupt(self._raise)
-        elif actor.raw_section is not None and not actor.detached:
-            self._armed = False
-            actor.raw_section.expired = self.expired
-            actor.sim.cancel_scope(actor.raw_section.scope)
-            return hand_over
-        else:  # already on its way: where it parks next, if the scope is still open then
-            actor.sim.ready.append(self)
-        return None
+            return None
+        raw = self.raw
+        if (section := actor.raw_section) is not self.opened_in and section is not None:
+            section.expired = self.expired
+            raw = section.scope
+        if raw is None:
+            return None
+        sim.cancel_scope(raw)
+        return hand_over
 
     def _raise(self) -> None:
         raise self.expired

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.sim.actor import uninterrupted
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -45,6 +47,7 @@ class Semaphore:
         self.waiters.remove(actor)
         self._wait_s += self.sim.now - actor.waits_since
 
+    @uninterrupted
     @types.coroutine
     def acquire(self) -> Generator[Any, Any, None]:
         """Wait until one unit is mine."""
@@ -71,6 +74,7 @@ class Semaphore:
             self._wait_s += sim.now - since
         self._acquired += 1
 
+    @uninterrupted
     def release(self) -> None:
         """Give one unit back; the longest waiter gets it."""
         if self.waiters:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.sim.actor import uninterrupted
+
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
     from offloadrt.sim.kernel import Simulation
@@ -37,6 +39,7 @@ class Signal:
     def forget(self, actor: Actor) -> None:
         self.waiters.remove(actor)
 
+    @uninterrupted
     def set(self, value: Any = None) -> None:
         """The thing has completed."""
         if self.is_set:
@@ -50,6 +53,7 @@ class Signal:
                 ready.append(waiter)
             self.waiters.clear()
 
+    @uninterrupted
     @types.coroutine
     def wait(self) -> Generator[Any, Any, Any]:
         """Wait until it is set; returns the value."""

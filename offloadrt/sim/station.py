@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.sim.actor import uninterrupted
+
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
     from offloadrt.sim.kernel import Simulation
@@ -35,7 +37,7 @@ class Station:
     """
 
     __slots__ = (
-        "_busy_s", "_free", "_since", "_visits_from", "_wait_s", "_waited", "capacity", "name", "served", "sim", "waiters",
+        "_busy_s", "_free", "_since", "_wait_s", "_waited", "capacity", "name", "served", "sim", "waiters",
     )  # fmt: skip
 
     def __init__(self, sim: Simulation, capacity: int, name: str) -> None:
@@ -56,6 +58,7 @@ class Station:
         self._wait_s += self.sim.now - actor.waits_since
         actor.value = self  # it leaves the queue, not a server
 
+    @uninterrupted
     @types.coroutine
     def serve(self, dt: float) -> Generator[Any, Any, None]:
         """Wait for a server, then stay ``dt`` virtual seconds. ValueError if dt is negative, infinite or NaN."""

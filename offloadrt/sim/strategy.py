@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Strategy(Protocol):
     """Chooses among actors that are ready at one instant of virtual time."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def choose(self, ready: Sequence[Actor]) -> int:
         """Index of the actor to run next; ``ready`` has at least two, in order of scheduling."""
@@ -74,6 +75,9 @@ class ChosenOrder:
 
     def __len__(self) -> int:
         return len(self.first) + len(self.control) + len(self.choices)
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self.first or item in self.choices
 
     def append(self, item: Any) -> None:
         (self.choices if item.is_actor else self.control).append(item)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import trio
 from trio.lowlevel import Task, current_root_task, current_task
 
+from offloadrt.sim import story
 from offloadrt.sim.actor import SELF
-from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledNondeterminism
+from offloadrt.sim.errors import DetachedTrioCall, RealInputOutput, SimulationError, UncontrolledNondeterminism
 
 if TYPE_CHECKING:
     from offloadrt.sim.kernel import Simulation
 
-OUTSIDE = ("trio._threads", "trio._core._io_", "trio._core._wakeup", "trio._subprocess", "trio._signals", "trio._socket")
+OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
 """Modules of Trio in which a task waits for something that is not in virtual time (a diagnosis, pinned by a test)."""
 
 HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'"
@@ -23,8 +24,8 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 class Watch(trio.abc.Instrument):
     """Sees every wake-up that is not the kernel's own.
 
-    The first violation becomes ``sim.trouble``. ``timer_due`` is set by the kernel when it let Trio go for one of Trio's
-    own deadlines.
+    The first violation becomes ``sim.trouble``. ``timer_due`` is set by the kernel when it let Trio go for one of
+    Trio's own deadlines.
     """
 
     def __init__(self, sim: Simulation) -> None:
@@ -35,6 +36,8 @@ class Watch(trio.abc.Instrument):
         self._passes: _Passes | None = None
         self._woken_in = -1
         self._woken: Task | None = None
+        self._wakes = 0
+        self._wakes_at = -1.0
 
     def task_scheduled(self, task: Task) -> None:
         sim = self.sim
@@ -43,7 +46,7 @@ class Watch(trio.abc.Instrument):
             return
         if not sim.turbo:
             sim.running = None  # whoever runs next is not only the actor that the kernel knows of
-        if self.by_kernel or sim.trouble is not None:
+        if self.by_kernel or sim.trouble is not None or sim.ending:
             return
         actor = task.context.get(SELF)
         if actor is None or actor.sim is not sim or inspect.getcoroutinestate(task.coro) == inspect.CORO_CREATED:
@@ -52,22 +55,34 @@ class Watch(trio.abc.Instrument):
             waker: Task | None = current_task()
         except RuntimeError:
             waker = None
-        if waker is None and not self.timer_due:
-            self.sim.trouble = self._outside(task, "was woken by")
+        if waker is None and sim.running is not None and sim.running.is_actor:
+            sim.trouble = DetachedTrioCall(story.detached_call(sim, sim.running))
             return
-        if waker is not None and waker is not self.root and _is_system_task(waker):
-            self.sim.trouble = self._outside(task, "was woken by")
+        if (waker is None and not self.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
+            sim.trouble = self._outside(task, "was woken by")
+            return
+        if self._many_steps_at_one_instant():
+            sim.fail(story.livelock(sim, self._wakes))
             return
         if self._passes is None:
             self._passes = _Passes()
             trio.lowlevel.add_instrument(self._passes)
         batch = self._passes.count + (waker is not None)
-        if batch == self._woken_in and self._woken is not None and not _cancelled(task) and not _cancelled(self._woken):
-            self.sim.trouble = UncontrolledNondeterminism(
-                f"t={sim.now:g}: Trio woke {self._woken.name!r} and {task.name!r} at the same instant and orders them at "
+        other, self._woken = self._woken, task
+        same_batch, self._woken_in = batch == self._woken_in, batch
+        if same_batch and other is not None and not _cancelled(task) and not _cancelled(other):
+            sim.trouble = UncontrolledNondeterminism(
+                f"t={sim.now:g}: Trio woke {other.name!r} and {task.name!r} at the same instant and orders them at "
                 "random; let them wait on primitives of the run (sim.sleep, Lock, Signal, ...), or at different times"
             )
-        self._woken_in, self._woken = batch, task
+
+    def _many_steps_at_one_instant(self) -> bool:
+        """Trio asks the clock only when nothing is runnable, so who spins in Trio's own checkpoints is counted here."""
+        if self.sim.now != self._wakes_at:
+            self._wakes_at = self.sim.now
+            self._wakes = 0
+        self._wakes += 1
+        return self._wakes > self.sim.livelock_limit
 
     def blocked_outside(self) -> SimulationError | None:
         """When nothing is left to run: does a task of the run wait for the world outside?"""
@@ -78,8 +93,8 @@ class Watch(trio.abc.Instrument):
                 names = [(f.f_globals.get("__name__", ""), f.f_code.co_name) for f, _ in task.iter_await_frames()]
                 if any(name == "wait_all_tasks_blocked" for _, name in names):
                     return SimulationError(
-                        f"t={self.sim.now:g}: {task.name!r} waits in trio.testing.wait_all_tasks_blocked(), which has no "
-                        "meaning in virtual time: the kernel runs on whenever all tasks are blocked; use sim.sleep(0)"
+                        f"t={self.sim.now:g}: {task.name!r} waits in trio.testing.wait_all_tasks_blocked(), which "
+                        "makes no sense in virtual time: whenever all tasks are blocked, time passes; use sim.sleep(0)"
                     )
                 if any(module.startswith(OUTSIDE) for module, _ in names):
                     return self._outside(task, "waits for")

@@ -47,6 +47,8 @@ def calls(run: Run) -> dict[str, CallFigures]:
 
 def locks(run: Run) -> dict[str, LockFigures]:
     """Every lock, by name."""
+    if not run.is_built:
+        return {}
     return {
         name: LockFigures(lock.acquired, lock.contended, lock.wait_s, lock.hold_s) for name, lock in run.locks.items()
     }
@@ -54,13 +56,15 @@ def locks(run: Run) -> dict[str, LockFigures]:
 
 def devices(run: Run) -> dict[str, DeviceFigures]:
     """Every engine of every device, by name."""
+    if not run.is_built:
+        return {}
     return {name: DeviceFigures(engine.busy_s, engine.idle_s) for name, engine in run.engines.items()}
 
 
 def moved(run: Run) -> Bytes:
     """Bytes copied on all devices, by direction."""
     totals = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
-    for device in run.devices:
+    for device in run.devices if run.is_built else ():
         for direction, nbytes in device.bytes_moved().items():
             totals[direction] += nbytes
     return Bytes(**totals)
@@ -68,6 +72,8 @@ def moved(run: Run) -> Bytes:
 
 def where_time_went(run: Run) -> dict[str, TimeShare]:
     """Host-thread time by what it went into, the largest share first."""
+    if not run.is_built:
+        return {}
     shares = run.host_time.shares()
     lived = run.host_time.lived_s
     found = {name: TimeShare(share * lived, share) for name, share in shares.items() if share > 0.0}

@@ -14,6 +14,10 @@ from offloadrt.study.parameters import Parameter, Value, bind, parameters_of
 Function = Callable[..., Awaitable[Any]]
 
 
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 @attrs.frozen
 class Figure:
     """What a sweep of the scenario draws: `y` (a measured figure, or a column of the table such as `elapsed_s`) over
@@ -25,9 +29,7 @@ class Figure:
 
     x: str
     y: str
-    lines: tuple[str, ...] = attrs.field(
-        default=(), converter=lambda names: (names,) if isinstance(names, str) else tuple(names)
-    )
+    lines: tuple[str, ...] = attrs.field(default=(), converter=_names)
     panels: str | None = None
     xlabel: str | None = None
     ylabel: str | None = None

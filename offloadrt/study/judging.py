@@ -24,7 +24,7 @@ from offloadrt.study.results import Result
 
 @attrs.frozen
 class Judgement:
-    """What the emulator says to a claim: the figure it gave, whether the claim's relation holds, and why not when it does not.
+    """What the emulator says to a claim: its figure, whether the relation holds, and why not when it does not.
 
     `holds` is None when the claim cannot be judged here; `reason` then says what it needs.
     """
@@ -36,6 +36,10 @@ class Judgement:
 
 Asking: TypeAlias = Generator[list[Point], list[Result], Judgement]
 """Yields points, is sent their results in the same order, returns a judgement."""
+
+
+Registration: TypeAlias = Callable[[Callable[..., Asking]], Callable[..., Asking]]
+"""What `Bench.judge` gives: a decorator that leaves the function as it is."""
 
 
 @attrs.frozen
@@ -53,13 +57,15 @@ class Judge:
 
 @attrs.frozen
 class Grid:
-    """Where the judges of a paper look: which thread counts and batches, how much work, and on which variant of the machine."""
+    """Where the judges of a paper look: thread counts, batches, how much work, and which variant of the machine."""
 
     scenario: str
     threads: tuple[int, ...]
+    ends: tuple[int, ...]
+    """Thread counts at which a curve over batches is looked at."""
     batches: tuple[int, ...]
-    work: int
-    """Patches in all in strong scaling."""
+    work: Mapping[str, int]
+    """How much there is to do, by kind."""
     options: Options = attrs.field(factory=Options)
 
     def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
@@ -87,8 +93,10 @@ class Bench:
 
     judges: dict[str, Judge] = attrs.field(factory=dict)
 
-    def judge(self, claim: str, expression: str, **arguments: Any) -> Callable[[Callable[..., Asking]], Callable[..., Asking]]:
-        """Registers the judge of one claim; may be stacked, with different `arguments`, when claims differ only in those."""
+    def judge(
+        self, claim: str, expression: str, **arguments: Any
+    ) -> Callable[[Callable[..., Asking]], Callable[..., Asking]]:
+        """Registers the judge of one claim; may be stacked when claims differ in `arguments` only."""
 
         def decorate(function: Callable[..., Asking]) -> Callable[..., Asking]:
             if claim in self.judges:
@@ -114,7 +122,7 @@ Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
 
 
 def hear(judges: Sequence[Judge], grid: Grid, answers: Answers) -> dict[str, Judgement]:
-    """Hears all judges at once: in each round every run that any of them asks for is made, each once. Judgements by claim."""
+    """Hears all judges at once: each round makes every run that any of them asks for, once. Judgements by claim."""
     said: dict[str, Judgement] = {}
     open_: dict[str, Asking] = {judge.claim: judge(grid) for judge in judges}
     asked: dict[str, list[Point]] = {claim: next(asking) for claim, asking in open_.items()}

@@ -192,7 +192,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
 
 
 def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
-    """The texts of the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
+    """The lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
     found: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring).splitlines()
     heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]

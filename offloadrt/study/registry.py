@@ -99,7 +99,7 @@ def find(reference: str) -> Scenario:
         return found[reference]
     known = ", ".join(found) or "none"
     raise ScenarioNotFound(
-        f"no scenario is called {reference}{did_you_mean(reference, found)} (known: {known}; or give the path of a script)"
+        f"no scenario is called {reference}{did_you_mean(reference, found)} (known: {known}; or give a script's path)"
     )
 
 

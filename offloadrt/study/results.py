@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import msgspec
@@ -97,7 +97,7 @@ class Repeat:
 
 def builtins(result: Result) -> dict[str, Any]:
     """The result as dicts, lists, numbers and texts; without `repeats` when there was one run."""
-    record = cast(dict[str, Any], msgspec.to_builtins(result))
+    record = attrs.asdict(result)
     if not record["repeats"]:
         del record["repeats"]
     return record

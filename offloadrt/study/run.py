@@ -11,19 +11,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from offloadrt.driver import Driver
-from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models import openmp
+from offloadrt.machine import MachineSpec
 from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study import profiles
 from offloadrt.study.errors import UserError
-from offloadrt.trace import Calls, HostTime, Trace
+from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:
-    from offloadrt.machine import Device
-    from offloadrt.models.openmp import HostThread
-    from offloadrt.sim.actor import Actor
+    from offloadrt.driver import Driver
+    from offloadrt.machine import Device, Machine
+    from offloadrt.models.openmp import HostThread, OpenMP
+    from offloadrt.sim import Actor
+    from offloadrt.trace import HostTime
 
 Gear = Literal["native", "turbo"]
 GEARS: tuple[Gear, ...] = ("native", "turbo")
@@ -83,7 +83,7 @@ class Run:
         self.num_devices = 1
         self._spec = profiles.load(machine, overrides, range_end)
         self._machine: Machine | None = None
-        self._openmp: openmp.OpenMP | None = None
+        self._openmp: OpenMP | None = None
         self._drivers: list[Driver] = []
         self._window = 0.0
         self._window_open: float | None = 0.0
@@ -112,7 +112,7 @@ class Run:
         return self._machine
 
     @property
-    def openmp(self) -> openmp.OpenMP:
+    def openmp(self) -> OpenMP:
         """The OpenMP program: its runtime library and its present tables."""
         if self._openmp is None:
             self._build()
@@ -120,14 +120,17 @@ class Run:
         return self._openmp
 
     def _build(self) -> None:
+        from offloadrt.driver import Driver
+        from offloadrt.machine import Machine
+        from offloadrt.models.openmp import OpenMP
+
         machine = Machine(self.sim, self._spec, trace=self.trace, calls=self.calls, devices=self.num_devices)
         self._drivers = [Driver.of(machine, number) for number in range(self.num_devices)]
         try:
-            self._openmp = openmp.OpenMP(
+            self._openmp = OpenMP(
                 machine,
                 self._drivers,
                 trace=self.trace,
-                calls=self.calls,
                 configuration=self.configuration,
                 allocator=self.allocator,
                 phantom=self.phantom,
@@ -135,6 +138,11 @@ class Run:
         except ValueError as error:
             raise UserError(str(error)) from None
         self._machine = machine
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the machine has been used."""
+        return self._machine is not None
 
     @property
     def devices(self) -> Sequence[Device]:

@@ -19,7 +19,7 @@ from offloadrt.study import registry
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.execution import execute_repeatedly
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.results import Result, to_json
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ def run_point(point: Point) -> bytes:
     """Runs one point, in whichever process: its result as JSON, or `{"error": message}` when it cannot be run."""
     try:
         scenario = registry.find(point.scenario)
-        return msgspec.json.encode(execute_repeatedly(scenario, point.parameters, point.options))
+        return to_json(execute_repeatedly(scenario, point.parameters, point.options))
     except (UserError, ScriptFailed) as error:
         return msgspec.json.encode({"error": str(error)})
 

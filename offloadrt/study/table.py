@@ -37,7 +37,7 @@ def row(result: Result) -> dict[str, Cell]:
 def _flat(prefix: str, value: Any) -> dict[str, Cell]:
     if not isinstance(value, Mapping):
         return {prefix: value}
-    cells = {}
+    cells: dict[str, Cell] = {}
     for name, inner in value.items():
         cells |= _flat(f"{prefix}.{name}", inner)
     return cells
@@ -47,12 +47,13 @@ def frame(results: Sequence[Result]) -> polars.DataFrame:
     """The table of several results; a column that a run lacks is null there. Raises UserError when polars is not
     installed.
     """
-    polars = library("polars")
+    series = library("polars").Series
     rows = [row(result) for result in results]
     columns = list(dict.fromkeys(name for cells in rows for name in cells))
-    return polars.DataFrame(
-        {name: polars.Series(name, [cells.get(name) for cells in rows], strict=False) for name in columns}
-    )  # type: ignore[no-any-return]  # polars is imported by name, so that only those who ask for tables need it
+    table: polars.DataFrame = library("polars").DataFrame(
+        {name: series(name, [cells.get(name) for cells in rows], strict=False) for name in columns}
+    )
+    return table
 
 
 def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:

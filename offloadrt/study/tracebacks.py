@@ -1,11 +1,16 @@
 """The script's own traceback: what the user's code did, without the frames of the emulator, Trio and the import
 machinery.
+
+Who works on the emulator itself sets the environment variable OFFLOADRT_FULL_TRACEBACK and sees them all.
 """
 
 from __future__ import annotations
 
+import os
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
 import attr
 import outcome
@@ -23,6 +28,8 @@ _SHOWN = str(_PACKAGE / "scenarios") + "/"
 
 def _own(filename: str) -> bool:
     """Whether a frame of that file belongs to the script (or to a library that it called)."""
+    if os.environ.get("OFFLOADRT_FULL_TRACEBACK"):
+        return True
     if filename.startswith("<frozen importlib"):
         return False
     return filename.startswith(_SHOWN) or not filename.startswith(_HIDDEN)
@@ -41,10 +48,25 @@ def _prune(story: traceback.TracebackException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The one exception inside groups that hold a single one each; `error` itself when a group holds several."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    """The one exception inside groups, or the first when all say the same, with a note of how many; else `error`."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = list(_leaves(error))
+    first = leaves[0]
+    if any(type(leaf) is not type(first) or str(leaf) != str(first) for leaf in leaves):
+        return error
+    note = f"raised {len(leaves)} times"
+    if len(leaves) > 1 and note not in getattr(first, "__notes__", ()):
+        first.add_note(note)
+    return first
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for member in group.exceptions:
+        if isinstance(member, BaseExceptionGroup):
+            yield from _leaves(member)
+        else:
+            yield member
 
 
 def script_traceback(error: BaseException) -> str:
@@ -55,6 +77,21 @@ def script_traceback(error: BaseException) -> str:
     if not story.stack and not isinstance(innermost(error), BaseExceptionGroup):
         text = "".join(story.format_exception_only())
     return text.rstrip("\n")
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """The one exception inside `error`, its traceback reduced to the user's frames when it has any."""
+    inner = innermost(error)
+    frames = []
+    trace = inner.__traceback__
+    while trace is not None:
+        if _own(trace.tb_frame.f_code.co_filename):
+            frames.append(trace)
+        trace = trace.tb_next
+    shortened: TracebackType | None = None
+    for frame in reversed(frames):
+        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return inner if shortened is None else inner.with_traceback(shortened)
 
 
 def script_failure(error: BaseException) -> ScriptFailed:

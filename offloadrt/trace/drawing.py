@@ -1,14 +1,16 @@
 """Which event is drawn on which track: the picture of a run, whatever it is drawn with.
 
-group "host": a track a host thread (directives, API calls, waits), and host memory.  group "locks": who holds each
-lock, and how many wait for it. group "device n": hardware queues, copy engines, compute units, drains, memory in use.
+group "host"      a track a host thread (directives, API calls, waits), and host memory
+group "locks"     who holds each lock, and how many wait for it; entry locks share their tracks
+group "device n"  hardware queues, copy engines, compute units, drains, memory in use
+
 Arrows lead from a directive to its copies and kernels.
 """
 
 from collections.abc import Sequence
 
 from offloadrt.trace import events
-from offloadrt.trace.event import NONE, Event, Row, decode
+from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
 from offloadrt.trace.tracks import Canvas, Counters, Lanes, Notes, ThreadTracks
 
 HOST = "host"
@@ -113,7 +115,9 @@ class Drawing:
             self._threads.end(event.actor, event.time_ps, wait)
             self._waiting(event.lock, -1)
         what = ("lock", event.lock, event.actor)
-        self._lanes.begin(LOCKS, event.lock, event.time_ps, what, self._threads.name(event.actor))
+        family, holder = lock_family(event.lock), self._threads.name(event.actor)
+        name = holder if family == event.lock else f"{event.lock}: {holder}"
+        self._lanes.begin(LOCKS, family, event.time_ps, what, name)
 
     def _abandoned_wait(self, event: Event) -> None:
         """A thread that waits for a lock and then does anything but get it has given up (it was cancelled)."""
@@ -125,7 +129,7 @@ class Drawing:
             self._waiting(str(innermost[1]), -1)
 
     def _waiting(self, lock: str, change: int) -> None:
-        self._counters.add(LOCKS, f"waiting for {lock}", "count", self._now, change)
+        self._counters.add(LOCKS, f"waiting for {lock_family(lock)}", "count", self._now, change)
 
     def _allocate(self, event: events.Allocate) -> None:
         # A pool hands out blocks inside those of the driver: the outermost block at an address is what counts.

@@ -4,8 +4,6 @@ An event class declares its own fields after the common ones; the order of the d
 in `trace(kind, device, queue, cause, *payload)`. `sizes` names those of them (integers) that count in the trace hash.
 """
 
-from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 from zlib import crc32
 
@@ -37,8 +35,6 @@ class Event:
     """The name of the class: how a row says what it is."""
     code: ClassVar[int] = 0
     """How the trace hash says what it is: the CRC-32 of the name, the same wherever and whenever it is computed."""
-    hashed: ClassVar[Callable[[Row], tuple[Any, ...]]]
-    """Picks time, actor and sizes out of a row."""
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of the fields after the common ones, in order."""
 
@@ -57,6 +53,12 @@ class Event:
 EVENTS: dict[str, type[Event]] = {}
 """Every class of event by its name, in the order of definition."""
 
+LABELS: dict[int, str] = {}
+"""The name of each class by its code."""
+
+SIZES: dict[int, tuple[int, ...]] = {}
+"""Where in its payload each class has its sizes, by code."""
+
 
 @dataclass_transform(frozen_default=True)
 def event(cls: type[Any]) -> type[Any]:
@@ -73,19 +75,26 @@ def event(cls: type[Any]) -> type[Any]:
     if unknown:
         raise ValueError(f"event {made.__name__} has no field {unknown[0]!r} to count as a size")
     code = crc32(made.__name__.encode("ascii"))
-    if any(other.code == code for other in EVENTS.values()):
+    if code in LABELS:
         raise ValueError(f"event {made.__name__}: the name (or its CRC-32) is taken")
     made.label = made.__name__
     made.code = code
     made.payload = payload
-    made.hashed = itemgetter(1, 2, *(names.index(size) + 1 for size in made.sizes))
     EVENTS[made.label] = made
+    LABELS[code] = made.label
+    SIZES[code] = tuple(payload.index(size) for size in made.sizes)
     return made
 
 
 def to_ns(time_ps: int) -> int:
     """Picoseconds rounded to integer nanoseconds (monotone: what nests in picoseconds nests in nanoseconds)."""
     return (time_ps + 500) // 1000
+
+
+def lock_family(lock: str) -> str:
+    """The name under which a lock is shown and summed: "entry of a" is one of many "entry locks", which share one."""
+    kind, of, _ = lock.partition(" of ")
+    return f"{kind} locks" if of else lock
 
 
 def decode(row: Row) -> Event:

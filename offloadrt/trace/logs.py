@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 import msgspec
+import numpy as np
 import structlog
 
 from offloadrt.trace.event import EVENTS, NO_CAUSE, NONE, Event, Row, to_ns
@@ -71,7 +72,7 @@ class JsonLines(Log):
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._file: IO[bytes] = Path(path).open("wb")  # noqa: SIM115 - open until close()
-        encoder = msgspec.json.Encoder()
+        encoder = msgspec.json.Encoder(enc_hook=_plain)
         processors: list[Any] = [
             structlog.processors.add_log_level,
             structlog.processors.EventRenamer("event"),
@@ -82,6 +83,13 @@ class JsonLines(Log):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's. Raises TypeError for anything else."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a field of an event is a string or a number, not {value!r}")
 
 
 def _logger(logger: Any, processors: list[Any]) -> Any:

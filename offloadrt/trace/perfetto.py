@@ -63,7 +63,7 @@ class _Pen:
 
     def __init__(self, path: Path) -> None:
         try:
-            from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, TrackEvent
+            from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, TrackDescriptor, TrackEvent
             from perfetto.trace_builder.proto_builder import TraceProtoBuilder
         except ImportError as error:
             raise MissingExtra(
@@ -71,6 +71,7 @@ class _Pen:
             ) from error
         self._builder: Any = TraceProtoBuilder
         self._units = {"bytes": CounterDescriptor.UNIT_SIZE_BYTES, "count": CounterDescriptor.UNIT_COUNT}
+        self._explicit = TrackDescriptor.EXPLICIT
         self._begin = TrackEvent.TYPE_SLICE_BEGIN
         self._end = TrackEvent.TYPE_SLICE_END
         self._instant = TrackEvent.TYPE_INSTANT
@@ -93,7 +94,6 @@ class _Pen:
         track.thread.pid = pid
         track.thread.tid = index + 1
         track.thread.thread_name = name
-        track.sibling_order_rank = index
         return int(track.uuid)
 
     def lane(self, group: str, name: str, /) -> int:
@@ -138,6 +138,7 @@ class _Pen:
             track = self._track(known[0])
             track.process.pid = known[1]
             track.process.process_name = name
+            track.child_ordering = self._explicit
         return known
 
     def _track(self, uuid: int, parent: int | None = None) -> Any:
@@ -145,6 +146,7 @@ class _Pen:
         track.uuid = uuid
         if parent is not None:
             track.parent_uuid = parent
+            track.sibling_order_rank = uuid
         return track
 
     def _event(self, track: int, time_ps: int, kind: int) -> Any:
@@ -174,7 +176,7 @@ def _annotate(event: Any, notes: Notes) -> None:
     for name, value in notes.items():
         annotation = event.debug_annotations.add()
         annotation.name = name
-        if isinstance(value, int):
-            annotation.int_value = value
-        else:
+        if isinstance(value, str):
             annotation.string_value = value
+        else:
+            annotation.int_value = value

@@ -1,28 +1,36 @@
 """`Trace`: records the events of a run, hashes them, and hands them on to sinks.
 
 Components hold a `Trace` or None and write `if (trace := self.trace) is not None: trace(events.CopyBegin, …)`, so a
-run that wants no trace pays for a test against None and nothing else. A recorded event is a plain tuple until
-somebody asks for the typed object: a tuple of strings and integers costs neither an allocation of a class nor the
-attention of the garbage collector.
+run that wants no trace pays for a test against None and nothing else. What is recorded goes as it is into one flat
+list, the cheapest thing that Python can do with it. Blocks of that list are hashed column by column, become rows
+(tuples with integer picoseconds) when a sink or somebody wants rows, and typed events when one looks at them.
 """
 
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
-from sys import byteorder
 from types import TracebackType
 from typing import Any, Protocol, overload
 
 import attrs
+import numpy as np
 
-from offloadrt.trace.event import EVENTS, NO_CAUSE, NONE, Event, Row, decode
+from offloadrt.trace.event import LABELS, NO_CAUSE, NONE, SIZES, Event, Row, decode
 from offloadrt.trace.events import ActorFinished, ActorSpawned, LockAcquire, LockRelease, LockWait
 
 BLOCK = 512
-"""Rows that wait for hashing and for the sinks; small enough to stay in the processor's cache."""
+"""Events in a block. The hash goes from block to block, so another number would be another hash."""
+
+WIDTH = 7
+"""Entries that an event has in a block: code, time in seconds, actor, device, queue, cause, payload."""
+
+FULL = BLOCK * WIDTH
 
 PS_PER_S = 1e12
+
+LONGEST_S = 9.2e6
+"""As many seconds as 63 bits hold picoseconds: 106 days."""
 
 
 class Sink(Protocol):
@@ -90,12 +98,12 @@ class Trace:
     """The recorder of a run; also the simulation's observer (set `sim.observer = trace`).
 
     sim: gives `now` (virtual seconds) and `current.index`.
-    record: keep the rows in memory, for `rows` and `events`.
+    record: keep the events in memory, for `rows` and `events`.
     hash: keep the streaming hash, for `hash()`.
     sinks: get every row, in blocks; `close()` writes what is left and closes them.
     """
 
-    __slots__ = ("_closed", "_digest", "_forgotten", "_kept", "_pending", "_sim", "record", "sinks")
+    __slots__ = ("_blocks", "_closed", "_digest", "_done", "_pending", "_rows", "_sim", "_taken", "record", "sinks")
 
     def __init__(
         self, sim: TracedSimulation, *, record: bool = True, hash: bool = True, sinks: Sequence[Sink] = ()
@@ -103,9 +111,14 @@ class Trace:
         self._sim = sim
         self.record = record
         self.sinks = tuple(sinks)
-        self._pending: list[Row] = []
-        self._kept: list[Row] = []
-        self._forgotten = 0
+        self._pending: list[Any] = []
+        """The block that is being filled: `WIDTH` entries an event, one after another."""
+        self._taken = 0
+        """How many entries of it the sinks and the recording already have."""
+        self._done = 0
+        """How many events filled the blocks before it."""
+        self._blocks: list[tuple[Any, ...]] = []
+        self._rows: list[Row] = []
         self._digest = blake2b(digest_size=16) if hash else None
         self._closed = False
 
@@ -113,31 +126,40 @@ class Trace:
         """Record an event of the running actor, now; `payload` in the order of the fields of `kind`."""
         sim = self._sim
         pending = self._pending
-        pending.append((kind.label, round(sim.now * PS_PER_S), sim.current.index, device, queue, cause, *payload))
-        if len(pending) >= BLOCK:
-            self.flush()
+        pending += (kind.code, sim.now, sim.current.index, device, queue, cause, payload)
+        if len(pending) == FULL:
+            self._block()
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
         """Record an event, now, in the name of another actor, as a service does that grants a lock to a waiter."""
         pending = self._pending
-        pending.append((kind.label, round(self._sim.now * PS_PER_S), actor, device, queue, cause, *payload))
-        if len(pending) >= BLOCK:
-            self.flush()
+        pending += (kind.code, self._sim.now, actor, device, queue, cause, payload)
+        if len(pending) == FULL:
+            self._block()
 
     def flush(self) -> None:
-        """Hash the pending rows, hand them to the sinks, keep or forget them."""
-        rows = self._pending
-        if not rows:
+        """Hand what has happened to the sinks."""
+        new = self._pending[self._taken :]
+        if not new:
             return
-        self._pending = []
-        if self._digest is not None:
-            self._digest.update(_packed(rows))
-        for sink in self.sinks:
-            sink.write(rows)
+        self._taken = len(self._pending)
         if self.record:
-            self._kept += rows
-        else:
-            self._forgotten += len(rows)
+            self._blocks.append(tuple(new))  # the garbage collector forgets a tuple of numbers, a list it searches
+        if self.sinks:
+            rows = _rows(new)
+            for sink in self.sinks:
+                sink.write(rows)
+
+    def _block(self) -> None:
+        """The block is full: hash it, hand it on, begin a new one."""
+        if self._digest is not None:
+            self._digest.update(_packed(self._pending))
+        self._done += BLOCK
+        try:
+            self.flush()
+        finally:
+            self._pending = []
+            self._taken = 0
 
     def close(self) -> None:
         """Flush, and close every sink. Closing twice does nothing more."""
@@ -166,7 +188,10 @@ class Trace:
         if not self.record:
             raise ValueError("this trace keeps no rows: it was made with record=False")
         self.flush()
-        return self._kept
+        for block in self._blocks:
+            self._rows += _rows(block)
+        self._blocks.clear()
+        return self._rows
 
     @property
     def events(self) -> Events:
@@ -176,7 +201,7 @@ class Trace:
     @property
     def count(self) -> int:
         """How many events happened so far."""
-        return self._forgotten + len(self._kept) + len(self._pending)
+        return self._done + len(self._pending) // WIDTH
 
     def hash(self) -> str:
         """32 hexadecimal digits: BLAKE2b over (kind, time in picoseconds, actor, sizes) of every event so far.
@@ -186,22 +211,32 @@ class Trace:
         """
         if self._digest is None:
             raise ValueError("this trace has no hash: it was made with hash=False")
-        self.flush()
-        return self._digest.hexdigest()
+        digest = self._digest.copy()
+        digest.update(_packed(self._pending))
+        return digest.hexdigest()
 
-    # The simulation's observer
+    # The simulation's observer. Most events of a run are of locks: they take the shortest way.
 
     def lock_waited(self, lock: Named, actor: ActorLike) -> None:
         """The simulation says: `actor` began to wait for `lock`."""
-        self.by(actor.index, LockWait, NONE, NONE, actor.cause, lock.name)
+        pending = self._pending
+        pending += (LockWait.code, self._sim.now, actor.index, NONE, NONE, actor.cause, (lock.name,))
+        if len(pending) == FULL:
+            self._block()
 
     def lock_acquired(self, lock: Named, actor: ActorLike) -> None:
         """The simulation says: `actor` got `lock`."""
-        self.by(actor.index, LockAcquire, NONE, NONE, actor.cause, lock.name)
+        pending = self._pending
+        pending += (LockAcquire.code, self._sim.now, actor.index, NONE, NONE, actor.cause, (lock.name,))
+        if len(pending) == FULL:
+            self._block()
 
     def lock_released(self, lock: Named, actor: ActorLike) -> None:
         """The simulation says: `actor` released `lock`."""
-        self.by(actor.index, LockRelease, NONE, NONE, actor.cause, lock.name)
+        pending = self._pending
+        pending += (LockRelease.code, self._sim.now, actor.index, NONE, NONE, actor.cause, (lock.name,))
+        if len(pending) == FULL:
+            self._block()
 
     def actor_spawned(self, actor: ActorLike) -> None:
         """The simulation says: `actor` exists."""
@@ -212,15 +247,27 @@ class Trace:
         self.by(actor.index, ActorFinished, NONE, NONE, NO_CAUSE, actor.name)
 
 
-def _packed(rows: Sequence[Row]) -> bytes:
-    """Rows as the hash sees them: code, time, actor and sizes as little-endian 64-bit integers, one after another."""
-    numbers: list[int] = []
-    picks = {label: (kind.code, kind.hashed) for label, kind in EVENTS.items()}
-    for row in rows:
-        code, pick = picks[row[0]]
-        numbers.append(code)
-        numbers += pick(row)
-    packed = array("q", numbers)
-    if byteorder == "big":
-        packed.byteswap()
-    return packed.tobytes()
+def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """The times of a block, to the nearest picosecond."""
+    if block and block[-WIDTH + 1] > LONGEST_S:
+        raise OverflowError(f"virtual time {block[-WIDTH + 1]:.3g} s: a trace reaches {LONGEST_S:.3g} s")
+    return np.rint(np.array(block[1::WIDTH]) * PS_PER_S).astype("<i8")
+
+
+def _rows(block: Sequence[Any]) -> list[Row]:
+    """The rows of a block."""
+    times = _picoseconds(block).tolist()
+    columns = (block[column::WIDTH] for column in range(2, WIDTH))
+    return [
+        (LABELS[code], time_ps, actor, device, queue, cause, *payload)
+        for code, time_ps, actor, device, queue, cause, payload in zip(block[::WIDTH], times, *columns, strict=True)
+    ]
+
+
+def _packed(block: Sequence[Any]) -> bytes:
+    """A block as the hash sees it: all codes, all times, all actors, all sizes, as little-endian 64-bit integers."""
+    codes = block[::WIDTH]
+    payloads = block[WIDTH - 1 :: WIDTH]
+    sizes = [payload[where] for code, payload in zip(codes, payloads, strict=True) for where in SIZES[code]]
+    columns = array("q", codes), _picoseconds(block), array("q", block[2::WIDTH]), array("q", sizes)
+    return b"".join(np.asarray(column, "<i8").tobytes() for column in columns)

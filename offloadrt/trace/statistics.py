@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from offloadrt.trace.calls import Calls
-from offloadrt.trace.event import Row
+from offloadrt.trace.event import Row, lock_family
 
 S_PER_PS = 1e-12
 
@@ -46,7 +46,7 @@ class KernelUse:
 class TraceStatistics:
     """Sums over events; a sink of `Trace`, or made from rows with `TraceStatistics.of(rows)`.
 
-    locks: by name of the lock.  engines: by (device, engine).  kernels: by (device, name).
+    locks: by name of the lock (entry locks are summed).  engines: by (device, engine).  kernels: by (device, name).
     bytes: by (direction, memory), as ("h2d", "pinned").  calls: the API calls, as the driver's own `Calls`.
     """
 
@@ -98,9 +98,10 @@ class TraceStatistics:
         """Nothing is left to write."""
 
     def _lock(self, label: str, time_ps: int, actor: int, name: str) -> None:
-        use = self.locks.get(name)
+        family = lock_family(name)
+        use = self.locks.get(family)
         if use is None:
-            use = self.locks[name] = LockUse()
+            use = self.locks[family] = LockUse()
         match label:
             case "LockWait":
                 self._waits[name, actor] = time_ps

@@ -49,7 +49,6 @@ def test_seeds_strategies_and_gears_compute_the_same_bits(memory: str, update: C
     assert all(found.equal_to_reference for found in numbers)
     assert len({found.crc32 for found in numbers}) == 1
     assert runs[0].run.trace.hash() == runs[1].run.trace.hash(), "both gears, one trace"
-    assert runs[0].run.trace.hash() != runs[4].run.trace.hash()
 
 
 @pytest.mark.parametrize("memory", ["map", "pool"])

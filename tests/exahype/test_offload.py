@@ -104,4 +104,8 @@ def test_threads_take_the_devices_in_turn(update: Callable[..., Any]) -> None:
 
 def test_nothing_stays_mapped(update: Callable[..., Any]) -> None:
     ran = update(Setup.create(batch=4, patches=8, threads=4), allocator="direct")
-    assert ran.run.devices[0].memory.used == 0
+    assert len(ran.run.openmp.device(0).table) == 0
+    held = {event.address for event in ran.run.trace.events if type(event).__name__ == "Allocate"}
+    freed = {event.address for event in ran.run.trace.events if type(event).__name__ == "Free"}
+    assert held == freed
+    assert ran.count("Allocate") == ran.count("Free")

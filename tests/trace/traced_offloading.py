@@ -1,10 +1,9 @@
 """A small offloading run made of generators, for the tests of the trace: every kind of event, and no simulation.
 
 Host threads enter data, launch a kernel and exit data, on one device with a table lock, two copy engines and two
-places for kernels. Run as a script it prints the trace hash: a run on another Python needs only attrs.
+places for kernels. Run as a script it prints the trace hash.
 """
 
-import sys
 from collections import deque
 from collections.abc import Generator
 from heapq import heappop, heappush
@@ -160,4 +159,4 @@ def offload(trace: Trace, sim: StandIn, threads: int = 4, directives: int = 3) -
 
 if __name__ == "__main__":
     standin = StandIn()
-    print(offload(Trace(standin, record=False), standin, threads=8, directives=40).hash(), sys.version_info[:2])
+    print(offload(Trace(standin, record=False), standin, threads=8, directives=40).hash())

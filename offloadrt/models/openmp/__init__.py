@@ -1,1 +1,71 @@
+"""OpenMP offloading as a program writes it: ``from offloadrt import openmp as omp``.
 
+======================================  ==============================================================================
+``OpenMP``                              a program on a machine: devices, teams of host threads, globals, mappers
+``HostThread`` (``t``)                  what a thread does: ``t.target_data``, ``t.target_enter_data``,
+``t.target_exit_data``,
+                                        ``t.target_update``, ``t.target``, ``t.taskwait``, ``t.omp_target_*``
+``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
+``section``                             ``a[lower:length:stride]``
+``pointees``                            a kernel argument that follows device pointers
+``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program
+======================================  ==============================================================================
+
+`lowering.py` is the compiler's part (clang's order of items and map types), the runtime's part is in
+`offloadrt.runtime`.
+"""
+
+from offloadrt.models.openmp.clauses import (
+    Depend,
+    Map,
+    Maps,
+    Motion,
+    Section,
+    UseDevice,
+    depend,
+    from_,
+    map,
+    pointees,
+    section,
+    to,
+    use_device_addr,
+    use_device_ptr,
+)
+from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics
+from offloadrt.models.openmp.program import OpenMP
+from offloadrt.runtime import (
+    DevicePointer,
+    HostArray,
+    IllegalAddress,
+    InvalidDevice,
+    MappingError,
+    OffloadError,
+)
+
+__all__ = [
+    "Depend",
+    "DevicePointer",
+    "GpuMemoryManager",
+    "HostArray",
+    "HostThread",
+    "IllegalAddress",
+    "InvalidDevice",
+    "ManagerStatistics",
+    "Map",
+    "MappingError",
+    "Maps",
+    "Motion",
+    "OffloadError",
+    "OpenMP",
+    "Section",
+    "UseDevice",
+    "depend",
+    "from_",
+    "map",
+    "pointees",
+    "section",
+    "to",
+    "use_device_addr",
+    "use_device_ptr",
+]

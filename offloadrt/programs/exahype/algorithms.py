@@ -26,24 +26,6 @@ class Offload(Protocol):
 
 
 @attrs.define
-class _Scratch:
-    """Host arrays that a thread needs with every batch, by size.
-
-    A thread frees them after each batch and its heap hands the same addresses out again, so they are kept.
-    """
-
-    t: omp.HostThread
-    phantom: bool
-    arrays: dict[tuple[str, int], omp.HostArray] = attrs.field(factory=dict)
-
-    def array(self, name: str, values: int, dtype: type = np.float64) -> omp.HostArray:
-        """The array called `name` of `values` elements."""
-        if (name, values) not in self.arrays:
-            self.arrays[name, values] = self.t.array(name, values, dtype=dtype, phantom=self.phantom)
-        return self.arrays[name, values]
-
-
-@attrs.define
 class OffloadMap:
     """Algorithm 1: `target enter data`, `omp_get_mapped_ptr`, one kernel over the pointer list, `target exit data`.
 
@@ -55,21 +37,19 @@ class OffloadMap:
     kernels: UpdateKernels
     dt_over_dx: float
     device: int
-    scratch: _Scratch = attrs.field(
-        init=False, default=attrs.Factory(lambda self: _Scratch(self.t, self.setup.phantom), takes_self=True)
-    )
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
         """Offload one batch."""
         t, device, geometry, count = self.t, self.device, self.setup.geometry, len(batch)
-        pointers = self.scratch.array("patch pointers", count, np.uint64)
+        pointers = t.array("patch pointers", count, np.uint64, phantom=self.setup.phantom, kind="heap")
         for number, patch in enumerate(batch):
             await t.target_enter_data(omp.map(to=patch), device=device)
             mapped = await t.omp_get_mapped_ptr(patch, device=device)
             assert mapped is not None, "the patch was mapped by the line above"
             if not pointers.phantom:
                 pointers[number] = mapped.address
-        temporaries = self.scratch.array("temporaries", count * geometry.temporary_values)
+        values = count * geometry.temporary_values
+        temporaries = t.array("temporaries", values, phantom=self.setup.phantom, kind="heap")
         await t.target(
             self.kernels.scattered,
             omp.pointees(pointers, geometry.input_values, np.float64),
@@ -81,8 +61,10 @@ class OffloadMap:
             iterations=count * geometry.volumes,
             device=device,
         )
+        t.free(temporaries)
         for patch in batch:
             await t.target_exit_data(omp.map(from_=omp.section(patch, 0, geometry.output_values)), device=device)
+        t.free(pointers)
 
 
 @attrs.define
@@ -100,9 +82,6 @@ class OffloadManaged:
     dt_over_dx: float
     device: int
     manager: omp.GpuMemoryManager
-    scratch: _Scratch = attrs.field(
-        init=False, default=attrs.Factory(lambda self: _Scratch(self.t, self.setup.phantom), takes_self=True)
-    )
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
         """Offload one batch."""
@@ -111,7 +90,9 @@ class OffloadManaged:
         size = DOUBLE * block_values(geometry, count)
         if gather_on_host:
             gathered = await self._gather(batch)
-            block = await self.manager.allocate(t, size, source=gathered, device=device, phantom=phantom)
+            block = await self.manager.allocate(t, size, device=device, phantom=phantom)
+            await t.omp_target_memcpy(block, gathered, gathered.nbytes)
+            t.free(gathered)
         else:
             block = await self.manager.allocate(t, size, device=device, phantom=phantom)
             for number, patch in enumerate(batch):
@@ -132,10 +113,12 @@ class OffloadManaged:
         await self.manager.free(t, temporaries)
         results = count * geometry.input_bytes
         if gather_on_host:
-            updated = self.scratch.array("updated batch", count * geometry.output_values)
+            values = count * geometry.output_values
+            updated = t.array("updated batch", values, phantom=phantom, kind="heap")
             await t.omp_target_memcpy(updated, block, updated.nbytes, src_offset=results)
             await self.manager.free(t, block)
             await self._scatter(updated, batch)
+            t.free(updated)
         else:
             for number, patch in enumerate(batch):
                 at = results + number * geometry.output_bytes
@@ -145,8 +128,8 @@ class OffloadManaged:
     async def _gather(self, batch: Sequence[omp.HostArray]) -> omp.HostArray:
         """The patches of the batch one after another in one host array; the host's memcpy takes its time."""
         values = self.setup.geometry.input_values
-        gathered = self.scratch.array("gathered batch", len(batch) * values)
-        await self.t.memcpy(gathered.nbytes)
+        gathered = self.t.array("gathered batch", len(batch) * values, phantom=self.setup.phantom, kind="heap")
+        await self.t.program.machine.host_memory.copy(gathered.nbytes)
         if not gathered.phantom:
             for number, patch in enumerate(batch):
                 gathered[number * values : (number + 1) * values] = patch[:values]
@@ -155,7 +138,7 @@ class OffloadManaged:
     async def _scatter(self, updated: omp.HostArray, batch: Sequence[omp.HostArray]) -> None:
         """The results back to the front of each patch; the host's memcpy takes its time."""
         values = self.setup.geometry.output_values
-        await self.t.memcpy(updated.nbytes)
+        await self.t.program.machine.host_memory.copy(updated.nbytes)
         if not updated.phantom:
             for number, patch in enumerate(batch):
                 patch[:values] = updated[number * values : (number + 1) * values]

@@ -92,20 +92,19 @@ class Experiment:
     def _patch(self, t: omp.HostThread, number: int, fill: NDArray[np.float64] | None) -> omp.HostArray:
         """The host array of patch `number` with its halo, in the heap of thread `t`."""
         values = self.setup.geometry.input_values
-        return t.array(f"patch {number}", values, fill=fill, phantom=self.setup.phantom)
+        return t.array(f"patch {number}", values, fill=fill, phantom=self.setup.phantom, kind="heap")
 
     async def _offload_all(self, make_patch: MakePatch, dt_over_dx: float) -> list[list[int]]:
         """The parallel region; the sizes of the batches that each thread deployed."""
         setup, shares = self.setup, self.setup.shares()
         queue = EnclaveQueue(threshold=setup.batch, producing=setup.threads)
-        spawn_s = self.program.spec.value("runtime.task")
+        spawn_s = self.program.machine.spec.value("runtime.task")
 
         async def body(t: omp.HostThread) -> list[int]:
-            thread = t.omp_get_thread_num()
-            offload = self._offload(t, thread % setup.devices, dt_over_dx)
+            offload = self._offload(t, t.number % setup.devices, dt_over_dx)
             if setup.arrival == "burst":
-                return await burst(t, offload, shares[thread], make_patch)
-            return await enclave(t, offload, shares[thread], make_patch, queue, spawn_s)
+                return await burst(t, offload, shares[t.number], make_patch)
+            return await enclave(t, offload, shares[t.number], make_patch, queue, spawn_s)
 
         return list(await self.program.parallel(body, num_threads=setup.threads))
 

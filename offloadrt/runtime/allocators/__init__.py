@@ -11,12 +11,14 @@ from typing import Final
 from offloadrt.runtime.allocators.base import AllocatorSite, DeviceAllocator
 from offloadrt.runtime.allocators.direct import Direct
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
+from offloadrt.runtime.allocators.malloc import Malloc
 
-__all__ = ["ALLOCATORS", "AllocatorSite", "DeviceAllocator", "Direct", "LlvmMemoryManager", "make_allocator"]
+__all__ = ["ALLOCATORS", "AllocatorSite", "DeviceAllocator", "Direct", "LlvmMemoryManager", "Malloc", "make_allocator"]
 
 ALLOCATORS: Final[dict[str, type[DeviceAllocator]]] = {
     "direct": Direct,
     "llvm": LlvmMemoryManager,
+    "malloc": Malloc,
 }
 
 

@@ -15,16 +15,18 @@ from offloadrt.sim import LockStatistics, Simulation
 class AllocatorSite:
     """One device's surroundings.
 
-    compute: charge host time to the running thread; hand_out_s: one search of a free list; threshold: the largest request that is
-    pooled, in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD).
+    work: charge host time to the running thread; hand_out_s: one search of a free list; threshold: the largest request
+    that is pooled, in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); uncontended: an ablation, the allocator's locks
+    exclude nobody.
     """
 
     sim: Simulation
     driver: UserModeDriver
     number: int
-    compute: Callable[[float], Awaitable[None]]
+    work: Callable[[float], Awaitable[None]]
     hand_out_s: float
-    threshold: int = 8192
+    threshold: int
+    uncontended: bool = False
 
 
 class DeviceAllocator(Protocol):

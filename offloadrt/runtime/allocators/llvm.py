@@ -1,13 +1,16 @@
 """LLVM's memory manager: small blocks are pooled in 13 buckets and handed out again for exactly the same size.
 
-Follows `MemoryManagerTy` (offload/plugins-nextgen/common/include/MemoryManager.h): requests up to the threshold (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD,
-8 KiB by default, 0 disables) are searched in the bucket of their size under that bucket's mutex; a miss
-asks the driver. Freed blocks stay. Only when the driver is out of memory is everything pooled returned to it, and the request repeated.
+Follows `MemoryManagerTy` (offload/plugins-nextgen/common/include/MemoryManager.h): requests up to the threshold
+(LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD, 8 KiB by default, 0 disables) are searched in the bucket of their size under
+that bucket's mutex; a miss asks the driver. Freed blocks stay. Only when the driver is out of memory is everything
+pooled returned to it, and the request repeated.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import attrs
@@ -63,8 +66,8 @@ class LlvmMemoryManager:
             return await self._allocate_or_flush(nbytes, phantom)
         bucket = self._buckets[bucket_of(nbytes)]
         block: _Block | None = None
-        async with bucket.lock:
-            await self._site.compute(self._site.hand_out_s)
+        async with self._holding(bucket.lock):
+            await self._site.work(self._site.hand_out_s)
             waiting = bucket.free.get((nbytes, phantom))
             if waiting:
                 block = waiting.popleft()
@@ -73,20 +76,28 @@ class LlvmMemoryManager:
             return block.address
         self.misses += 1
         address = await self._allocate_or_flush(nbytes, phantom)
-        async with self._table_lock:
+        async with self._holding(self._table_lock):
             self._blocks[address] = _Block(address, nbytes, phantom)
         return address
 
     async def free(self, address: int) -> None:
-        async with self._table_lock:
+        async with self._holding(self._table_lock):
             block = self._blocks.get(address)
         if block is None:
             await self._site.driver.mem_free(address)
             return
         bucket = self._buckets[bucket_of(block.nbytes)]
-        async with bucket.lock:
-            await self._site.compute(self._site.hand_out_s)
+        async with self._holding(bucket.lock):
+            await self._site.work(self._site.hand_out_s)
             bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
+
+    @asynccontextmanager
+    async def _holding(self, lock: Lock) -> AsyncIterator[None]:
+        if self._site.uncontended:
+            yield
+            return
+        async with lock:
+            yield
 
     async def _allocate_or_flush(self, nbytes: int, phantom: bool) -> int:
         driver = self._site.driver
@@ -98,12 +109,12 @@ class LlvmMemoryManager:
 
     async def release_pooled(self) -> None:
         for bucket in self._buckets:
-            async with bucket.lock:
+            async with self._holding(bucket.lock):
                 blocks = [block for waiting in bucket.free.values() for block in waiting]
                 bucket.free.clear()
             for block in blocks:
                 await self._site.driver.mem_free(block.address)
-                async with self._table_lock:
+                async with self._holding(self._table_lock):
                     del self._blocks[block.address]
 
     def locks(self) -> dict[str, LockStatistics]:

@@ -12,7 +12,15 @@ from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguratio
 from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
 
-__all__ = ["CONFIGURATIONS", "Copy", "MapRequest", "MemoryConfiguration", "Placement", "UnifiedSharedMemory", "configuration"]
+__all__ = [
+    "CONFIGURATIONS",
+    "Copy",
+    "MapRequest",
+    "MemoryConfiguration",
+    "Placement",
+    "UnifiedSharedMemory",
+    "configuration",
+]
 
 CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
     "copy": Copy,

@@ -17,7 +17,7 @@ class Placement(enum.Enum):
     """The device uses the host address; no entry, no storage operation."""
 
 
-@attrs.frozen
+@attrs.define
 class MapRequest:
     """A section that a directive maps and the table does not contain."""
 
@@ -37,5 +37,5 @@ class MemoryConfiguration(Protocol):
     """Does a global of declare target live in host memory only, the device reaching it through a pointer?"""
 
     def place(self, request: MapRequest) -> Placement:
-        """Asked after `already contained` and `explicit extension`, before `present`, as LLVM's runtime does."""
+        """Counts after `already contained` and `explicit extension`, before `present`, as in LLVM's runtime."""
         ...

@@ -1,8 +1,8 @@
 """What the papers report, and how each report is judged.
 
-One TOML file a paper holds its claims. `input` claims may be put into a model and `calibrate` claims may fit a machine; a `predict` claim must
-emerge. Nothing reads the claims but `offloadrt validate` and the tests. The module of the same name judges them: one generator function a
-claim, which asks for runs and says what came out.
+One TOML file a paper holds its claims. `input` claims may be put into a model and `calibrate` claims may fit a
+machine; a `predict` claim must emerge. Nothing reads the claims but `offloadrt validate` and the tests. The module
+of the same name judges them: one generator function a claim, which asks for runs and says what came out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 @attrs.frozen
 class Claim:
-    """One thing that a paper reports. `relation` says in words what must hold, `lo` and `hi` the band that counts as right."""
+    """One thing that a paper reports.
+
+    `relation` says in words what must hold, `lo` and `hi` are the band that counts as right.
+    """
 
     id: str
     paper: str
@@ -55,6 +58,8 @@ def papers() -> list[str]:
 def claims_of(paper: str) -> list[Claim]:
     """All claims of a paper, in the order of its file. Raises UserError for a paper that is not here."""
     if paper not in papers():
-        raise UserError(f"--paper {paper}: no claims of it{did_you_mean(paper, papers())} (there are: {', '.join(papers())})")
+        raise UserError(
+            f"--paper {paper}: no claims of it{did_you_mean(paper, papers())} (there are: {', '.join(papers())})"
+        )
     text = (importlib.resources.files(__name__) / f"{paper}.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["claim"], list[Claim])

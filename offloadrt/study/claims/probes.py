@@ -1,7 +1,9 @@
-"""Small recorded runs that show a mechanism of the ExaHyPE paper at work; what each measures are facts counted in its trace."""
+"""Small recorded runs that show a mechanism of the ExaHyPE paper at work; they measure facts counted in the trace."""
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from offloadrt.kernels import Kernel
@@ -24,7 +26,7 @@ def _rows(run: Run, *names: str) -> list[Row]:
 
 
 def _intervals(rows: list[Row], begin: str, end: str, key: tuple[int, ...]) -> list[tuple[int, int, Row]]:
-    """(begin, end, first row) in picoseconds of everything that a pair of events encloses; `key` picks what pairs them."""
+    """(begin, end, first row), in ps, of all that a pair of events encloses; the columns `key` tell pairs apart."""
     open_: dict[tuple[object, ...], Row] = {}
     found = []
     for row in rows:
@@ -35,6 +37,12 @@ def _intervals(rows: list[Row], begin: str, end: str, key: tuple[int, ...]) -> l
             first = open_.pop(place)
             found.append((first[1], row[1], first))
     return found
+
+
+def _pairs(run: Run, what: str, begin: str | None = None, end: str | None = None) -> list[tuple[int, int, Row]]:
+    """The intervals of all calls (of an actor, by name), copies or kernels (by number)."""
+    first, last = begin or f"{what}Begin", end or f"{what}End"
+    return _intervals(_rows(run, first, last), first, last, (2, 6) if what == "Call" else (6,))
 
 
 def _overlap(first: list[tuple[int, int, Row]], second: list[tuple[int, int, Row]]) -> int:
@@ -74,16 +82,12 @@ async def exahype_counts(
         directives[name] = directives.get(name, 0) + 1
     copies = _rows(run, "CopyBegin")
     whole = batches * threads
-    kernels = _intervals(_rows(run, "KernelStart", "KernelEnd"), "KernelStart", "KernelEnd", (6,))
-    halting = _intervals(_rows(run, "CallBegin", "CallEnd"), "CallBegin", "CallEnd", (2, 6))
-    halting = [interval for interval in halting if interval[2][6] in ("cuMemAlloc", "cuMemFree")]
-    moving = _intervals(_rows(run, "CopyBegin", "CopyEnd"), "CopyBegin", "CopyEnd", (6,))
     facts: Facts = {
         "batches": whole,
         "enters": directives.get("target enter data", 0) / whole,
         "exits": directives.get("target exit data", 0) / whole,
         "regions": directives.get("target", 0) / whole,
-        "kernels": len(kernels) / whole,
+        "kernels": len(_rows(run, "KernelEnd")) / whole,
         "entries_made": len(_rows(run, "MapInsert")) / whole,
         "entries_removed": len(_rows(run, "MapRemove")) / whole,
         "lookups": len(_rows(run, "MapLookup")) / whole,
@@ -93,10 +97,6 @@ async def exahype_counts(
         "d2h": sum(row[7] == "d2h" for row in copies) / whole,
         "pinned": sum(row[10] == "pinned" for row in copies),
         "copies": len(copies),
-        "kernels_during_allocation": _overlap(halting, kernels),
-        "allocation_calls": len(halting),
-        "kernels_during_copies": _overlap(moving, kernels),
-        "most_kernels": _most(kernels),
     }
     facts |= _table_exclusion(run)
     return facts
@@ -186,7 +186,7 @@ def _semaphore_holds(run: Run, name: str) -> list[tuple[int, int, Row]]:
 def _neighbours_overlap(intervals: list[tuple[int, int, Row]]) -> int:
     """How many intervals begin before the one that began earlier has ended."""
     ordered = sorted(intervals, key=lambda interval: interval[:2])
-    return sum(later[0] < earlier[1] for earlier, later in zip(ordered, ordered[1:], strict=False))
+    return sum(later[0] < earlier[1] for earlier, later in pairwise(ordered))
 
 
 @scenario
@@ -207,12 +207,31 @@ async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> 
         else:
             array = t.array("neighbour", 1 << 16)
             while not done:
-                await t.target_enter_data(omp.map(alloc=array))
+                await t.target_enter_data(omp.map(to=array))
                 await t.target_exit_data(omp.map(release=array))
 
     await run.parallel(body, num_threads=1 + neighbours)
-    walls = [end - begin for begin, end, _ in _intervals(_rows(run, "KernelStart", "KernelEnd"), "KernelStart", "KernelEnd", (6,))]
-    calls = run.calls.table()
-    changes = sum(calls[name].count for name in ("cuMemAlloc", "cuMemFree") if name in calls)
-    return {"kernel_wall_s": sum(walls) * 1e-12 / len(walls), "allocations_and_frees": changes}
+    kernels = _pairs(run, "Kernel", "KernelStart", "KernelEnd")
+    walls = [(end - begin) * 1e-12 for begin, end, _ in kernels]
+    changes = [call for call in _pairs(run, "Call") if call[2][6] in ("cuMemAlloc", "cuMemFree")]
+    copies = _pairs(run, "Copy")
+    return {
+        "kernel_wall_s": math.fsum(walls) / len(walls),
+        "allocations_and_frees": len(changes),
+        "calls_during_kernels": _overlap(changes, kernels),
+        "copies": len(copies),
+        "copies_during_kernels": _overlap(copies, kernels),
+    }
 
+
+@scenario
+async def crowd_of_kernels(run: Run, threads: Annotated[int, Range(1, 512)] = 160) -> Facts:
+    """Every thread launches one long kernel of one team: how many run at a time?"""
+    run.phantom = True
+    long = Kernel("long", flops_per_iteration=1e7)
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target(long, teams=1, threads=128, iterations=128)
+
+    await run.parallel(body, num_threads=threads)
+    return {"most_kernels": _most(_pairs(run, "Kernel", "KernelStart", "KernelEnd"))}

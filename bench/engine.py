@@ -1,0 +1,120 @@
+"""How fast virtual time is: events a second of both gears, next to SimPy and to plain Trio with its MockClock.
+
+    python bench/engine.py [--json] [--check] [--rounds N]
+
+All engines run the models of ``models.py`` interleaved in one process, several rounds; what counts is the median over
+the rounds of the ratio to SimPy within a round, in CPU time, so that a busy machine disturbs little. ``--check`` exits
+with 1 when a floor of ``FLOORS`` is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import sys
+import time
+from statistics import median
+from typing import Any
+
+import models
+import simpy
+import trio
+from rich.console import Console
+from rich.table import Table
+
+CASES = [("M1", 8), ("M1", 128), ("M2", 8), ("M2", 128), ("M3", 8), ("M3", 128), ("M4", 1), ("M4", 128)]
+ENGINES = {"simpy": models.run_simpy, "trio": models.run_trio, "native": models.run_native, "turbo": models.run_turbo}
+EVENTS = {"simpy": 100_000, "trio": 12_000, "native": 50_000, "turbo": 150_000}
+"""Events of one run of each engine: about a tenth of a second."""
+
+FLOORS = {
+    **{("turbo", model, n): 2.5 for model in ("M1", "M2", "M3") for n in (8, 128)},
+    **{("native", model, n): 0.5 for model in ("M1", "M2", "M3") for n in (8, 128)},
+    ("turbo", "M4", 128): 1.2,
+}
+"""Ratios to SimPy's event rate that must be reached."""
+
+
+def rate(engine: str, model: str, threads: int) -> float:
+    """Events a second of CPU time of one run."""
+    iterations = max(1, EVENTS[engine] // (models.EVENTS[model] * threads))
+    run = ENGINES[engine]
+    gc.collect()
+    start = time.process_time()
+    run(model, threads, iterations)
+    return threads * iterations * models.EVENTS[model] / (time.process_time() - start)
+
+
+def measure(rounds: int) -> dict[tuple[str, int], dict[str, list[float]]]:
+    rates: dict[tuple[str, int], dict[str, list[float]]] = {case: {engine: [] for engine in ENGINES} for case in CASES}
+    for engine in ENGINES:  # once for the caches of delays
+        for model, threads in CASES:
+            rate(engine, model, threads)
+    for _ in range(rounds):
+        for model, threads in CASES:
+            for engine in ENGINES:
+                rates[model, threads][engine].append(rate(engine, model, threads))
+    return rates
+
+
+def ratio(rates: dict[str, list[float]], engine: str) -> float:
+    """Median over the rounds of the ratio to SimPy."""
+    return median(mine / simpys for mine, simpys in zip(rates[engine], rates["simpy"], strict=True))
+
+
+def missed(rates: dict[tuple[str, int], dict[str, list[float]]]) -> list[str]:
+    found = [(engine, model, n, ratio(rates[model, n], engine), floor) for (engine, model, n), floor in FLOORS.items()]
+    return [f"{e} on {m} N={n}: {got:.2f} of SimPy, at least {floor}" for e, m, n, got, floor in found if got < floor]
+
+
+def as_json(rates: dict[tuple[str, int], dict[str, list[float]]]) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "trio": trio.__version__,
+        "simpy": simpy.__version__,
+        "unit": "events per second of CPU time, and the ratio to SimPy; medians over the rounds",
+        "cases": [
+            {
+                "model": model,
+                "threads": threads,
+                "events_per_s": {engine: round(median(values)) for engine, values in rates[model, threads].items()},
+                "ratio": {engine: round(ratio(rates[model, threads], engine), 3) for engine in ENGINES},
+            }
+            for model, threads in CASES
+        ],
+        "missed": missed(rates),
+    }
+
+
+def as_table(rates: dict[tuple[str, int], dict[str, list[float]]]) -> Table:
+    table = Table(title="events/s (ratio to SimPy)", caption="medians over the rounds, CPU time")
+    table.add_column("model")
+    for engine in ENGINES:
+        table.add_column(engine, justify="right")
+    for (model, threads), values in rates.items():
+        cells = [f"{median(values[engine]) / 1e3:,.0f}k ({ratio(values, engine):.2f})" for engine in ENGINES]
+        table.add_row(f"{model} N={threads}", *cells)
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a ratio is below its floor")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
+    options = parser.parse_args()
+    rates = measure(options.rounds)
+    if options.json:
+        print(json.dumps(as_json(rates), indent=2))
+    else:
+        Console().print(as_table(rates))
+    below = missed(rates)
+    for line in below:
+        print(line, file=sys.stderr)
+    return 1 if options.check and below else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The context of one device: its lock, the accounting of calls, submission to streams, and waiting for them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Any
+
+from offloadrt.driver.costs import DriverCosts
+from offloadrt.driver.errors import DriverError
+from offloadrt.machine import Device, Machine
+from offloadrt.machine.hardware_queue import Stream
+from offloadrt.machine.messages import Packet
+from offloadrt.sim import Lock, Signal
+from offloadrt.trace import events
+
+
+class Call:
+    """One call of the driver library, from entry to return: ``with context.call("cuMemAlloc") as call``."""
+
+    __slots__ = ("_begin", "_context", "api", "cause", "queue")
+
+    def __init__(self, context: Context, api: str, queue: int, cause: int) -> None:
+        self._context = context
+        self.api = api
+        self.queue = queue
+        self.cause = cause
+
+    def __enter__(self) -> Call:
+        self._begin = self._context.machine.sim.now
+        if (trace := self._context.machine.trace) is not None:
+            trace(events.CallBegin, self._context.device.index, self.queue, self.cause, self.api)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        machine, device = self._context.machine, self._context.device.index
+        if machine.calls is not None:
+            machine.calls.add(self.api, machine.sim.now - self._begin)
+        if (trace := machine.trace) is not None:
+            if isinstance(error, DriverError):
+                trace(events.RuntimeError_, device, self.queue, self.cause, self.api, str(error))
+            trace(events.CallEnd, device, self.queue, self.cause, self.api)
+
+
+class Context:
+    """What all calls on one device share.
+
+    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover`` while
+    it owns it.
+    """
+
+    def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
+        self.machine = machine
+        self.device = device
+        self.costs = costs
+        suffix = f" {device.index}" if device.index else ""
+        handoff = machine.spec.text("lock.handoff")
+        self.lock = Lock(machine.sim, f"driver context{suffix}", "barging" if handoff == "barging" else "fifo")
+        self._uncontended = machine.spec.flag("driver.context.uncontended")
+
+    def call(self, api: str, stream: Stream | None, cause: int | None) -> Call:
+        """Account for one call; ``cause`` is the directive that asks for it (None: the running actor's)."""
+        queue = -1 if stream is None else stream.queue.number
+        return Call(self, api, queue, self.machine.sim.current.cause if cause is None else cause)
+
+    async def enter(self) -> float:
+        """Take the context lock; returns what the wake-up costs the thread while it owns the lock."""
+        if self._uncontended:
+            return 0.0
+        if self.lock.owner is None:
+            await self.lock.acquire()
+            return 0.0
+        sim = self.machine.sim
+        begin = sim.now
+        await self.lock.acquire()
+        self.machine.host_time.add("driver lock", sim.now - begin)
+        return self.costs.handover
+
+    def leave(self) -> None:
+        """Give the context lock up."""
+        if not self._uncontended:
+            self.lock.release()
+
+    def work(self, dt: float) -> Awaitable[None]:
+        """The calling thread works for ``dt`` seconds on a core."""
+        return self.machine.cores.compute(self.machine.jitter(dt), "driver")
+
+    async def locked_work(self, dt: float) -> None:
+        """Work under the context lock."""
+        woken = await self.enter()
+        try:
+            await self.work(woken + dt)
+        finally:
+            self.leave()
+
+    async def submit(self, stream: Stream, packet: Packet, dt: float) -> None:
+        """Work under the context lock, then put a packet into the stream."""
+        woken = await self.enter()
+        try:
+            await self.work(woken + dt)
+            stream.submit(packet)
+        finally:
+            self.leave()
+
+    async def wait(self, stream: Stream, done: Signal) -> None:
+        """Wait for a completion in a stream, and wake up."""
+        machine = self.machine
+        sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
+        begin = sim.now
+        if trace is not None:
+            trace(events.SignalWaitBegin, self.device.index, stream.queue.number, cause, done.name)
+        await done.wait()
+        if trace is not None:
+            trace(events.SignalWaitEnd, self.device.index, stream.queue.number, cause, done.name)
+        machine.host_time.add_wait(begin, sim.now, stream.spans())
+        await self.work(self.costs.wake)
+
+    async def synchronize(self, stream: Stream, done: Signal | None) -> None:
+        """Return when ``done`` is set: at a small cost if it is already."""
+        if done is None or done.is_set:
+            stream.spans()
+            await self.work(self.costs.synchronize_idle)
+        else:
+            await self.wait(stream, done)
+
+    def trace(self, kind: Any, queue: int, cause: int, *payload: object) -> None:
+        """Record an event of this device, when the run is traced."""
+        if (trace := self.machine.trace) is not None:
+            trace(kind, self.device.index, queue, cause, *payload)

@@ -1,0 +1,26 @@
+"""What a call of the driver library fails with, in the words of the real one."""
+
+from __future__ import annotations
+
+
+class DriverError(Exception):
+    """A call that returns an error code: ``call`` and ``code`` are the real names, ``detail`` says why."""
+
+    def __init__(self, call: str, code: str, detail: str) -> None:
+        super().__init__(call, code, detail)
+        self.call, self.code, self.detail = call, code, detail
+
+    def __str__(self) -> str:
+        return f"{self.call} failed with {self.code}: {self.detail}"
+
+
+class OutOfDeviceMemory(DriverError):
+    """An allocation that does not fit; ``thread`` asked for ``nbytes`` at virtual time ``time`` on ``device``."""
+
+    def __init__(self, call: str, nbytes: int, free_bytes: int, thread: str, time: float, device: int) -> None:
+        self.nbytes, self.free_bytes, self.thread, self.time, self.device = nbytes, free_bytes, thread, time, device
+        detail = f"{nbytes} bytes asked for, {free_bytes} free on device {device} ({thread} at {time:.9f} s)"
+        super().__init__(call, "CUDA_ERROR_OUT_OF_MEMORY", detail)
+
+    def __reduce__(self) -> tuple[type[OutOfDeviceMemory], tuple[str, int, int, str, float, int]]:
+        return OutOfDeviceMemory, (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device)

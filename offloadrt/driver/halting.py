@@ -1,0 +1,59 @@
+"""What an allocation or a free does to running kernels: the profile's ``driver.halt``.
+
+=======================  ==================================================================================
+``none``                 nothing
+``drain_on_free``        a free waits until no kernel runs, and none starts before it is done
+``drain_on_alloc_free``  so does an allocation
+``suspend``              both stop the running kernels for as long as they last
+``per_transfer``         as ``suspend``; and the copy engines do so for every transfer from and to the host
+=======================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from offloadrt.machine import Device
+from offloadrt.machine.messages import Drain, Resume, Suspend
+from offloadrt.sim import Simulation
+from offloadrt.trace import HostTime
+
+Operation = Literal["alloc", "free"]
+
+_HALTS: dict[str, dict[Operation, type[Drain] | type[Suspend]]] = {
+    "none": {},
+    "drain_on_free": {"free": Drain},
+    "drain_on_alloc_free": {"alloc": Drain, "free": Drain},
+    "suspend": {"alloc": Suspend, "free": Suspend},
+    "per_transfer": {"alloc": Suspend, "free": Suspend},
+}
+
+
+class Halting:
+    """Halts one device for allocations and frees, as ``policy`` says."""
+
+    def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
+        self._sim = sim
+        self._device = device
+        self._halts = _HALTS[policy]
+        self._host_time = host_time
+
+    async def begin(self, operation: Operation, reason: str, cause: int) -> Resume | None:
+        """Halt the device where the policy wants it; returns what ``end`` needs.  The wait counts as ``drain``."""
+        halt = self._halts.get(operation)
+        if halt is None or not self._device.started:
+            return None
+        since = self._sim.now
+        resume = Resume(reason, halt is Suspend, cause)
+        try:
+            await self._device.compute.mailbox.call(halt(reason, cause))
+        except BaseException:  # cancelled while it waits: the halt that it asked for must end as well
+            self.end(resume)
+            raise
+        self._host_time.add("drain", self._sim.now - since)
+        return resume
+
+    def end(self, resume: Resume | None) -> None:
+        """Let kernels run again."""
+        if resume is not None:
+            self._device.compute.mailbox.put(resume)

@@ -1,0 +1,110 @@
+"""Copies from and to pageable memory: in pieces, through pinned buffers that the stream reuses.
+
+To the device, the calling thread copies a piece into the staging memory, submits its transfer and goes on; when the
+staging memory is full it waits for the oldest piece.  The call returns when all is staged.  From the device, the
+pieces are transferred into the staging memory, and the thread copies each to its place; the call returns when all
+is there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import attrs
+import numpy as np
+
+from offloadrt.machine.backing import Bytes
+from offloadrt.machine.hardware_queue import Stream
+from offloadrt.sim import Signal
+
+Move = Callable[[], None]
+DeviceBytes = Callable[[int, int], Bytes]
+"""``(offset, n)`` gives n bytes of the device's end of a copy."""
+
+
+@attrs.frozen
+class Steps:
+    """What staging asks of the driver."""
+
+    submit: Callable[[Stream, str, int, Move | None], Awaitable[Signal]]
+    """Submit a transfer (stream, direction, bytes, how to move them); returns its completion."""
+    wait: Callable[[Stream, Signal], Awaitable[None]]
+    host_copy: Callable[[int], Awaitable[None]]
+
+
+@attrs.define(eq=False)
+class Staging:
+    """The staging memory of one stream: ``capacity`` bytes, used in pieces of at most ``chunk`` bytes."""
+
+    chunk: int
+    capacity: int
+    used: int = 0
+    uploads: deque[tuple[int, Signal]] = attrs.field(factory=deque, repr=False)
+    """Pieces on their way to the device: bytes and completion, the oldest first."""
+
+    async def upload(
+        self, steps: Steps, stream: Stream, source: Bytes | None, target: DeviceBytes | None, nbytes: int
+    ) -> None:
+        """Host to device; ``source`` and ``target`` are None for phantoms."""
+        for offset in range(0, nbytes, self.chunk):
+            size = min(self.chunk, nbytes - offset)
+            while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
+                freed, done = self.uploads.popleft()
+                if not done.is_set:
+                    await steps.wait(stream, done)
+                self.used -= freed
+            self.used += size
+            move = None
+            if source is not None and target is not None:
+                move = _move(source[offset : offset + size].copy(), target, offset)
+            try:
+                await steps.host_copy(size)
+                self.uploads.append((size, await steps.submit(stream, "h2d", size, move)))
+            except BaseException:
+                self.used -= size
+                raise
+
+    async def download(
+        self, steps: Steps, stream: Stream, target: Bytes | None, source: DeviceBytes | None, nbytes: int
+    ) -> None:
+        """Device to host; ``target`` and ``source`` are None for phantoms."""
+        pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
+        used = self.used
+
+        async def finish_oldest() -> None:
+            offset, size, staged, done = pieces.popleft()
+            if not done.is_set:
+                await steps.wait(stream, done)
+            await steps.host_copy(size)
+            if target is not None and staged is not None:
+                target[offset : offset + size] = staged
+            self.used -= size
+
+        try:
+            for offset in range(0, nbytes, self.chunk):
+                size = min(self.chunk, nbytes - offset)
+                while pieces and self.used + size > self.capacity:
+                    await finish_oldest()
+                self.used += size
+                staged = None if source is None or target is None else np.empty(size, dtype=np.uint8)
+                move = None if staged is None or source is None else _fetch(staged, source, offset)
+                pieces.append((offset, size, staged, await steps.submit(stream, "d2h", size, move)))
+            while pieces:
+                await finish_oldest()
+        finally:
+            self.used = used
+
+
+def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:
+    def move() -> None:
+        target(offset, staged.size)[:] = staged
+
+    return move
+
+
+def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
+    def move() -> None:
+        staged[:] = source(offset, staged.size)
+
+    return move

@@ -1,0 +1,116 @@
+"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.machine.messages import CopyPacket, Resume, Suspend
+from offloadrt.machine.share import SharedPool
+from offloadrt.sim import Mailbox, Simulation
+from offloadrt.trace import Trace, events
+
+
+@attrs.frozen
+class EngineStatistics:
+    """What the engines of one direction did; times in virtual seconds, summed over the engines.
+
+    busy_s + idle_s is the time elapsed times the number of engines.
+    """
+
+    engines: int
+    busy_s: float
+    idle_s: float
+    transfers: int
+    bytes: int
+
+
+@attrs.frozen
+class EngineSpec:
+    """The engines of one direction."""
+
+    direction: str
+    engines: int
+    latency: float
+    """Seconds that a transfer takes besides its bytes."""
+    bandwidth: float
+    """Bytes per second for all engines of this direction together."""
+    halts_kernels: bool
+    """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
+    engine_uncontended: bool
+    link_uncontended: bool
+
+
+class CopyEngines:
+    """The copy engines of one direction of a device, behind one FIFO queue: ``put`` a CopyPacket into ``mailbox``."""
+
+    def __init__(self, sim: Simulation, device: int, spec: EngineSpec, compute: Mailbox, trace: Trace | None) -> None:
+        self.sim = sim
+        self.device = device
+        self.spec = spec
+        self.trace = trace
+        self.mailbox = Mailbox(sim, f"device {device} copy engine {spec.direction}")
+        self._compute = compute
+        self._pool = SharedPool(
+            sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
+        )
+        self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
+        self._engines = 0
+        self._idle = 0
+        self._busy_s = 0.0
+        self.bytes = 0
+        """Bytes of the transfers that have ended."""
+        self._transfers = 0
+        self._born = sim.now
+
+    def start(self) -> None:
+        """Spawn the engines."""
+        for _ in range(self.spec.engines):
+            self._start_one()
+
+    def submit(self, packet: CopyPacket) -> None:
+        """Queue a transfer; it starts when an engine is idle."""
+        if self.spec.engine_uncontended and self._idle <= 0:
+            self._start_one()
+        self._idle -= 1
+        self.mailbox.put(packet)
+
+    def _start_one(self) -> None:
+        name = self.mailbox.name if self.spec.engines == 1 else f"{self.mailbox.name} {self._engines}"
+        self._engines += 1
+        self._idle += 1
+        self.sim.spawn(self._run, name.removeprefix(f"device {self.device} "), name=name, daemon=True)
+
+    async def _run(self, engine: str) -> None:
+        """The actor: one transfer after the other, for ever."""
+        sim, spec = self.sim, self.spec
+        while True:
+            packet: CopyPacket = await self.mailbox.get()
+            if spec.halts_kernels:
+                await self._compute.call(Suspend("transfer", packet.cause))
+            begin = sim.now
+            row = (packet.number, packet.direction, engine, packet.nbytes, packet.memory)
+            if (trace := self.trace) is not None:
+                trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
+            if self._alone:
+                await sim.sleep(spec.latency + packet.nbytes / spec.bandwidth)
+            else:
+                await sim.sleep(spec.latency)
+                await self._pool.serve(packet.nbytes)
+            if packet.move is not None:
+                packet.move()
+            if trace is not None:
+                trace(events.CopyEnd, self.device, packet.queue, packet.cause, *row)
+            if spec.halts_kernels:
+                self._compute.put(Resume("transfer", True, packet.cause))
+            self._busy_s += sim.now - begin
+            self._transfers += 1
+            self.bytes += packet.nbytes
+            self._idle += 1
+            packet.done.set(("copies", begin, sim.now))
+
+    def statistics(self) -> EngineStatistics:
+        """What the engines did with the transfers that have ended."""
+        elapsed = (self.sim.now - self._born) * self.spec.engines
+        return EngineStatistics(
+            self.spec.engines, self._busy_s, max(elapsed - self._busy_s, 0.0), self._transfers, self.bytes
+        )

@@ -1,0 +1,24 @@
+"""The barrier of a team of host threads."""
+
+from __future__ import annotations
+
+from offloadrt.sim import Signal, Simulation
+
+
+class Barrier:
+    """Nobody passes before all `parties` have arrived; then it can be used again."""
+
+    def __init__(self, sim: Simulation, parties: int) -> None:
+        self.sim = sim
+        self.parties = parties
+        self._arrived = 0
+        self._open = Signal(sim, "barrier")
+
+    async def wait(self) -> None:
+        self._arrived += 1
+        if self._arrived == self.parties:
+            self._arrived = 0
+            gate, self._open = self._open, Signal(self.sim, "barrier")
+            gate.set()
+        else:
+            await self._open.wait()

@@ -1,0 +1,212 @@
+"""The clauses of a directive, written as calls: ``omp.map(to=a)``, ``omp.from_(b)``, ``omp.depend(out=c)``.
+
+A list item is a `HostArray` (all of it), an array section or, with a mapper, any object. Several items may be given as
+a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.kernel_arguments import Pointees
+from offloadrt.runtime.map_type import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
+
+MapKind = Literal["to", "from", "tofrom", "alloc", "release", "delete"]
+
+KIND_BITS: dict[MapKind, int] = {
+    "to": TO,
+    "from": FROM,
+    "tofrom": TO | FROM,
+    "alloc": ALLOC,
+    "release": ALLOC,
+    "delete": DELETE,
+}
+
+
+@attrs.frozen(eq=False)
+class Section:
+    """``array[lower : length : stride]`` along the first dimension; the other dimensions are whole.
+
+    ValueError if it lies outside.
+    """
+
+    array: HostArray
+    lower: int
+    length: int
+    stride: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        if self.lower < 0 or self.length < 0 or self.stride < 1:
+            raise ValueError(f"{self} is no array section")
+        last = self.lower + (self.length - 1) * self.stride + 1 if self.length else self.lower
+        if last > self.array.shape[0]:
+            raise ValueError(f"{self} reaches beyond the {self.array.shape[0]} elements of the first dimension")
+
+    def __str__(self) -> str:
+        stride = f":{self.stride}" if self.stride != 1 else ""
+        return f"{self.array.name}[{self.lower}:{self.length}{stride}]"
+
+    @property
+    def row_bytes(self) -> int:
+        size = self.array.itemsize
+        for length in self.array.shape[1:]:
+            size *= length
+        return size
+
+    @property
+    def begin(self) -> int:
+        return self.array.address + self.lower * self.row_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a section without stride."""
+        return self.length * self.row_bytes
+
+
+def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
+    """An array section; without a length up to the end of the array."""
+    if length is None:
+        length = max(0, -(-(array.shape[0] - lower) // stride))
+    return Section(array, lower, length, stride)
+
+
+def whole(item: HostArray | Section) -> Section:
+    return item if isinstance(item, Section) else Section(item, 0, item.shape[0])
+
+
+@attrs.frozen(eq=False)
+class Map:
+    """One map clause: its items share type and modifiers."""
+
+    items: tuple[Any, ...]
+    kind: MapKind
+    bits: int
+    mapper: Any = None
+
+
+@attrs.frozen(eq=False)
+class Maps:
+    """What one call of `map` gives: a map clause for each map type that it names."""
+
+    clauses: tuple[Map, ...]
+
+
+@attrs.frozen(eq=False)
+class Motion:
+    """A `to` or `from` clause of target update."""
+
+    items: tuple[Any, ...]
+    kind: Literal["to", "from"]
+    bits: int
+    mapper: Any = None
+
+
+@attrs.frozen(eq=False)
+class UseDevice:
+    """use_device_ptr or use_device_addr of target data."""
+
+    arrays: tuple[HostArray, ...]
+    address: bool
+
+
+@attrs.frozen(eq=False)
+class Depend:
+    """Dependences of a task: what it reads, writes or both."""
+
+    reads: tuple[Any, ...]
+    writes: tuple[Any, ...]
+
+
+Clause = Map | Maps | Motion | UseDevice | Depend
+ListItem = Any
+
+
+def _listed(items: Any) -> tuple[Any, ...]:
+    if items is None:
+        return ()
+    if isinstance(items, (list, tuple)):
+        return tuple(items)
+    return (items,)
+
+
+def map(
+    *,
+    to: ListItem = None,
+    from_: ListItem = None,
+    tofrom: ListItem = None,
+    alloc: ListItem = None,
+    release: ListItem = None,
+    delete: ListItem = None,
+    always: bool = False,
+    present: bool = False,
+    close: bool = False,
+    hold: bool = False,
+    mapper: Any = None,
+) -> Map | Maps:
+    """``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``. ValueError if no item is given.
+
+    Of several map types, each is a clause of its own, in the order to, from, tofrom, alloc, release, delete.
+    """
+    bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
+    given: list[tuple[MapKind, tuple[Any, ...]]] = [
+        ("to", _listed(to)),
+        ("from", _listed(from_)),
+        ("tofrom", _listed(tofrom)),
+        ("alloc", _listed(alloc)),
+        ("release", _listed(release)),
+        ("delete", _listed(delete)),
+    ]
+    clauses = tuple(Map(items, kind, KIND_BITS[kind] | bits, mapper) for kind, items in given if items)
+    if not clauses:
+        raise ValueError("a map clause without list items")
+    return clauses[0] if len(clauses) == 1 else Maps(clauses)
+
+
+def to(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
+    """``to([present:] items)`` of target update."""
+    return Motion(items, "to", TO | PRESENT * present, mapper)
+
+
+def from_(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
+    """``from([present:] items)`` of target update."""
+    return Motion(items, "from", FROM | PRESENT * present, mapper)
+
+
+def use_device_ptr(*arrays: HostArray) -> UseDevice:
+    return UseDevice(arrays, address=False)
+
+
+def use_device_addr(*arrays: HostArray) -> UseDevice:
+    return UseDevice(arrays, address=True)
+
+
+def depend(*, in_: ListItem = None, out: ListItem = None, inout: ListItem = None) -> Depend:
+    """``depend(in: …) depend(out: …) depend(inout: …)``.
+
+    Items are compared as objects: arrays, or anything hashable.
+    """
+    return Depend(_listed(in_), (*_listed(out), *_listed(inout)))
+
+
+def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any) -> Pointees:
+    """A kernel argument: the kernel follows the device pointers in the mapped array `pointers`, to an array of this
+    shape each.
+    """
+    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+    return Pointees(pointers, lengths, np.dtype(dtype))
+
+
+def flatten(clauses: Iterable[Clause]) -> list[Map | Motion | UseDevice | Depend]:
+    """The clauses one by one."""
+    flat: list[Map | Motion | UseDevice | Depend] = []
+    for clause in clauses:
+        if isinstance(clause, Maps):
+            flat.extend(clause.clauses)
+        else:
+            flat.append(clause)
+    return flat

@@ -1,0 +1,80 @@
+"""Globals of declare target: their place on each device, and how a kernel reaches them.
+
+``enter``: the device image holds the global itself; its table entry is there from the start and infinite. ``link``: the
+image holds a reference pointer, which an attachment fills when the variable is mapped. Under unified shared memory the
+device uses the host's global.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.present_table import INFINITE, Entry
+from offloadrt.runtime.target import Binding
+from offloadrt.sim import Lock
+
+
+@attrs.define(eq=False)
+class DeviceGlobals:
+    """The globals of a program. `load` puts those declared so far into every device's image, once."""
+
+    devices: list[OffloadDevice]
+    lock: Lock
+    declared: list[HostArray] = attrs.field(factory=list)
+    _loaded: int = 0
+
+    async def load(self) -> None:
+        """Done by the first thread that reaches a device; others wait for it."""
+        if self._loaded == len(self.declared):
+            return
+        async with self.lock:
+            while self._loaded < len(self.declared):
+                array = self.declared[self._loaded]
+                for device in self.devices:
+                    await self._load_one(device, array)
+                self._loaded += 1
+
+    async def _load_one(self, device: OffloadDevice, array: HostArray) -> None:
+        if array.kind == "global":
+            if device.configuration.globals_on_host:
+                return
+            begin, size, phantom = array.address, array.nbytes, array.phantom
+        else:
+            begin, size, phantom = array.pointer_address, POINTER_BYTES, False
+        address = await device.driver.mem_alloc(max(1, size), phantom=phantom)
+        if not phantom:
+            device.memory.view(address, size)[:] = 0
+        entry = Entry(
+            name=array.name if array.kind == "global" else f"{array.name}_decl_tgt_ref_ptr",
+            host_base=begin,
+            host_begin=begin,
+            host_end=begin + size,
+            device_begin=address,
+            dynamic=INFINITE,
+            hold=0,
+            lock=device.entry_locks.take(array.name),
+            phantom=phantom,
+            owned=False,
+        )
+        device.table.insert(entry)
+
+    def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
+        """Where a kernel finds a global; None if its pointer leads nowhere."""
+        if array.kind not in ("global", "link"):
+            return None
+        if device.configuration.globals_on_host:
+            return Binding(None, is_host=True)
+        if array.kind == "global":
+            entry = device.table.at(array.address)
+            return None if entry is None else Binding(entry.device_begin, entry.host_begin, entry.host_end)
+        pointer = device.table.at(array.pointer_address)
+        shadow = None if pointer is None else pointer.shadow_pointers.get(array.pointer_address)
+        if shadow is None:
+            return None
+        for entry in device.table:
+            inside = array.address <= entry.host_begin < array.address + array.nbytes
+            if inside and entry.device_address(array.address) == shadow.device_value:
+                return Binding(entry.device_begin, entry.host_begin, entry.host_end)
+        return None

@@ -1,0 +1,237 @@
+"""From clauses to the items that the runtime gets: what clang does, reordering included.
+
+Follows `MappableExprsHandler` of clang 22 (CGOpenMPRuntime.cpp). The items of one variable stand together, where the
+variable first occurs; among them those with `present` come first, then `alloc`, then the rest. `target update` takes
+all `to` clauses before all `from`. A target region takes the variables that its body uses in the order of their use,
+then the rest; globals of declare target are never captured. A section of a pointer is followed by an ATTACH item for
+the pointer; a `declare target link` variable is reached through its reference pointer (PTR_AND_OBJ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from offloadrt.models.openmp.clauses import Clause, Map, Motion, Section, UseDevice, flatten, whole
+from offloadrt.models.openmp.mapper import Mapper, expand
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.kernel_arguments import Pointees
+from offloadrt.runtime.map_item import Dimension, MapItem
+from offloadrt.runtime.map_type import (
+    ALLOC,
+    ATTACH,
+    FROM,
+    IMPLICIT,
+    LITERAL,
+    NON_CONTIG,
+    PRESENT,
+    PRIVATE,
+    PTR_AND_OBJ,
+    RETURN_PARAM,
+    TARGET_PARAM,
+    TO,
+)
+
+Construct = Literal["target", "target data", "target enter data", "target exit data", "target update"]
+
+
+@attrs.frozen(eq=False)
+class _Component:
+    """A list item of one clause: a section with its bits; rank 0 present, 1 alloc, 2 other."""
+
+    section: Section
+    bits: int
+    rank: int
+
+
+@attrs.define(eq=False)
+class _Variable:
+    """All list items of one array in one construct."""
+
+    array: HostArray
+    components: list[_Component] = attrs.field(factory=list)
+
+    def lower(self, attach: bool, parameter: bool, return_pointer: bool = False) -> list[MapItem]:
+        items: list[MapItem] = []
+        array = self.array
+        for position, component in enumerate(self.components):
+            bits = component.bits
+            if parameter and position == 0:
+                bits |= TARGET_PARAM
+            if return_pointer and position == 0:
+                bits |= RETURN_PARAM
+            items.append(_item(component.section, bits))
+        if attach and array.kind == "heap":
+            begin = self.components[-1].section.begin
+            items.append(MapItem(array, array.pointer_address, begin, POINTER_BYTES, ATTACH))
+        return items
+
+
+def _item(section: Section, bits: int) -> MapItem:
+    array = section.array
+    if array.kind == "link":
+        return MapItem(array, array.pointer_address, section.begin, section.nbytes, bits | PTR_AND_OBJ)
+    if section.stride == 1:
+        return MapItem(array, array.address, section.begin, section.nbytes, bits)
+    row = section.row_bytes
+    dimensions = (Dimension(section.lower, section.length, section.stride * row), Dimension(0, 1, row))
+    return MapItem(array, array.address, section.begin, len(dimensions), bits | NON_CONTIG, dimensions)
+
+
+def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
+    """The list items by variable, variables in order of first occurrence."""
+    found: dict[HostArray, _Variable] = {}
+    for clause in clauses:
+        for listed in clause.items:
+            for item, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
+                section = whole(item)
+                rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
+                variable = found.setdefault(section.array, _Variable(section.array))
+                variable.components.append(_Component(section, bits, rank))
+    for variable in found.values():
+        variable.components.sort(key=lambda component: component.rank)
+    return found
+
+
+def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[type, Mapper]) -> list[MapItem]:
+    """Items of target data, target enter data and target exit data.
+
+    ValueError for a clause that the construct does not take.
+    """
+    flat = flatten(clauses)
+    _check_clauses(flat, construct)
+    variables = _variables([clause for clause in flat if isinstance(clause, Map)], mappers)
+    returned = [array for clause in flat if isinstance(clause, UseDevice) for array in clause.arrays]
+    attach = construct in ("target data", "target enter data")
+    items: list[MapItem] = []
+    for variable in variables.values():
+        items.extend(variable.lower(attach, parameter=False, return_pointer=variable.array in returned))
+    items.extend(
+        MapItem(array, array.address, array.address, 0, RETURN_PARAM) for array in returned if array not in variables
+    )
+    return items
+
+
+def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
+    """The items of a target data construct at its end: `present` counts at the begin only."""
+    return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
+
+
+def lower_update(clauses: Sequence[Clause], mappers: dict[type, Mapper]) -> list[MapItem]:
+    """Items of target update: all of `to`, then all of `from`."""
+    flat = flatten(clauses)
+    _check_clauses(flat, "target update")
+    motions = [clause for clause in flat if isinstance(clause, Motion)]
+    ordered = [clause for clause in motions if clause.kind == "to"] + [
+        clause for clause in motions if clause.kind == "from"
+    ]
+    items: list[MapItem] = []
+    for variable in _variables(ordered, mappers).values():
+        items.extend(variable.lower(attach=False, parameter=False))
+    return items
+
+
+def lower_target(
+    clauses: Sequence[Clause],
+    arguments: Sequence[Any],
+    mappers: dict[type, Mapper],
+    *,
+    firstprivate: Sequence[HostArray] = (),
+    private: Sequence[HostArray] = (),
+    on_device: Sequence[Any] = (),
+    implicit: Callable[[HostArray], MapItem] | None = None,
+) -> list[MapItem]:
+    """Items of a target region whose kernel has these arguments.
+
+    on_device: arrays whose device address is passed as it is (has_device_addr). implicit: how an array is mapped that
+    no clause names.
+    """
+    flat = flatten(clauses)
+    _check_clauses(flat, "target")
+    variables = _variables([clause for clause in flat if isinstance(clause, Map)], mappers)
+    implicit = implicit or implicit_item
+    items: list[MapItem] = []
+    captured: dict[HostArray, None] = {}
+    for argument in arguments:
+        array = argument.pointers if isinstance(argument, Pointees) else argument
+        if isinstance(array, HostArray):
+            if array in captured or array.kind in ("global", "link"):
+                continue
+            captured[array] = None
+            if array in firstprivate:
+                items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TO | TARGET_PARAM))
+            elif array in private:
+                items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TARGET_PARAM))
+            elif array in on_device:
+                items.append(MapItem(None, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
+            elif array in variables:
+                items.extend(variables[array].lower(attach=True, parameter=True))
+            else:
+                items.append(implicit(array))
+        elif isinstance(argument, DevicePointer):
+            address = argument.address
+            items.append(MapItem(None, address, address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=argument))
+        else:
+            items.append(MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument))
+    for array, variable in variables.items():
+        if array not in captured:
+            items.extend(variable.lower(attach=True, parameter=False))
+    linked = [argument for argument in arguments if isinstance(argument, HostArray) and argument.kind == "link"]
+    items.extend(_item(whole(array), TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
+    return items
+
+
+def implicit_item(array: HostArray) -> MapItem:
+    """A C array is mapped tofrom as a whole, a pointer as a zero-length section."""
+    if array.kind == "heap":
+        return MapItem(array, array.address, array.address, 0, IMPLICIT | TARGET_PARAM)
+    return MapItem(array, array.address, array.address, array.nbytes, TO | FROM | IMPLICIT | TARGET_PARAM)
+
+
+_DEFAULTMAP = {"alloc": ALLOC, "to": TO, "from": FROM, "tofrom": TO | FROM, "present": PRESENT}
+
+
+def defaultmap_item(behaviour: str) -> Callable[[HostArray], MapItem]:
+    """``defaultmap(behaviour)`` for arrays and pointers: to, from, tofrom, alloc, present, firstprivate, default or
+    none.
+    """
+
+    def implicit(array: HostArray) -> MapItem:
+        if behaviour == "none":
+            raise ValueError(
+                f"array {array.name!r} is used in a target region with defaultmap(none), but no clause names it"
+            )
+        if behaviour == "firstprivate":
+            return MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TO | TARGET_PARAM)
+        bits = _DEFAULTMAP[behaviour] | IMPLICIT | TARGET_PARAM
+        return MapItem(array, array.address, array.address, array.nbytes, bits)
+
+    if behaviour == "default":
+        return implicit_item
+    if behaviour not in (*_DEFAULTMAP, "none", "firstprivate"):
+        raise ValueError(f"defaultmap({behaviour}): there are {', '.join(_DEFAULTMAP)}, firstprivate, default and none")
+    return implicit
+
+
+_MAP_TYPES: dict[Construct, tuple[str, ...]] = {
+    "target": ("to", "from", "tofrom", "alloc"),
+    "target data": ("to", "from", "tofrom", "alloc"),
+    "target enter data": ("to", "tofrom", "alloc"),
+    "target exit data": ("from", "tofrom", "release", "delete"),
+    "target update": (),
+}
+
+
+def _check_clauses(clauses: Iterable[Map | Motion | UseDevice | Any], construct: Construct) -> None:
+    """What a compiler refuses. ValueError."""
+    for clause in clauses:
+        if isinstance(clause, Map):
+            if clause.kind not in _MAP_TYPES[construct]:
+                raise ValueError(f"map({clause.kind}: …) is not allowed on {construct}")
+        elif isinstance(clause, Motion) and construct != "target update":
+            raise ValueError(f"a {clause.kind} clause is not allowed on {construct}: only on target update")
+        elif isinstance(clause, UseDevice) and construct != "target data":
+            raise ValueError(f"use_device_ptr and use_device_addr are not allowed on {construct}: only on target data")

@@ -1,0 +1,50 @@
+"""declare mapper: how to map an object that consists of several arrays.
+
+``program.declare_mapper(Patch, lambda p: [omp.map(tofrom=p.values), omp.map(to=p.neighbours)])``. An item of that type
+in a map or motion clause stands for the arrays that its mapper lists; the map type of each is what both allow, as
+OpenMP 5.2, 5.8.8 says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from offloadrt.models.openmp.clauses import Map, Maps, Section, flatten
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_type import DELETE, FROM, TO
+
+Mapper = Callable[[Any], Iterable[Any]]
+
+
+def expand(
+    item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
+) -> Iterable[tuple[HostArray | Section, int, str]]:
+    """The arrays or sections that an item stands for, each with its map-type bits and kind.
+
+    Raises TypeError for an object that has no mapper.
+    """
+    if mapper is None and isinstance(item, (HostArray, Section)):
+        yield item, bits, kind
+        return
+    chosen = mapper or declared.get(type(item))
+    if chosen is None:
+        raise TypeError(f"{item!r} can be mapped only with a mapper: declare one for {type(item).__name__}")
+    for member in chosen(item):
+        if isinstance(member, (Map, Maps)):
+            for clause in flatten([member]):
+                assert isinstance(clause, Map)
+                member_bits, member_kind = _decayed(clause, bits, kind)
+                for part in clause.items:
+                    yield from expand(part, member_bits, member_kind, clause.mapper, declared)
+        else:
+            yield from expand(member, bits, kind, None, declared)
+
+
+def _decayed(clause: Map, bits: int, kind: str) -> tuple[int, str]:
+    """The mapper's own type, weakened by that of the clause that uses it."""
+    modifiers = (bits | clause.bits) & ~(TO | FROM | DELETE)
+    if kind in ("release", "delete"):
+        return modifiers | (bits & DELETE), kind
+    motion = clause.bits & bits & (TO | FROM)
+    return modifiers | motion, {TO: "to", FROM: "from", TO | FROM: "tofrom"}.get(motion, "alloc")

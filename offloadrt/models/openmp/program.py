@@ -1,0 +1,224 @@
+"""An OpenMP program on an emulated machine: its devices, its host threads, its globals and its tasks."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.machine import Machine
+from offloadrt.models.openmp.barrier import Barrier
+from offloadrt.models.openmp.device_globals import DeviceGlobals
+from offloadrt.models.openmp.host_places import Arena
+from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.mapper import Mapper
+from offloadrt.models.openmp.tasks import HiddenHelpers
+from offloadrt.runtime.configurations import configuration as configuration_named
+from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
+from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
+from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.sim import Lock, LockStatistics
+from offloadrt.trace import Trace
+
+R = TypeVar("R")
+StridedUpdate = Literal["llvm", "specification"]
+
+
+class OpenMP:
+    """The program's view of the machine.
+
+    configuration: memory configuration (`copy`, `usm`). allocator: of device blocks (`llvm`, `direct`). phantom: are
+    arrays made without values unless they say otherwise? strided_update: what `target update` does with strides.
+    memory_manager_threshold: bytes up to which the `llvm` allocator pools (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD; by
+    default what the profile says). ValueError for a name that does not exist.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        drivers: Sequence[UserModeDriver],
+        *,
+        trace: Trace | None = None,
+        configuration: str = "copy",
+        allocator: str = "llvm",
+        phantom: bool = False,
+        strided_update: StridedUpdate = "llvm",
+        hidden_helper_threads: int = 8,
+        memory_manager_threshold: int | None = None,
+    ) -> None:
+        if strided_update not in ("llvm", "specification"):
+            raise ValueError(f"strided_update is {strided_update!r}; it can be 'llvm' or 'specification'")
+        self.machine = machine
+        self.sim = machine.sim
+        self.trace = trace
+        self.phantom = phantom
+        self.strided_update = strided_update
+        self.costs = RuntimeCosts.of(machine.spec)
+        self.devices = [
+            OffloadDevice(
+                machine, number, driver, configuration_named(configuration), allocator, trace, memory_manager_threshold
+            )
+            for number, driver in enumerate(drivers)
+        ]
+        self.helpers = HiddenHelpers(machine.sim, hidden_helper_threads)
+        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
+        self.mappers: dict[type, Mapper] = {}
+        self.default_device = 0
+        self._places: dict[int, tuple[Arena, Arena]] = {}
+        self._directives = 0
+        self._threads = 0
+        self._started = False
+
+    def start(self) -> None:
+        """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
+        if not self._started:
+            self._started = True
+            for device in self.devices:
+                device.start()
+            self.helpers.start()
+
+    # threads
+
+    def host_thread(
+        self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None
+    ) -> HostThread:
+        """The current actor as a host thread of the program."""
+        self.start()
+        if number is None:
+            number = self._threads
+            self._threads += 1
+        return HostThread(
+            self, number, num_threads, barrier or Barrier(self.sim, num_threads), *self._places_of(number)
+        )
+
+    def _places_of(self, number: int) -> tuple[Arena, Arena]:
+        """Heap and stack of a thread; they outlive the team that it is in."""
+        memory = self.machine.host_memory
+        if number not in self._places:
+            self._places[number] = (Arena.heap(memory), Arena.stack(memory))
+        return self._places[number]
+
+    async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
+        """A team of host threads, each `await body(t)`; returns their results in order when all are done, deferred
+        tasks included.
+        """
+        if num_threads < 1:
+            raise ValueError(f"num_threads is {num_threads}; a team has at least one thread")
+        self.start()
+        barrier = Barrier(self.sim, num_threads)
+        results: dict[int, R] = {}
+
+        async def member(number: int) -> None:
+            thread = self.host_thread(number, num_threads, barrier)
+            born = self.sim.now
+            results[number] = await body(thread)
+            await thread.taskwait()
+            self.machine.host_time.lived(self.sim.now - born)
+
+        async with self.sim.open_nursery() as nursery:
+            for number in range(num_threads):
+                nursery.spawn(functools.partial(member, number), name=f"host thread {number}")
+        return [results[number] for number in range(num_threads)]
+
+    # data
+
+    def make_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike,
+        fill: Any,
+        phantom: bool | None,
+        kind: Kind,
+        align: int,
+        heap: Arena,
+        stack: Arena,
+    ) -> HostArray:
+        """A new array at a modelled address. A heap array gets a pointer variable on the stack."""
+        lengths = shape_of(shape)
+        element = np.dtype(dtype)
+        values = None if (self.phantom if phantom is None else phantom) else make_values(lengths, element, fill)
+        nbytes = math.prod(lengths) * element.itemsize
+        memory = self.machine.host_memory
+        pointer = 0
+        if kind == "heap":
+            address = heap.allocate(nbytes, align)
+            pointer = stack.allocate(POINTER_BYTES, 8)
+        elif kind == "static":
+            address = stack.allocate(nbytes, align)
+        else:
+            address = memory.allocate(nbytes, align, "global")
+            if kind == "link":
+                pointer = memory.allocate(POINTER_BYTES, 8, "global")
+        return HostArray(name, address, lengths, element, kind, pointer, values)
+
+    def declare_target(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        align: int = 16,
+    ) -> HostArray:
+        """``declare target enter(name)``: a global that is on every device from the start.
+
+        The device image holds zeros, not `fill`.
+        """
+        array = self.make_array(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
+        self.globals.declared.append(array)
+        return array
+
+    def declare_target_link(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        align: int = 16,
+    ) -> HostArray:
+        """``declare target link(name)``: a global that a device has only while it is mapped."""
+        array = self.make_array(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
+        self.globals.declared.append(array)
+        return array
+
+    def declare_mapper(self, kind: type, mapper: Mapper) -> None:
+        """``declare mapper``: objects of this type may stand in clauses for what `mapper(object)` lists."""
+        self.mappers[kind] = mapper
+
+    # devices
+
+    def device(self, number: int | None = None, call: str = "") -> OffloadDevice:
+        """A device by number, the default device for None. Raises InvalidDevice."""
+        chosen = self.default_device if number is None else number
+        if not 0 <= chosen < len(self.devices):
+            raise InvalidDevice(
+                f"device number {chosen} is invalid, only {len(self.devices)} devices are available",
+                call=call,
+                thread=self.sim.current.name,
+                time_s=self.sim.now,
+                device=chosen,
+            )
+        return self.devices[chosen]
+
+    def next_directive(self) -> int:
+        self._directives += 1
+        return self._directives
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of the runtime's locks, by name, of all devices."""
+        found: dict[str, LockStatistics] = {}
+        for device in self.devices:
+            found.update(device.locks())
+        return found
+
+    async def shutdown(self) -> None:
+        """Return pooled device memory to the driver, as the runtime does at exit."""
+        for device in self.devices:
+            await device.allocator.release_pooled()

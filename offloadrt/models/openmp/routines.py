@@ -1,0 +1,323 @@
+"""The device memory routines of OpenMP (`omp_target_*`), as methods of a host thread.
+
+Names and results are OpenMP's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.models.openmp.clauses import Depend, Section
+from offloadrt.models.openmp.tasks import TaskRegion
+from offloadrt.runtime.association import associate_pointer, disassociate_pointer
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.mapping import get_present_pointer
+from offloadrt.trace import events
+
+if TYPE_CHECKING:
+    from offloadrt.models.openmp.program import OpenMP
+
+OFFLOAD_SUCCESS = 0
+OFFLOAD_FAIL = -1
+MAX_DIMENSIONS = 2**31 - 1
+"""What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
+
+Place = HostArray | Section | DevicePointer
+
+
+class Routines:
+    """What a host thread can call besides directives."""
+
+    tasks: TaskRegion
+
+    def __init__(self, program: OpenMP) -> None:
+        self.program = program
+        self.sim = program.sim
+
+    # devices
+
+    def omp_get_num_devices(self) -> int:
+        return len(self.program.devices)
+
+    def omp_get_initial_device(self) -> int:
+        """The host's device number."""
+        return len(self.program.devices)
+
+    def omp_get_default_device(self) -> int:
+        return self.program.default_device
+
+    def omp_set_default_device(self, number: int) -> None:
+        """Raises InvalidDevice."""
+        self.program.device(number, "omp_set_default_device")
+        self.program.default_device = number
+
+    # memory
+
+    async def omp_target_alloc(
+        self, nbytes: int, device: int | None = None, phantom: bool | None = None
+    ) -> DevicePointer | None:
+        """Device memory; None when there is none left, or for nothing.
+
+        phantom: without bytes; by default as the program's arrays.
+        """
+        if nbytes <= 0:
+            return None
+        ghost = self.program.phantom if phantom is None else phantom
+        found: list[int] = []
+
+        async def allocate(where: OffloadDevice) -> None:
+            try:
+                found.append(await where.allocate(nbytes, None, 0, ghost))
+            except OutOfDeviceMemory as error:
+                where.report(f"omp_target_alloc: {error}")
+
+        where = await self._call("omp_target_alloc", device, allocate)
+        return DevicePointer(found[0], nbytes, where.number, ghost) if found else None
+
+    async def omp_target_free(self, pointer: DevicePointer | None) -> None:
+        """Free what omp_target_alloc gave. Nothing happens for None."""
+        if pointer is None:
+            return
+        await self._call("omp_target_free", pointer.device, lambda where: where.free(pointer.address, None, 0))
+
+    async def omp_target_memcpy(
+        self, dst: Place | None, src: Place | None, length: int, dst_offset: int = 0, src_offset: int = 0
+    ) -> int:
+        """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer."""
+        if length == 0:
+            return OFFLOAD_SUCCESS
+        if dst is None or src is None or length < 0:
+            return OFFLOAD_FAIL
+        if isinstance(dst, DevicePointer) and isinstance(src, DevicePointer):
+            await self._device_to_device(dst + dst_offset, src + src_offset, length)
+        elif isinstance(dst, DevicePointer):
+            await self._host_to_device(dst + dst_offset, *_piece(src, src_offset, length))
+        elif isinstance(src, DevicePointer):
+            await self._device_to_host(*_piece(dst, dst_offset, length), src + src_offset)
+        else:
+            await self.program.machine.host_memory.copy(length)
+            _move(_piece(dst, dst_offset, length)[1], _piece(src, src_offset, length)[1])
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memcpy_async(
+        self,
+        dst: Place | None,
+        src: Place | None,
+        length: int,
+        dst_offset: int = 0,
+        src_offset: int = 0,
+        depend: Depend | Sequence[Depend] = (),
+    ) -> int:
+        """As omp_target_memcpy, by a deferred task that `taskwait` waits for."""
+        if length and (dst is None or src is None):
+            return OFFLOAD_FAIL
+        depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
+
+        async def run() -> None:
+            await self.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
+
+        await self.program.device(None, "omp_target_memcpy_async").work(self.program.costs.task)
+        self.program.helpers.submit(self.tasks, "omp_target_memcpy_async", run, depends)
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memcpy_rect(
+        self,
+        dst: Place | None,
+        src: Place | None,
+        element_size: int,
+        volume: Sequence[int],
+        dst_offsets: Sequence[int],
+        src_offsets: Sequence[int],
+        dst_dimensions: Sequence[int],
+        src_dimensions: Sequence[int],
+    ) -> int:
+        """Copy a box between two arrays, lengths in elements, innermost last: one copy per contiguous row, as LLVM
+        does.
+        """
+        if dst is None and src is None:
+            return MAX_DIMENSIONS
+        if dst is None or src is None or element_size < 1 or not volume:
+            return OFFLOAD_FAIL
+        rows: list[tuple[int, int]] = [(0, 0)]
+        for axis, count in enumerate(volume):
+            inner = axis == len(volume) - 1
+            dst_stride = element_size * _product(dst_dimensions[axis + 1 :])
+            src_stride = element_size * _product(src_dimensions[axis + 1 :])
+            steps = range(1) if inner else range(count)
+            rows = [
+                (to + (dst_offsets[axis] + i) * dst_stride, start + (src_offsets[axis] + i) * src_stride)
+                for to, start in rows
+                for i in steps
+            ]
+        for to, start in rows:
+            code = await self.omp_target_memcpy(dst, src, volume[-1] * element_size, to, start)
+            if code != OFFLOAD_SUCCESS:
+                return code
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memset(
+        self, pointer: DevicePointer | HostArray, value: int, nbytes: int
+    ) -> DevicePointer | HostArray:
+        """Set bytes; returns the pointer. On a device LLVM fills a buffer on the host and copies it."""
+        if nbytes > 0:
+            await self.program.machine.host_memory.copy(nbytes)
+            if isinstance(pointer, HostArray):
+                if pointer.bytes is not None:
+                    pointer.bytes[:nbytes] = value & 0xFF
+            else:
+                data = None if pointer.phantom else np.full(nbytes, value & 0xFF, np.uint8)
+                await self._host_to_device(pointer, None, HostSpan(0, nbytes, data))
+        return pointer
+
+    # what is mapped
+
+    async def omp_target_is_present(self, place: HostArray | Section, device: int | None = None) -> bool:
+        """Is the first byte in the device's present table?"""
+        if device == self.omp_get_initial_device():
+            return True
+        return (await self._find("omp_target_is_present", place, 1, device))[0] is not None
+
+    async def omp_target_is_accessible(
+        self, place: HostArray | Section, nbytes: int, device: int | None = None
+    ) -> bool:
+        """Can the device use this host memory directly?"""
+        if device == self.omp_get_initial_device():
+            return True
+        return self.program.device(device, "omp_target_is_accessible").configuration.host_pointers
+
+    async def omp_get_mapped_ptr(self, place: HostArray | Section, device: int | None = None) -> DevicePointer | None:
+        """The device address of the first byte; None if it is not mapped."""
+        array = place.array if isinstance(place, Section) else place
+        address, where = await self._find("omp_get_mapped_ptr", place, 1, device)
+        if address is None:
+            return None
+        left = array.nbytes if isinstance(place, HostArray) else place.nbytes
+        shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
+        return DevicePointer(address, left, where.number, array.phantom, array.dtype, shape)
+
+    async def omp_target_associate_ptr(
+        self,
+        place: HostArray | Section,
+        pointer: DevicePointer,
+        nbytes: int,
+        device_offset: int = 0,
+        device: int | None = None,
+    ) -> int:
+        """Enter host memory in the present table, with this device memory and an infinite count; 0 or -1."""
+        array, begin = _host_place(place)
+        result: list[int] = []
+
+        async def associate(where: OffloadDevice) -> None:
+            result.append(await associate_pointer(where, array, begin, nbytes, pointer.address + device_offset))
+
+        await self._call("omp_target_associate_ptr", pointer.device if device is None else device, associate)
+        return result[0]
+
+    async def omp_target_disassociate_ptr(self, place: HostArray | Section, device: int | None = None) -> int:
+        """Remove what omp_target_associate_ptr entered; 0 or -1."""
+        array, begin = _host_place(place)
+        result: list[int] = []
+
+        async def disassociate(where: OffloadDevice) -> None:
+            result.append(await disassociate_pointer(where, array, begin))
+
+        await self._call("omp_target_disassociate_ptr", device, disassociate)
+        return result[0]
+
+    # how routines run
+
+    async def _call(
+        self, name: str, device: int | None, work: Callable[[OffloadDevice], Awaitable[None]]
+    ) -> OffloadDevice:
+        """A routine from its begin to its end; numbered as directives are."""
+        program = self.program
+        await program.globals.load()
+        where = program.device(device, name)
+        actor = self.sim.current
+        number = program.next_directive()
+        outer, actor.cause = actor.cause, number
+        if (trace := program.trace) is not None:
+            trace(events.DirectiveBegin, where.number, -1, number, number, name)
+        try:
+            await work(where)
+        finally:
+            actor.cause = outer
+            if trace is not None:
+                trace(events.DirectiveEnd, where.number, -1, number, number, name)
+        return where
+
+    async def _host_to_device(self, dst: DevicePointer, array: HostArray | None, source: HostSpan) -> None:
+        async def copy(where: OffloadDevice) -> None:
+            queue = DirectiveQueue(self.sim.current.cause)
+            await where.submit(queue, dst.address, source, array)
+            await where.synchronize(queue)
+
+        await self._call("omp_target_memcpy", dst.device, copy)
+
+    async def _device_to_host(self, array: HostArray | None, destination: HostSpan, src: DevicePointer) -> None:
+        async def copy(where: OffloadDevice) -> None:
+            queue = DirectiveQueue(self.sim.current.cause)
+            await where.retrieve(queue, destination, src.address, array)
+            await where.synchronize(queue)
+
+        await self._call("omp_target_memcpy", src.device, copy)
+
+    async def _device_to_device(self, dst: DevicePointer, src: DevicePointer, length: int) -> None:
+        """Within a device at once; between devices through a buffer on the host."""
+        if dst.device != src.device:
+            ghost = dst.phantom or src.phantom
+            buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
+            await self._device_to_host(None, buffer, src)
+            await self._host_to_device(dst, None, buffer)
+            return
+
+        async def copy(where: OffloadDevice) -> None:
+            queue = DirectiveQueue(self.sim.current.cause)
+            await where.plugin.exchange_data(queue, dst.address, src.address, length)
+            await where.synchronize(queue)
+
+        await self._call("omp_target_memcpy", dst.device, copy)
+
+    async def _find(
+        self, name: str, place: HostArray | Section, nbytes: int, device: int | None
+    ) -> tuple[int | None, OffloadDevice]:
+        array, begin = _host_place(place)
+        found: list[int | None] = []
+
+        async def look(where: OffloadDevice) -> None:
+            pointer = await get_present_pointer(where, array, begin, nbytes, cause=self.sim.current.cause)
+            pointer.release(where)
+            found.append(pointer.address if pointer.is_present else None)
+
+        where = await self._call(name, device, look)
+        return found[0], where
+
+
+def _product(lengths: Sequence[int]) -> int:
+    result = 1
+    for length in lengths:
+        result *= length
+    return result
+
+
+def _host_place(place: HostArray | Section) -> tuple[HostArray, int]:
+    return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
+
+
+def _piece(place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
+    assert not isinstance(place, DevicePointer)
+    array, begin = _host_place(place)
+    return array, array.span(begin + offset, length)
+
+
+def _move(dst: HostSpan, src: HostSpan) -> None:
+    data: Any = src.bytes
+    if dst.bytes is not None and data is not None:
+        dst.bytes[:] = data

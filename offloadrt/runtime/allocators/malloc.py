@@ -1,0 +1,54 @@
+"""Device memory as LLVM's host plugin (device type generic-64bit) has it: blocks from the C library's malloc.
+
+The recordings of real programs were made on that device. What shows in them is which address a new block gets: glibc
+hands the block that was freed last to the next request of the same size class (tcache), and to no other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offloadrt.runtime.allocators.base import AllocatorSite
+from offloadrt.sim import LockStatistics
+
+MINIMUM_CHUNK: Final = 32
+CHUNK_ALIGNMENT: Final = 16
+CHUNK_OVERHEAD: Final = 8
+
+
+def chunk_size(nbytes: int) -> int:
+    """The size class of a request.
+
+    >>> [chunk_size(n) for n in (1, 24, 25, 32, 40, 41)]
+    [32, 32, 48, 48, 48, 64]
+    """
+    rounded = -(-(nbytes + CHUNK_OVERHEAD) // CHUNK_ALIGNMENT) * CHUNK_ALIGNMENT
+    return max(MINIMUM_CHUNK, rounded)
+
+
+class Malloc:
+    """Freed blocks stay, last freed first used again."""
+
+    def __init__(self, site: AllocatorSite) -> None:
+        self._driver = site.driver
+        self._free: dict[tuple[int, bool], list[int]] = {}
+        self._classes: dict[int, tuple[int, bool]] = {}
+
+    async def allocate(self, nbytes: int, phantom: bool) -> int:
+        key = (chunk_size(nbytes), phantom)
+        waiting = self._free.get(key)
+        address = waiting.pop() if waiting else await self._driver.mem_alloc(key[0], phantom=phantom)
+        self._classes[address] = key
+        return address
+
+    async def free(self, address: int) -> None:
+        self._free.setdefault(self._classes.pop(address), []).append(address)
+
+    async def release_pooled(self) -> None:
+        for addresses in self._free.values():
+            for address in addresses:
+                await self._driver.mem_free(address)
+        self._free.clear()
+
+    def locks(self) -> dict[str, LockStatistics]:
+        return {}

@@ -1,0 +1,99 @@
+"""Associating host memory with device memory that the program obtained itself (omp_target_associate_ptr and its
+undoing).
+"""
+
+from __future__ import annotations
+
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping import signed
+from offloadrt.runtime.present_table import INFINITE, Entry
+from offloadrt.trace import events
+
+SUCCESS = 0
+FAIL = -1
+
+
+async def associate_pointer(
+    device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
+) -> int:
+    """Enter [begin, begin + nbytes) with an infinite count. Fails if something else begins there (`associatePtr`)."""
+    if device.tool is not None:
+        device.tool.target_data_op(device.number, "associate", array, begin, device_address, nbytes)
+    await device.lock_table()
+    try:
+        await device.table_work(device.costs.insert)
+        known = device.table.at(begin)
+        if known is not None:
+            await device.lock_entry(known)
+            same = known.size == nbytes and known.device_begin == device_address
+            device.unlock_entry(known)
+            if not same:
+                device.report(
+                    "omptarget error: Not allowed to re-associate a different device ptr+offset with the same host ptr"
+                )
+            return SUCCESS if same else FAIL
+        entry = Entry(
+            name=array.name,
+            host_base=begin,
+            host_begin=begin,
+            host_end=begin + nbytes,
+            device_begin=device_address,
+            dynamic=INFINITE,
+            hold=0,
+            lock=device.entry_locks.take(array.name),
+            phantom=array.phantom,
+            owned=False,
+        )
+        device.table.insert(entry)
+        if (trace := device.trace) is not None:
+            cause = device.sim.current.cause
+            offset = begin - array.address
+            trace(
+                events.MapInsert,
+                device.number,
+                -1,
+                cause,
+                array.name,
+                offset,
+                nbytes,
+                device_address,
+                signed(INFINITE),
+                0,
+            )
+        return SUCCESS
+    finally:
+        device.table_lock.release()
+
+
+async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: int) -> int:
+    """Remove an association. Fails for what was mapped, is held or is not there (`disassociatePtr`)."""
+    if device.tool is not None:
+        device.tool.target_data_op(device.number, "disassociate", None, begin, 0, 0)
+    await device.lock_table()
+    try:
+        await device.table_work(device.costs.erase)
+        entry = device.table.at(begin)
+        if entry is None:
+            device.report("omptarget error: Association not found")
+            return FAIL
+        await device.lock_entry(entry)
+        held, infinite = entry.hold, entry.dynamic == INFINITE
+        device.unlock_entry(entry)
+        if held:
+            device.report("omptarget error: Trying to disassociate a pointer with a non-zero hold reference count")
+            return FAIL
+        if not infinite:
+            device.report(
+                "omptarget error: Trying to disassociate a pointer which was not mapped via omp_target_associate_ptr"
+            )
+            return FAIL
+        device.table.erase(entry)
+        device.entry_locks.give_back(entry.lock)
+        if (trace := device.trace) is not None:
+            cause = device.sim.current.cause
+            offset = begin - array.address
+            trace(events.MapRemove, device.number, -1, cause, array.name, offset, entry.size, entry.device_begin)
+        return SUCCESS
+    finally:
+        device.table_lock.release()

@@ -1,0 +1,107 @@
+"""The pytest plugin: emulated machines in virtual time, as a fixture for pytest-trio.
+
+    async def test_allocations_queue_at_the_table(offload):
+        offload.set("alloc.cudaMalloc_small", "50 ms")
+
+        async def body(t):
+            await t.target_enter_data(omp.map(to=t.array("a", 8192)))
+
+        await offload.parallel(body, num_threads=8)
+        assert offload.locks["device table"].contended == 7
+
+`offload` is a `Run` (see `offloadrt.study.run`) and the clock of the test's `trio.run`: in the test function and in
+all that it starts, time is virtual. The test function is the first actor, so it may await everything of `offload`
+and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
+overrides={...}, phantom=..., configuration=..., allocator=..., devices=..., record=True)` says how the run is made;
+a fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
+installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from offloadrt.study import Run
+
+_ATTRIBUTES = {
+    "phantom": "phantom",
+    "configuration": "configuration",
+    "allocator": "allocator",
+    "devices": "num_devices",
+}
+_OPTIONS = ("machine", "overrides", "range_end", "seed", "gear", "strategy", "record", "hash", "sinks")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known."""
+    config.addinivalue_line(
+        "markers",
+        "offload(machine, gear, seed, strategy, overrides, phantom, configuration, allocator, devices, record): "
+        "how the emulated machine of the fixture `offload` is made",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """An async test that takes `offload` is one of pytest-trio's, with or without its `trio_mode`."""
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and "offload" in item.fixturenames
+            and inspect.iscoroutinefunction(item.obj)
+            and item.get_closest_marker("trio") is None
+        ):
+            item.add_marker(pytest.mark.trio)
+
+
+@pytest.fixture
+def offload_options() -> Mapping[str, Any]:
+    """Options for `offload`, as the mark takes them; override it, or parametrize it, for a whole module."""
+    return {}
+
+
+@pytest.fixture
+def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) -> Run:
+    """An emulated machine in virtual time, for one test: alex-a100 in gear native, unless the mark says otherwise."""
+    from offloadrt.study.clock import ClockedRun
+
+    options: dict[str, Any] = {"gear": "native", **offload_options}
+    for mark in reversed(list(request.node.iter_markers("offload"))):
+        options |= mark.kwargs
+    unknown = [name for name in options if name not in _OPTIONS and name not in _ATTRIBUTES]
+    if unknown:
+        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_ATTRIBUTES))}")
+    run = ClockedRun(**{name: value for name, value in options.items() if name in _OPTIONS})
+    for name, attribute in _ATTRIBUTES.items():
+        if name in options:
+            setattr(run, attribute, options[name])
+    return run
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Makes the test function the first actor of the run, before pytest-trio takes it; a single error is no group."""
+    __tracebackhide__ = True
+    if not (isinstance(item, pytest.Function) and "offload" in item.funcargs and inspect.iscoroutinefunction(item.obj)):
+        return (yield)
+    from offloadrt.study.tracebacks import unwrapped
+
+    item.obj = _as_actor(item.obj, item.funcargs["offload"])
+    try:
+        return (yield)
+    except BaseExceptionGroup as group:
+        raise unwrapped(group) from None
+
+
+def _as_actor(test: Callable[..., Awaitable[Any]], run: Any) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def in_virtual_time(**arguments: Any) -> None:
+        __tracebackhide__ = True
+        await run.live(functools.partial(test, **arguments))
+
+    return in_virtual_time

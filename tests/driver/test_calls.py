@@ -1,0 +1,275 @@
+"""Each call of the driver alone: what it costs, what it is counted as, how it fails."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from offloadrt.driver import DriverError, OutOfDeviceMemory
+from offloadrt.kernels import Kernel, kernel
+from offloadrt.machine import DeviceArray, load
+from offloadrt.trace import events
+
+SPEC = load("alex-a100")
+MIB = 1 << 20
+SMALL, SEGMENT = SPEC.value("alloc.cudaMalloc_small"), SPEC.value("alloc.cudaMalloc_large")
+
+
+def took(hardware, call):
+    """Virtual seconds that one call takes."""
+
+    async def main():
+        begin = hardware.sim.now
+        await call()
+        return hardware.sim.now - begin
+
+    return hardware.run(main)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "seconds"),
+    [(1, SEGMENT), (MIB, SEGMENT), (2 * MIB, SEGMENT), (2 * MIB + 1, 2 * SEGMENT), (20 * MIB, 10 * SEGMENT)],
+)
+def test_new_memory_costs_by_the_started_segment(rig, nbytes, seconds):
+    hardware = rig()
+    assert took(hardware, lambda: hardware.driver.mem_alloc(nbytes)) == pytest.approx(seconds)
+
+
+def test_held_memory_is_cheap(rig):
+    hardware = rig()
+
+    async def main():
+        await hardware.driver.mem_alloc(100)
+        begin = hardware.sim.now
+        await hardware.driver.mem_alloc(100)
+        return hardware.sim.now - begin
+
+    assert hardware.run(main) == pytest.approx(SMALL)
+
+
+@pytest.mark.parametrize(("nbytes", "segments"), [(100, 0), (3 * MIB, 2)])
+def test_a_free_costs_by_the_segment_given_back(rig, nbytes, segments):
+    hardware = rig()
+
+    async def main():
+        address = await hardware.driver.mem_alloc(nbytes)
+        begin = hardware.sim.now
+        await hardware.driver.mem_free(address)
+        return hardware.sim.now - begin
+
+    seconds = SPEC.value("alloc.cudaFree") + segments * SPEC.value("alloc.cudaFree_large")
+    assert hardware.run(main) == pytest.approx(seconds)
+
+
+def test_out_of_memory_names_call_bytes_thread_and_time(rig):
+    hardware = rig({"mem.size": "454 MiB"})
+
+    async def main():
+        hardware.sim.current.name = "host thread 3"
+        await hardware.driver.mem_alloc(3 * MIB)
+        await hardware.driver.mem_alloc(1)
+
+    with pytest.raises(OutOfDeviceMemory) as caught:
+        hardware.run(main)
+    error = caught.value
+    assert (error.nbytes, error.free_bytes, error.thread, error.device) == (1, 0, "host thread 3", 0)
+    assert str(error) == (
+        "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY: 1 bytes asked for, 0 free on device 0 "
+        f"(host thread 3 at {error.time:.9f} s)"
+    )
+    assert pickle.loads(pickle.dumps(error)).time == error.time
+    assert any(isinstance(row, events.RuntimeError_) and row.call == "cuMemAlloc" for row in hardware.trace.events)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda driver: driver.mem_alloc(0), "cuMemAlloc failed with CUDA_ERROR_INVALID_VALUE: 0 bytes"),
+        (lambda driver: driver.mem_free(64), "cuMemFree failed with CUDA_ERROR_INVALID_VALUE: no block begins"),
+        (lambda driver: driver.mem_host_unregister(64), "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"),
+    ],
+)
+def test_bad_calls_fail_as_the_real_ones(rig, call, message):
+    hardware = rig()
+    with pytest.raises(DriverError, match=message):
+        hardware.run(lambda: call(hardware.driver))
+    assert hardware.driver.context.owner is None
+
+
+def test_a_copy_beyond_a_block_and_a_team_that_does_not_fit_fail(rig):
+    hardware = rig()
+
+    async def main():
+        driver = hardware.driver
+        stream, address = await driver.stream_create(), await driver.mem_alloc(100)
+        with pytest.raises(DriverError, match=r"cuMemcpyHtoDAsync .* beyond"):
+            await driver.memcpy_htod_async(address, hardware.buffer(200), 200, stream)
+        with pytest.raises(DriverError, match=r"cuLaunchKernel .*LAUNCH_OUT_OF_RESOURCES: kernel 'wide'"):
+            await driver.launch_kernel(Kernel("wide", None, 1, 1, 2048).launch(1), (), stream)
+
+    hardware.run(main)
+
+
+def test_pinning_is_by_range(rig):
+    hardware = rig()
+
+    async def main():
+        driver = hardware.driver
+        await driver.mem_host_register(0x1000, 0x1000)
+        with pytest.raises(DriverError, match="ALREADY_REGISTERED"):
+            await driver.mem_host_register(0x1FFF, 10)
+        await driver.mem_host_unregister(0x1000)
+        await driver.mem_host_register(0x1FFF, 10)
+
+    hardware.run(main)
+    assert hardware.calls.count("cuMemHostRegister") == 3
+
+
+def test_every_call_is_counted_and_traced_under_its_real_name(rig):
+    hardware = rig()
+
+    async def main():
+        driver = hardware.driver
+        stream, other = await driver.stream_create(), await driver.stream_create()
+        block = await driver.mem_alloc(64)
+        data = hardware.buffer(np.zeros(8))
+        await driver.memcpy_htod_async(block, data, 64, stream)
+        await driver.memcpy_dtod_async(block, block, 64, stream)
+        await driver.memset(block, 1, 64, stream)
+        await driver.launch_kernel(Kernel("k").launch(1), (), stream)
+        event = await driver.event_record(stream)
+        await driver.stream_wait_event(other, event)
+        await driver.event_synchronize(event)
+        assert event.is_complete
+        await driver.memcpy_dtoh_async(data, block, 64, stream)
+        await driver.stream_synchronize(stream)
+        await driver.stream_synchronize(other)
+        await driver.stream_destroy(other)
+        await driver.mem_free(block)
+
+    hardware.run(main)
+    names = [
+        "cuStreamCreate", "cuMemAlloc", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuLaunchKernel",
+        "cuEventRecord", "cuStreamWaitEvent", "cuEventSynchronize", "cuMemcpyDtoHAsync", "cuStreamSynchronize",
+        "cuStreamDestroy", "cuMemFree",
+    ]  # fmt: skip
+    assert {name: hardware.calls.count(name) for name in names} == dict.fromkeys(names, 1) | {
+        "cuStreamCreate": 2,
+        "cuStreamSynchronize": 2,
+    }
+    rows = list(hardware.trace.events)
+    assert [row.api for row in rows if isinstance(row, events.CallBegin)] == [
+        row.api for row in rows if isinstance(row, events.CallEnd)
+    ]
+    assert hardware.driver.device.memory.used == 2 * MIB and not hardware.driver.device.memory.blocks()
+
+
+def test_events_carry_the_cause_that_is_given_or_the_actors(rig):
+    hardware = rig()
+
+    async def main():
+        hardware.sim.current.cause = 7
+        address = await hardware.driver.mem_alloc(10)
+        await hardware.driver.mem_free(address, cause=9)
+
+    hardware.run(main)
+    causes = {
+        row.cause for row in hardware.trace.events if isinstance(row, (events.Allocate, events.Free, events.CallEnd))
+    }
+    assert causes == {7, 9}
+
+
+def test_a_small_pinned_copy_costs_what_was_measured_elsewhere(rig):
+    hardware = rig()
+
+    async def main():
+        driver = hardware.driver
+        stream, block = await driver.stream_create(), await driver.mem_alloc(4096)
+        begin = hardware.sim.now
+        await driver.memcpy_htod_async(block, hardware.buffer(4096), 4096, stream, pinned=True)
+        await driver.stream_synchronize(stream)
+        return hardware.sim.now - begin
+
+    reference = SPEC.entries["link.latency"]
+    assert reference.low <= hardware.run(main) <= reference.high
+
+
+def test_a_large_pageable_copy_is_as_fast_as_was_measured_elsewhere(rig):
+    hardware = rig()
+
+    async def main():
+        driver = hardware.driver
+        stream, block = await driver.stream_create(), await driver.mem_alloc(512 * MIB, phantom=True)
+        begin = hardware.sim.now
+        await driver.memcpy_htod_async(block, hardware.buffer(512 * MIB), 512 * MIB, stream)
+        await driver.stream_synchronize(stream)
+        return 512 * MIB / (hardware.sim.now - begin)
+
+    reference = SPEC.entries["link.h2d_pageable"]
+    assert reference.low <= hardware.run(main) <= reference.high
+
+
+def test_a_kernel_computes_when_it_ends(rig):
+    hardware = rig()
+
+    @kernel(flops_per_iteration=1e6)
+    def double(a, factor):
+        a *= factor
+
+    async def main():
+        driver = hardware.driver
+        stream, block = await driver.stream_create(), await driver.mem_alloc(32)
+        data = hardware.buffer(np.arange(4.0))
+        await driver.memcpy_htod_async(block, data, 32, stream)
+        view = DeviceArray(block, (4,), np.dtype(float))
+        await driver.launch_kernel(double.launch(1), (view, 3.0), stream)
+        assert hardware.machine.devices[0].memory.array(view).tolist() != [0, 3, 6, 9]
+        await driver.memcpy_dtoh_async(data, block, 32, stream)
+        return data.bytes.view(float).tolist()
+
+    assert hardware.run(main) == [0, 3, 6, 9]
+
+
+def test_a_kernel_with_a_phantom_costs_the_same_and_computes_nothing(rig):
+    def run(phantom):
+        hardware, seen = rig(), []
+        body = Kernel("see", lambda a: seen.append(a.size), 1e6)
+
+        async def main():
+            driver = hardware.driver
+            stream, block = await driver.stream_create(), await driver.mem_alloc(80, phantom=phantom)
+            await driver.launch_kernel(body.launch(1), [DeviceArray(block, (10,), float)], stream)
+            await driver.stream_synchronize(stream)
+
+        hardware.run(main)
+        return hardware.sim.now, seen
+
+    assert run(False) == (run(True)[0], [10]) and run(True)[1] == []
+
+
+def test_arguments_may_be_made_when_the_kernel_ends(rig):
+    hardware, seen = rig(), []
+
+    async def main():
+        stream = await hardware.driver.stream_create()
+        await hardware.driver.launch_kernel(Kernel("see", seen.append).launch(1), lambda: [hardware.sim.now], stream)
+        await hardware.driver.stream_synchronize(stream)
+
+    hardware.run(main)
+    (end,) = (row.time_ps for row in hardware.trace.events if isinstance(row, events.KernelEnd))
+    assert seen == [pytest.approx(end * 1e-12)]
+
+
+def test_a_memset_writes_at_memory_speed(rig):
+    hardware = rig({"launch.latency": 0.0})
+
+    async def main():
+        driver = hardware.driver
+        stream, block = await driver.stream_create(), await driver.mem_alloc(64 * MIB)
+        await driver.memset(block, 3, 64 * MIB, stream)
+        begin = hardware.sim.now
+        await driver.stream_synchronize(stream)
+        assert (driver.device.memory.view(block, 64 * MIB) == 3).all()
+        return hardware.sim.now - begin
+
+    assert hardware.run(main) == pytest.approx(64 * MIB / 2039e9 + SPEC.value("sync.latency"))

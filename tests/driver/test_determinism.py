@@ -1,0 +1,86 @@
+"""Runs are reproducible, in both gears, and a thread that gives up leaves everything usable."""
+
+import numpy as np
+import pytest
+
+from offloadrt.kernels import Kernel
+from offloadrt.machine import DeviceArray
+
+MIB = 1 << 20
+WORK = Kernel("work", lambda a: np.add(a, 1, out=a), 5e4, 16.0)
+
+
+def offloading(rig, gear, overrides=None):
+    """Eight threads that allocate, copy, compute and free, each three times."""
+    hardware = rig({"cpu.cores": 5, "gpu.max_connections": 3, **(overrides or {})}, gear=gear)
+    driver, results = hardware.driver, []
+
+    async def body(number):
+        stream = await driver.stream_create()
+        for turn in range(3):
+            data = hardware.buffer(np.full(1000 * (number + 1), float(turn)))
+            block = await driver.mem_alloc(data.nbytes)
+            await driver.memcpy_htod_async(block, data, data.nbytes, stream)
+            view = DeviceArray(block, (data.nbytes // 8,), np.dtype(float))
+            await driver.launch_kernel(WORK.launch(8 + number), [view], stream)
+            await driver.memcpy_dtoh_async(data, block, data.nbytes, stream)
+            await driver.stream_synchronize(stream)
+            await driver.mem_free(block)
+            results.append(set(data.bytes.view(float)) == {turn + 1.0})
+
+    hardware.together(*[lambda number=number: body(number) for number in range(8)])
+    assert results == [True] * 24
+    return hardware
+
+
+@pytest.mark.parametrize("halt", ["none", "drain_on_free", "drain_on_alloc_free", "suspend", "per_transfer"])
+def test_both_gears_and_every_run_give_one_trace(rig, halt):
+    overrides = {"driver.halt": halt, "driver.halt_save_restore": "1 us", "jitter": 0.05}
+    runs = [offloading(rig, gear, overrides) for gear in ("turbo", "native", "turbo")]
+    assert len({run.trace.hash() for run in runs}) == 1
+    assert len({run.sim.now for run in runs}) == 1
+
+
+def test_everything_is_accounted_for(rig):
+    hardware = offloading(rig, "turbo")
+    moved = 3 * sum(8000 * (number + 1) for number in range(8))
+    assert hardware.machine.devices[0].bytes_moved() == {"h2d": moved, "d2h": moved, "d2d": 0, "p2p": 0}
+    assert hardware.machine.devices[0].memory.allocated_bytes == 0
+    for name, did in hardware.machine.statistics().items():
+        assert did.busy_s + did.idle_s == pytest.approx(hardware.sim.now), name
+    waits = hardware.driver.context.statistics()
+    assert hardware.machine.host_time.seconds["driver lock"] == pytest.approx(waits.wait_s)
+    assert waits.hold_s <= hardware.sim.now
+
+
+@pytest.mark.parametrize("moment", [1e-6, 30e-6, 100e-6, 200e-6, 400e-6, 700e-6, 1e-3, 2e-3, 3e-3])
+@pytest.mark.parametrize("halt", ["drain_on_alloc_free", "suspend"])
+def test_a_thread_that_gives_up_leaves_everything_usable(rig, moment, halt):
+    hardware = rig({"driver.halt": halt, "cpu.cores": 1})
+    driver, sim = hardware.driver, hardware.sim
+    big = 5 * MIB
+
+    async def cycle(stream):
+        block = await driver.mem_alloc(big, phantom=True)
+        await driver.memcpy_htod_async(block, hardware.buffer(big), big, stream)
+        await driver.launch_kernel(WORK.launch(108 * 16), (), stream)
+        await driver.memcpy_dtoh_async(hardware.buffer(big), block, big, stream)
+        await driver.mem_free(block)
+
+    async def main():
+        streams = [await driver.stream_create() for _ in range(2)]
+        launch = Kernel("long", None, 1e9).launch(108)
+        await driver.launch_kernel(launch, (), streams[0])
+        with sim.move_on_after(moment):
+            await cycle(streams[1])
+        await driver.stream_synchronize(streams[0])
+        await driver.stream_synchronize(streams[1])
+        begin = sim.now
+        await cycle(streams[1])
+        return sim.now - begin
+
+    untouched = rig({"driver.halt": halt, "cpu.cores": 1})
+    hardware, normal = hardware, hardware.run(main)
+    moment, hardware = 0.0, untouched
+    driver, sim = hardware.driver, hardware.sim
+    assert normal == pytest.approx(hardware.run(main), rel=1e-6)

@@ -1,0 +1,216 @@
+"""Compute units against the roofline, the fluid model of shared SMs, and what halts mean."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from offloadrt.kernels import Kernel
+from offloadrt.machine import LaunchOutOfResources, SMLimits, load
+from offloadrt.machine.messages import Drain, KernelPacket, Resume, Suspend
+from offloadrt.sim import Signal
+from offloadrt.trace import events
+
+LATENCY = load("alex-a100").value("launch.latency")
+FULL = 108 * 8  # teams of 256 threads that fill all SMs
+FLOPS, BYTES = Kernel("flops", None, 1e6, 8.0, 256), Kernel("bytes", None, 1.0, 4096.0, 256)
+
+
+class Device:
+    """The compute units of a rig, with a number for each kernel."""
+
+    def __init__(self, rig):
+        self.rig, self.compute, self.number = rig, rig.machine.devices[0].compute, 0
+
+    async def run(self, launch):
+        self.rig.machine.devices[0].start()
+        self.number += 1
+        done = Signal(self.rig.sim)
+        self.compute.mailbox.put(KernelPacket(self.number, 0, 0, 0, launch, None, done))
+        await done.wait()
+
+    async def halt(self, message):
+        self.rig.machine.devices[0].start()
+        await self.compute.mailbox.call(message)
+
+    def resume(self, suspended=True):
+        self.compute.mailbox.put(Resume("test", suspended))
+
+
+@pytest.fixture
+def device(rig):
+    return Device(rig())
+
+
+@pytest.mark.parametrize(
+    ("launch", "seconds"),
+    [
+        (FLOPS.launch(FULL), FULL * 256 * 1e6 / 9.7e12),
+        (BYTES.launch(FULL), FULL * 256 * 4096 / 2039e9),
+        (FLOPS.launch(10 * FULL), 10 * FULL * 256 * 1e6 / 9.7e12),
+        (FLOPS.launch(FULL // 4), FULL * 256 * 1e6 / 9.7e12 / 4 * 2),  # a quarter of the teams, half of the rate
+        (BYTES.launch(1, iterations=1000), 1000 * 4096 / 2039e9 * 108 * 4),
+        (Kernel("spills", None, 1e6, 0.0, 256, 32, 0.05).launch(FULL), FULL * 256 * 1e6 / 9.7e12 / 0.05),
+        (Kernel("empty").launch(1), 0.0),
+    ],
+)
+def test_a_kernel_alone_takes_its_roofline_time(device, launch, seconds):
+    device.rig.run(lambda: device.run(launch))
+    assert device.rig.sim.now == pytest.approx(LATENCY + seconds)
+
+
+def test_two_kernels_that_fill_the_machine_take_twice_as_long(device):
+    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+    ends = device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 2)
+    assert ends == pytest.approx([LATENCY + 2 * alone] * 2)
+
+
+def test_small_kernels_run_side_by_side(device):
+    small = FLOPS.launch(FULL // 16)
+    ends = device.rig.together(*[lambda: device.run(small)] * 8)
+    assert ends == pytest.approx([LATENCY + device.compute.spec.time_alone(small)] * 8)
+
+
+def test_a_small_kernel_is_not_slowed_by_a_large_one(device):
+    small, large = FLOPS.launch(FULL // 16), FLOPS.launch(FULL)
+    spec = device.compute.spec
+    work = spec.time_alone(small) * spec.demand(small) + spec.time_alone(large) * 108
+    ends = device.rig.together(lambda: device.run(small), lambda: device.run(large))
+    assert ends == pytest.approx([LATENCY + spec.time_alone(small), LATENCY + work / 108])
+
+
+def test_shares_are_redivided_when_a_kernel_comes(device):
+    spec, sim = device.compute.spec, device.rig.sim
+    alone = spec.time_alone(FLOPS.launch(FULL))
+
+    async def later():
+        await sim.sleep(alone / 2)
+        await device.run(FLOPS.launch(FULL))
+
+    ends = device.rig.together(lambda: device.run(FLOPS.launch(FULL)), later)
+    assert ends == pytest.approx([LATENCY + 1.5 * alone, LATENCY + 2 * alone])
+
+
+def test_no_more_kernels_are_resident_than_the_limit(rig):
+    device = Device(rig({"gpu.max_concurrent_kernels": 4}))
+    small = FLOPS.launch(1)
+    ends = device.rig.together(*[lambda: device.run(small)] * 10)
+    alone = device.compute.spec.time_alone(small)
+    assert ends == pytest.approx([LATENCY + wave * alone for wave in (1, 1, 1, 1, 2, 2, 2, 2, 3, 3)])
+    assert device.compute.statistics().most_resident == 4
+
+
+def test_doubling_all_rates_halves_the_time(rig):
+    def end(factor):
+        overrides = {"gpu.fp64": 9.7 * factor, "mem.bw": 2039 * factor, "launch.latency": 0.0}
+        device = Device(rig(overrides))
+        return device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3, lambda: device.run(BYTES.launch(99)))
+
+    assert end(2.0) == pytest.approx([t / 2 for t in end(1.0)])
+
+
+launches = st.lists(
+    st.tuples(st.floats(0, 3e-3), st.integers(1, 2000), st.sampled_from([FLOPS, BYTES])), min_size=1, max_size=10
+)
+
+
+@given(launches, st.lists(st.tuples(st.floats(0, 4e-3), st.floats(0, 1e-3)), max_size=4))
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_time_and_work_are_conserved(rig, launches, halts):
+    device = Device(rig())
+    sim, spec = device.rig.sim, device.compute.spec
+
+    async def kernel(when, teams, what):
+        await sim.sleep(when)
+        await device.run(what.launch(teams))
+
+    async def halt(when, length):
+        await sim.sleep(when)
+        await device.halt(Suspend("test"))
+        await sim.sleep(length)
+        device.resume()
+
+    bodies = [lambda row=row: kernel(*row) for row in launches] + [lambda row=row: halt(*row) for row in halts]
+    device.rig.together(*bodies)
+    did = device.compute.statistics()
+    work = sum(spec.time_alone(w.launch(teams)) * spec.demand(w.launch(teams)) for _, teams, w in launches)
+    assert did.busy_s + did.idle_s == pytest.approx(sim.now)
+    assert did.halted_s <= did.idle_s + 1e-12
+    assert did.sm_s == pytest.approx(work)
+    assert did.wall_s >= did.alone_s * (1 - 1e-9) and did.kernels == len(launches)
+
+
+def test_a_drain_waits_for_running_kernels_and_holds_back_new_ones(device):
+    sim = device.rig.sim
+    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+
+    async def drains():
+        await sim.sleep(LATENCY + alone / 2)
+        await device.halt(Drain("test"))
+        assert sim.now == pytest.approx(LATENCY + alone)
+        await sim.sleep(alone)
+        device.resume(suspended=False)
+
+    async def comes_during_the_drain():
+        await sim.sleep(LATENCY + alone * 0.75)
+        await device.run(FLOPS.launch(FULL))
+
+    ends = device.rig.together(lambda: device.run(FLOPS.launch(FULL)), drains, comes_during_the_drain)
+    assert ends == pytest.approx([LATENCY + alone, LATENCY + 2 * alone, LATENCY + 3 * alone])
+    assert device.compute.statistics().draining_s == pytest.approx(1.5 * alone)
+
+
+def test_draining_an_idle_device_does_not_wait(device):
+    device.rig.run(lambda: device.halt(Drain("test")))
+    assert device.rig.sim.now == 0.0
+
+
+def test_suspensions_are_counted_and_stop_progress(device):
+    sim = device.rig.sim
+    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+
+    async def suspends(when, length):
+        await sim.sleep(when)
+        await device.halt(Suspend("test"))
+        await sim.sleep(length)
+        device.resume()
+
+    half = LATENCY + alone / 2
+    ends = device.rig.together(
+        lambda: device.run(FLOPS.launch(FULL)), lambda: suspends(half, 2.0), lambda: suspends(half + 1.0, 3.0)
+    )
+    assert ends[0] == pytest.approx(LATENCY + alone + 4.0)
+    did = device.compute.statistics()
+    assert did.halted_s == pytest.approx(4.0) and did.wall_s - did.alone_s == pytest.approx(4.0)
+    kinds = [type(event) for event in device.rig.trace.events if isinstance(event, (events.Drain, events.Resume))]
+    assert kinds == [events.Drain, events.Drain, events.Resume, events.Resume]
+
+
+def test_saving_and_restoring_visits_each_resident_kernel(rig):
+    device = Device(rig({"driver.halt_save_restore": "1 ms"}))
+    sim = device.rig.sim
+    small = FLOPS.launch(1)
+
+    async def suspends():
+        await sim.sleep(2 * LATENCY)
+        await device.halt(Suspend("test"))
+        assert sim.now == pytest.approx(2 * LATENCY + 3e-3)
+        device.resume()
+
+    ends = device.rig.together(*[lambda: device.run(small)] * 3, suspends)
+    assert ends[:3] == pytest.approx([LATENCY + device.compute.spec.time_alone(small) + 6e-3] * 3)
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "teams"),
+    [(128, 32, 16), (1024, 32, 2), (32, 32, 32), (256, 64, 4), (256, 255, 1), (289, 32, 6), (100, 40, 12)],
+)
+def test_resident_teams_are_those_of_the_occupancy_calculator(threads, registers, teams):
+    limits = SMLimits.of(load("alex-a100"))
+    assert limits.resident_teams(Kernel("k", None, 0, 0, threads, registers).launch(1)) == teams
+
+
+@pytest.mark.parametrize(("threads", "registers"), [(2048, 32), (1024, 128)])
+def test_a_team_that_does_not_fit_is_an_error(threads, registers):
+    limits = SMLimits.of(load("alex-a100"))
+    with pytest.raises(LaunchOutOfResources, match=f"'k': a team of {threads} threads with {registers} registers"):
+        limits.resident_teams(Kernel("k", None, 0, 0, threads, registers).launch(1))

@@ -1,0 +1,182 @@
+"""Profiles: what they hold, what can be overridden, and what errors say."""
+
+import pickle
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from offloadrt.machine import ProfileError, UnknownEntry, available, load
+
+HARDWARE = Path(__file__).parents[3] / "shared/papers/hardware.toml"
+
+HEAD = '[machine]\nname = "mine"\n[sources]\nme = "measured here"\n'
+ENTRY = '[entry."alloc.cudaFree"]\nsource = "me"\nsource_type = "measured"\n'
+
+
+def own(tmp_path, text):
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_machines_that_come_along_load():
+    assert "alex-a100" in available()
+    for name in available():
+        spec = load(name)
+        assert spec.name == name and all(entry.source in spec.sources for entry in spec.entries.values())
+
+
+def test_units_become_si():
+    spec = load("alex-a100")
+    assert spec.value("mem.size") == 80e9
+    assert spec.value("link.h2d_pinned") == pytest.approx(25.1e9)
+    assert spec.value("gpu.fp64") == pytest.approx(9.7e12)
+    assert spec.value("staging.chunk") == 1 << 20
+    assert spec.value("pin.register_per_gib") == pytest.approx((0.2 * 0.4) ** 0.5 / 2**30)
+    assert spec.count("gpu.sms") == 108
+
+
+def test_a_range_runs_at_its_geometric_mean_or_at_an_end():
+    assert load("alex-a100").value("alloc.cudaFree") == pytest.approx((2e-5 * 2e-4) ** 0.5)
+    assert load("alex-a100", range_end="high").value("alloc.cudaFree") == pytest.approx(2e-4)
+    one = load("alex-a100", range_end={"alloc.cudaFree": "low"})
+    assert one.value("alloc.cudaFree") == pytest.approx(2e-5)
+    assert one.value("sync.latency") == load("alex-a100").value("sync.latency")
+    with pytest.raises(ProfileError, match=r"gpu\.sms: has no range"):
+        load("alex-a100", range_end={"gpu.sms": "low"})
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("alloc.cudaFree", "20us", 2e-5),
+        ("alloc.cudaFree", "20 µs", 2e-5),
+        ("alloc.cudaFree", 3e-5, 3e-5),
+        ("alloc.cudaFree", "low", 2e-5),
+        ("driver.launch", "4", 4e-6),
+        ("link.h2d_pinned", "25 GB/s", 25e9),
+        ("mem.size", "2 MiB", 2 * 2**20),
+        ("gpu.max_connections", "32", 32),
+        ("driver.halt", "suspend", "suspend"),
+        ("core.uncontended", "true", True),
+    ],
+)
+def test_overrides_take_units(key, given, value):
+    entry = load("alex-a100", {key: given}).entries[key]
+    assert entry.value == (pytest.approx(value) if isinstance(value, float) else value)
+    assert entry.overridden
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "reason"),
+    [
+        ("alloc.cudaFree", "20 GB", "quantity of data"),
+        ("alloc.cudaFree", "20 parsecs", "no quantity of"),
+        ("alloc.cudaFree", "-1us", "not negative"),
+        ("alloc.cudaFree", "soon", "no quantity of"),
+        ("alloc.cudaFree", True, "no number"),
+        ("link.h2d_pinned", 0, "must be positive"),
+        ("gpu.sms", 1.5, "whole number"),
+        ("driver.halt", "never", "none of none, drain_on_free"),
+        ("core.uncontended", "maybe", "neither true nor false"),
+        ("link.latency", "20us", "only there to compare with"),
+    ],
+)
+def test_a_bad_override_names_file_key_and_reason(key, given, reason):
+    with pytest.raises(ProfileError, match=reason) as caught:
+        load("alex-a100", {key: given})
+    assert str(caught.value).startswith(f"alex-a100.toml: {key}: ")
+
+
+def test_an_unknown_key_comes_with_near_matches():
+    with pytest.raises(UnknownEntry, match=r"did you mean alloc\.cudaFree") as caught:
+        load("alex-a100", {"alloc.cudafree": "20us"})
+    assert pickle.loads(pickle.dumps(caught.value)).near == caught.value.near
+    with pytest.raises(ProfileError, match=r"did you mean alex-a100"):
+        load("alex-a10")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nonsense", "not valid TOML"),
+        ('[machine]\ntitle = "x"\n', "name"),
+        (HEAD + "surprise = 1\n", "surprise|str"),
+        (HEAD + ENTRY, "alloc.cudaFree: needs exactly one of `value` and `range`"),
+        (HEAD + ENTRY + "value = 1\n", "alloc.cudaFree: is a number without a unit"),
+        (HEAD + ENTRY + 'value = 1\nunit = "furlong"\n', "alloc.cudaFree: bad unit"),
+        (HEAD + ENTRY + 'range = [2, 1]\nunit = "s"\n', "alloc.cudaFree: range .* ascending"),
+        (HEAD + ENTRY + 'range = [1, 2]\nvalue = 1\nunit = "s"\n', "alloc.cudaFree: needs exactly one"),
+        (HEAD + ENTRY + 'value = "a"\n', "alloc.cudaFree: is a text without `choices`"),
+        (HEAD + ENTRY + 'value = "a"\nchoices = ["b"]\n', "alloc.cudaFree: 'a' is none of b"),
+        (HEAD + ENTRY + 'value = 1\nunit = "s"\nvalu = 2\n', "alloc.cudaFree: .*valu"),
+        (HEAD + ENTRY.replace('"me"', '"you"') + 'value = 1\nunit = "s"\n', "source 'you' is not in"),
+        (HEAD + ENTRY.replace("measured", "rumour", 1) + 'value = 1\nunit = "s"\n', "alloc.cudaFree: .*rumour"),
+        ('[machine]\nname = "mine"\nbase = "alex-a100"\n[entry."alloc.cudaFre"]\n', "did you mean alloc.cudaFree"),
+    ],
+)
+def test_a_bad_file_names_file_key_and_reason(tmp_path, text, reason):
+    path = own(tmp_path, text)
+    with pytest.raises(ProfileError, match=reason) as caught:
+        load(path)
+    assert str(caught.value).startswith(path)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(ProfileError, match=r"absent\.toml: cannot be read"):
+        load(tmp_path / "absent.toml")
+
+
+def test_an_own_file_may_change_a_machine(tmp_path):
+    text = '[machine]\nname = "mine"\nbase = "alex-a100"\n[sources]\nme = "here"\n' + ENTRY + 'value = 7\nunit = "us"\n'
+    spec = load(own(tmp_path, text))
+    assert spec.name == "mine"
+    assert spec.value("alloc.cudaFree") == pytest.approx(7e-6)
+    assert spec.value("gpu.fp64") == load("alex-a100").value("gpu.fp64")
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_file_based_on_itself(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[machine]\nname = "mine"\nbase = "{path}"\n', encoding="utf-8")
+    with pytest.raises(ProfileError, match="based on itself"):
+        load(path)
+
+
+def test_asking_for_the_wrong_kind_is_an_error():
+    spec = load("alex-a100")
+    for ask, key in [
+        (spec.value, "driver.halt"),
+        (spec.text, "gpu.sms"),
+        (spec.flag, "gpu.sms"),
+        (spec.count, "gpu.x"),
+    ]:
+        with pytest.raises(ProfileError, match=key):
+            ask(key)
+
+
+def test_every_candidate_without_a_source_is_off():
+    spec = load("alex-a100")
+    assert [spec.value(key) for key in ("driver.free_visits_streams", "driver.halt_save_restore", "jitter")] == [
+        0,
+        0,
+        0,
+    ]
+    assert spec.text("lock.handoff") == "fifo" and spec.text("driver.halt") == "drain_on_free"
+    assert not any(spec.flag(key) for key in spec.entries if key.endswith(".uncontended"))
+
+
+@pytest.mark.skipif(not HARDWARE.exists(), reason="the collection of hardware facts is not part of this checkout")
+def test_the_profile_holds_what_was_collected_about_the_machine():
+    collected = tomllib.loads(HARDWARE.read_text(encoding="utf-8"))["machine"]["alex-a100"]
+    spec = load("alex-a100")
+    for fact in collected:
+        if isinstance(fact["value"], str):
+            continue  # sentences are comments of the profile
+        entry = spec.entries[fact["name"]]
+        low, high = fact["value"] if isinstance(fact["value"], list) else (fact["value"], fact["value"])
+        unit = load("alex-a100").entries[fact["name"]].unit
+        scale = 1.0 if fact["unit"] == "s" else unit.factor
+        assert entry.at("low").value <= low * scale * 1.001 and entry.at("high").value >= high * scale * 0.999, fact
+        assert entry.source_type == fact["source_type"]

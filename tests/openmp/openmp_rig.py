@@ -1,0 +1,52 @@
+"""An OpenMP program on an emulated A100, for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import attrs
+
+from offloadrt import openmp as omp
+from offloadrt.machine import Machine
+from offloadrt.sim import Simulation
+from offloadrt.trace import Calls, Trace
+
+
+@attrs.define
+class Rig:
+    """A program and what it runs on."""
+
+    sim: Simulation
+    machine: Machine
+    program: omp.OpenMP
+    trace: Trace
+    calls: Calls
+
+    def run(self, body: Callable[[omp.HostThread], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
+        """`body` in so many host threads; what they return."""
+
+        async def main() -> list[Any]:
+            return await self.program.parallel(body, num_threads)
+
+        return self.sim.run(main)
+
+    def alone(self, body: Callable[[omp.HostThread], Awaitable[Any]]) -> Any:
+        """`body` in one host thread."""
+        return self.run(body)[0]
+
+    @property
+    def device(self) -> Any:
+        return self.program.devices[0]
+
+    def assert_clean(self) -> None:
+        """Nothing is mapped, allocated or locked any more."""
+        for device in self.program.devices:
+            assert [entry for entry in device.table if entry.owned] == []
+            assert device.live_blocks == 0
+            for name, lock in device.locks().items():
+                assert lock.owner is None, name
+                assert lock.tasks_waiting == 0, name
+
+
+MakeRig = Callable[..., Rig]

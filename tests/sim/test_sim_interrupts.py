@@ -1,0 +1,284 @@
+"""What must not run for ever does not: spinning actors, and any run on Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import trio
+
+from offloadrt.sim import Livelock, Lock, Mailbox, RWLock, Semaphore, Signal, Simulation, Station
+
+
+async def lock_and_unlock(sim):
+    lock = Lock(sim, "lock")
+    while True:
+        await lock.acquire()
+        lock.release()
+
+
+async def async_with(sim):
+    lock = Lock(sim, "lock")
+    while True:
+        async with lock:
+            pass
+
+
+async def read_and_release(sim):
+    tables = RWLock(sim, "tables")
+    while True:
+        await tables.acquire_read()
+        tables.release()
+
+
+async def take_and_give(sim):
+    units = Semaphore(sim, 1, "units")
+    while True:
+        async with units:
+            pass
+
+
+async def put_and_get(sim):
+    box = Mailbox(sim, "box")
+    while True:
+        box.put(1)
+        await box.get()
+
+
+async def look_at_a_signal(sim):
+    done = Signal(sim, "done")
+    done.set()
+    while True:
+        await done.wait()
+
+
+async def sleep_nothing(sim):
+    while True:
+        await sim.sleep(0)
+
+
+async def serve_nothing(sim):
+    engine = Station(sim, 1, "engine")
+    while True:
+        await engine.serve(0)
+
+
+async def time_out_at_once(sim):
+    while True:
+        with sim.move_on_after(0):
+            await Signal(sim, "never").wait()
+
+
+async def open_nurseries(sim):
+    while True:
+        async with sim.open_nursery():
+            pass
+
+
+async def checkpoints(sim):
+    async with sim.attached():
+        while True:
+            await trio.lowlevel.checkpoint()
+
+
+async def two_that_wake_each_other(sim):
+    boxes = [Mailbox(sim, "ping"), Mailbox(sim, "pong")]
+
+    async def player(mine, other):
+        while True:
+            await mine.get()
+            other.put("ball")
+
+    sim.spawn(player, *boxes)
+    sim.spawn(player, *reversed(boxes))
+    boxes[0].put("ball")
+
+
+SPINNERS = [
+    lock_and_unlock,
+    async_with,
+    read_and_release,
+    take_and_give,
+    put_and_get,
+    look_at_a_signal,
+    sleep_nothing,
+    serve_nothing,
+    time_out_at_once,
+    open_nurseries,
+    checkpoints,
+    two_that_wake_each_other,
+]
+
+
+@pytest.mark.parametrize("spinner", SPINNERS)
+def test_who_spins_at_one_instant_is_stopped_as_a_livelock(sim, spinner):
+    async def neighbour():
+        await sim.sleep(1e9)
+
+    async def main():
+        sim.spawn(neighbour, name="neighbour")
+        await sim.sleep(1.5)
+        await spinner(sim)
+
+    with pytest.raises(Livelock, match=r"t=1\.5: [\d,]+ steps without virtual time advancing(.|\n)*neighbour sleeps"):
+        sim.run(main)
+
+
+def test_many_steps_in_which_time_advances_are_no_livelock(sim):
+    async def main():
+        lock = Lock(sim, "lock")
+        for _ in range(30_000):
+            async with lock:
+                await sim.sleep(1e-9)
+
+    sim.run(main)
+
+
+@pytest.mark.parametrize("step", [1, 2, 50, 1999, 2000, 5000])
+@pytest.mark.parametrize("spinner", SPINNERS)
+def test_ctrl_c_stops_whoever_spins(gear, spinner, step):
+    sim = Simulation(gear=gear)
+
+    async def interrupter():
+        for _ in range(step):
+            await sim.sleep(0)
+        signal.raise_signal(signal.SIGINT)
+
+    async def main():
+        sim.spawn(interrupter)
+        await spinner(sim)
+
+    with pytest.raises(KeyboardInterrupt):
+        sim.run(main)
+
+
+def test_ctrl_c_stops_busy_actors_whose_time_advances(gear):
+    sim, cleaned = Simulation(gear=gear), []
+
+    async def busy(i):
+        try:
+            while True:
+                await sim.sleep(1)
+                if i == 3 and sim.now == 1000:
+                    signal.raise_signal(signal.SIGINT)
+        finally:
+            cleaned.append(i)
+
+    async def main():
+        for i in range(8):
+            sim.spawn(busy, i)
+
+    with pytest.raises(KeyboardInterrupt):
+        sim.run(main)
+    assert sorted(cleaned) == list(range(8))
+
+
+def test_ctrl_c_stops_a_pure_python_loop(gear):
+    sim, cleaned = Simulation(gear=gear), []
+
+    async def neighbour():
+        try:
+            await sim.sleep(100)
+        finally:
+            cleaned.append(sim.now)
+
+    async def main():
+        sim.spawn(neighbour)
+        await sim.sleep(1)
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        sim.run(main)
+    assert cleaned == [1.0]
+
+
+LOOPS = """
+import sys
+from offloadrt.sim import Lock, Simulation
+
+sim = Simulation(gear=sys.argv[1])
+
+async def sleeper():
+    while True:
+        await sim.sleep(1)
+
+async def python():
+    await sim.sleep(1)
+    print("running", flush=True)
+    while True:
+        pass
+
+async def locker(lock):
+    print("running", flush=True)
+    while True:
+        async with lock:
+            await sim.sleep(1e-3)
+
+async def main():
+    lock = Lock(sim, "lock")
+    for _ in range(8):
+        sim.spawn(sleeper)
+    if sys.argv[2] == "python":
+        sim.spawn(python)
+    for _ in range(8):
+        sim.spawn(locker, lock)
+
+sim.run(main)
+"""
+
+
+@pytest.mark.parametrize("loop", ["python", "primitives"])
+def test_ctrl_c_from_the_terminal_stops_a_program(gear, loop):
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOPS, gear, loop],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "running\n"
+            time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert errors.rstrip().splitlines()[-1].startswith("KeyboardInterrupt") or "KeyboardInterrupt" in errors
+    assert process.returncode in (-signal.SIGINT, 130, 1) and "Internal" not in errors
+
+
+def test_ctrl_c_at_any_instruction_leaves_no_internal_error(gear):
+    """A real interval timer strikes wherever it happens to: in the kernel, in a primitive, in the actors' own code."""
+    ended = []
+    previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        for delay in range(40):
+            sim = Simulation(gear=gear)
+            lock, box = Lock(sim, "lock"), Mailbox(sim, "box")
+
+            async def host(sim=sim, lock=lock, box=box):
+                while True:
+                    async with lock:
+                        await sim.sleep(0.5)
+                    box.put(sim.now)
+                    with sim.move_on_after(0.25):
+                        await box.get()
+                        await box.get()
+
+            async def main(sim=sim, host=host, delay=delay):
+                for _ in range(4):
+                    sim.spawn(host)
+                signal.setitimer(signal.ITIMER_REAL, 1e-3 + delay * 37e-6)
+
+            try:
+                sim.run(main)
+            except BaseException as error:
+                ended.append(type(error).__name__)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert ended == ["KeyboardInterrupt"] * 40

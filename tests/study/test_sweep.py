@@ -1,0 +1,154 @@
+"""Sweeps: every combination once, kept as it finishes, resumed where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offloadrt.study import ParameterError, UserError, find_scenario
+from offloadrt.study.executors import InProcess, executor
+from offloadrt.study.points import Options, grid
+from offloadrt.study.sweep import finished_points, sweep
+
+TOYS = Path(__file__).with_name("toys.py")
+QUEUEING = find_scenario(f"{TOYS}:queueing")
+AXES = {"threads": (1, 2, 4), "policy": ("fair", "rude")}
+
+
+class Counting(InProcess):
+    """Counts what it is asked to run; interrupts before number `stop`."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        self.count = 0
+        self.stop = stop
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self.count == self.stop:
+            raise KeyboardInterrupt
+        self.count += 1
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_grid_is_every_combination() -> None:
+    points = grid(QUEUEING, AXES, Options(seed=3))
+    assert [(point.parameters["threads"], point.parameters["policy"]) for point in points] == [
+        (1, "fair"), (1, "rude"), (2, "fair"), (2, "rude"), (4, "fair"), (4, "rude"),
+    ]  # fmt: skip
+    assert len({point.key for point in points}) == 6
+    assert points[0].key != grid(QUEUEING, AXES, Options(seed=4))[0].key
+
+
+def test_a_bad_value_is_found_before_anything_runs() -> None:
+    with pytest.raises(ParameterError, match="threads: 0 is out of range"):
+        grid(QUEUEING, {"threads": ("1", "0")}, Options())
+
+
+def test_a_sweep_gives_results_in_the_order_of_its_points() -> None:
+    seen: list[int] = []
+    outcome = sweep(
+        grid(QUEUEING, AXES, Options()), InProcess(), advanced=lambda outcome: seen.append(len(outcome.finished))
+    )
+    assert [result.elapsed_s for result in outcome.finished] == [0.5, 0.5, 1.0, 1.0, 2.0, 2.0]
+    assert seen == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    points, file = grid(QUEUEING, AXES, Options()), tmp_path / "deep" / "points.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        sweep(points, Counting(stop=4), file=file)
+    assert len(finished_points(file)) == 4
+    pool = Counting()
+    outcome = sweep(points, pool, file=file)
+    assert (pool.count, outcome.kept, len(outcome.finished)) == (2, 4, 6)
+    pool = Counting()
+    again = sweep(points, pool, file=file)
+    assert pool.count == 0 and again.finished == outcome.finished
+
+
+def test_a_line_that_was_cut_short_is_run_again(tmp_path: Path) -> None:
+    points, file = grid(QUEUEING, AXES, Options()), tmp_path / "points.jsonl"
+    sweep(points, InProcess(), file=file)
+    file.write_bytes(file.read_bytes()[:-40])
+    pool = Counting()
+    outcome = sweep(points, pool, file=file)
+    assert pool.count == 1 and len(outcome.finished) == 6
+    assert len(finished_points(file)) == 6
+
+
+def test_other_lines_of_the_file_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "points.jsonl"
+    sweep(grid(QUEUEING, {"threads": (1, 2)}, Options()), InProcess(), file=file)
+    pool = Counting()
+    outcome = sweep(grid(QUEUEING, {"threads": (2, 4)}, Options()), pool, file=file)
+    assert pool.count == 1 and outcome.kept == 1
+    assert len(file.read_text().splitlines()) == 3
+
+
+def test_a_changed_script_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from offloadrt.study import points as points_module
+
+    file = tmp_path / "points.jsonl"
+    points = grid(QUEUEING, {"threads": (1,)}, Options())
+    sweep(points, InProcess(), file=file)
+    monkeypatch.setattr(points_module, "_digest_of_file", lambda path: "another")
+    pool = Counting()
+    sweep(points, pool, file=file)
+    assert pool.count == 1
+
+
+def test_a_point_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    picky = find_scenario(f"{TOYS}:picky")
+    file = tmp_path / "points.jsonl"
+    points = grid(picky, {"left": (1, 2), "bang": (False, True)}, Options())
+    outcome = sweep(points, InProcess(), file=file)
+    assert [result is not None for result in outcome.results] == [True, False, False, False]
+    assert "ZeroDivisionError: as told" in outcome.failures[0].message
+    assert [failure.message for failure in outcome.failures[1:]] == ["parameter right: must differ from left"] * 2
+    assert len(finished_points(file)) == 1
+
+
+def test_each_line_is_a_point_and_its_result(tmp_path: Path) -> None:
+    file = tmp_path / "points.jsonl"
+    sweep(grid(QUEUEING, {"threads": (2,)}, Options(overrides={"alloc.cudaFree": "20us"})), InProcess(), file=file)
+    row = json.loads(file.read_text())
+    assert row["point"]["parameters"]["threads"] == 2
+    assert row["point"]["options"]["overrides"] == {"alloc.cudaFree": "20us"}
+    assert row["result"]["measured"]["contended"] == 1
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        sweep(grid(QUEUEING, {"threads": (1,)}, Options()), InProcess(), file=tmp_path / "file" / "points.jsonl")
+
+
+def test_a_pool_of_processes_gives_the_same() -> None:
+    points = grid(QUEUEING, {"threads": (1, 2)}, Options(hash=True))
+    with executor("process", 2) as pool:
+        elsewhere = sweep(points, pool, jobs=2)
+    assert not elsewhere.failures
+    assert elsewhere.finished == sweep(points, InProcess()).finished
+
+
+@pytest.mark.parametrize(("kind", "package"), [("dask", "distributed"), ("mpi", "mpi4py")])
+def test_an_executor_that_is_not_installed_is_said(kind: Any, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, f"{package}.futures", None)
+    with pytest.raises(UserError, match=f"--executor {kind} needs the package {package}"), executor(kind):
+        pass
+
+
+def test_no_jobs_are_too_few() -> None:
+    with pytest.raises(UserError, match="--jobs 0"), executor("process", 0):
+        pass
+
+
+def test_any_executor_will_do() -> None:
+    assert issubclass(InProcess, Executor)

@@ -1,0 +1,100 @@
+"""Tables and figures made of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import polars
+import pytest
+
+from offloadrt.study import Figure, Result, UserError, find_scenario
+from offloadrt.study.executors import InProcess
+from offloadrt.study.figures import draw, figure_for, label
+from offloadrt.study.points import Options, grid
+from offloadrt.study.sweep import sweep
+from offloadrt.study.table import frame, row, write
+
+QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
+AXES = {"threads": (1, 2, 4), "policy": ("fair", "rude")}
+
+
+@pytest.fixture(scope="module")
+def results() -> list[Result]:
+    return sweep(grid(QUEUEING, AXES, Options()), InProcess()).finished
+
+
+def test_a_row_is_flat(results: list[Result]) -> None:
+    cells = row(results[0])
+    assert cells["threads"] == 1 and cells["per_thread_s"] == 0.5 and cells["bytes.h2d"] == 0
+    assert cells["note"] is None and "measured.note" in cells, "a figure that is called like a parameter keeps apart"
+
+
+def test_parquet_and_csv_say_the_same(results: list[Result], tmp_path: Path) -> None:
+    parquet, csv = write(results, tmp_path)
+    back = polars.read_parquet(parquet)
+    assert back.height == 6 and back["threads"].to_list() == [1, 1, 2, 2, 4, 4]
+    assert polars.read_csv(csv)["elapsed_s"].to_list() == back["elapsed_s"].to_list() == [0.5, 0.5, 1.0, 1.0, 2.0, 2.0]
+
+
+def test_columns_that_differ_become_null_or_wider(results: list[Result]) -> None:
+    other = attrs.evolve(results[1], measured={"per_thread_s": 1, "extra": 2.5})
+    table = frame([results[0], other])
+    assert table["extra"].to_list() == [None, 2.5] and table["per_thread_s"].to_list() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("figure", "axes", "x", "y", "lines", "panels"),
+    [
+        (QUEUEING.figure, AXES, "threads", "per_thread_s", ("policy",), None),
+        (None, AXES, "threads", "per_thread_s", ("policy",), None),
+        (Figure("threads", "elapsed_s", panels="policy"), AXES, "threads", "elapsed_s", (), "policy"),
+        (Figure("hold_s", "elapsed_s"), AXES, "threads", "elapsed_s", ("policy",), None),
+        (
+            Figure("threads", "elapsed_s", lines=("policy", "note")),
+            {"threads": (1, 2)},
+            "threads",
+            "elapsed_s",
+            (),
+            None,
+        ),
+    ],
+)
+def test_what_a_figure_shows(
+    results: list[Result],
+    figure: Figure | None,
+    axes: dict[str, tuple[object, ...]],
+    x: str,
+    y: str,
+    lines: tuple[str, ...],
+    panels: str | None,
+) -> None:
+    chosen = figure_for(figure, axes, results)
+    assert chosen is not None
+    assert (chosen.x, chosen.y, chosen.lines, chosen.panels) == (x, y, lines, panels)
+
+
+def test_nothing_numeric_is_no_figure(results: list[Result]) -> None:
+    assert figure_for(None, {"policy": ("fair", "rude")}, results) is None
+
+
+def test_a_figure_is_drawn_twice(results: list[Result], tmp_path: Path) -> None:
+    figure = figure_for(QUEUEING.figure, AXES, results)
+    assert figure is not None
+    png, svg = draw(figure, results, tmp_path)
+    assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
+    text = svg.read_text()
+    assert text.count("<svg") == 1
+
+
+def test_a_figure_of_nothing_says_what_there_is(results: list[Result], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nonsense is no number in every result \(there are: .*per_thread_s"):
+        draw(Figure("threads", "nonsense"), results, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("time_per_volume_s", "time per volume (s)"), ("moved_bytes", "moved (B)"), ("threads", "threads")],
+)
+def test_labels_have_units(name: str, text: str) -> None:
+    assert label(name) == text

@@ -1,0 +1,182 @@
+"""No duration in the package is computed from how many threads, waiters, transfers or kernels there are.
+
+The one exception is ``machine/share.py``.  The check follows names, attributes and returned values through the sources:
+what is computed from a count of users must not reach a call that lets time pass.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import offloadrt
+
+PACKAGE = Path(offloadrt.__file__).parent
+EXEMPT = {"machine/share.py"}
+
+PASSES_TIME = {
+    "sleep", "compute", "serve", "work", "locked_work", "submit", "get_until", "move_on_after", "fail_after", "jitter",
+}  # fmt: skip
+"""Calls whose arguments are durations (``submit`` has one among its arguments)."""
+
+USERS = re.compile(
+    r"waiters|tasks_waiting|getters|in_service|in_flight|contended|num_threads|n_threads|thread_count|queue_length|backlog"
+    r"|_?resident$|_?launching$|_?waiting$|_?draining$|^users$|concurrent|occupants|pending|neighbours|actors"
+)
+"""Names of things that contend, or of how many there are."""
+
+ARITHMETIC = {"abs", "ceil", "float", "floor", "fsum", "int", "log", "max", "min", "pow", "round", "sqrt", "sum"}
+"""Functions whose value is a count when their argument is; other calls make something else of it (an error, a row)."""
+
+
+COUNTS = {"tasks_waiting", "num_threads", "n_threads"}
+"""Names that are a number of users wherever they stand."""
+
+
+def name_of(node):
+    return getattr(node, "attr", None) or getattr(node, "id", None)
+
+
+def mentions_users(node):
+    name = name_of(node)
+    return name is not None and USERS.search(name) is not None
+
+
+class Flow(ast.NodeVisitor):
+    """Which expressions of one function are computed from a count of users."""
+
+    def __init__(self, tainted):
+        self.tainted = tainted  # names of functions and attributes that hold such counts, package-wide
+        self.names = set()  # local variables that do
+        self.found = []  # (line, call) of durations that do
+        self.returns = False
+        self.attributes = set()
+
+    def counts(self, node):
+        """Whether the value of an expression is computed from a count of users."""
+        if isinstance(node, ast.Name):
+            return node.id in self.names or node.id in COUNTS
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.tainted or node.attr in COUNTS
+        if isinstance(node, ast.Call):
+            called = name_of(node.func)
+            if called == "len":
+                return any(mentions_users(inner) for argument in node.args for inner in ast.walk(argument))
+            return called in self.tainted or (called in ARITHMETIC and any(map(self.counts, node.args)))
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.NamedExpr, ast.Await)):
+            return any(map(self.counts, ast.iter_child_nodes(node)))
+        return False
+
+    def assign(self, target, counted):
+        if isinstance(target, ast.Name):
+            (self.names.add if counted else self.names.discard)(target.id)
+        elif isinstance(target, ast.Attribute) and counted:
+            self.attributes.add(target.attr)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for part in target.elts:
+                self.assign(part, counted)
+        elif isinstance(target, (ast.Starred, ast.Subscript)) and counted:
+            self.assign(target.value, counted)
+
+    def visit_Assign(self, node):
+        self.generic_visit(node)
+        for target in node.targets:
+            self.assign(target, self.counts(node.value))
+
+    def visit_AugAssign(self, node):
+        self.generic_visit(node)
+        if self.counts(node.value):
+            self.assign(node.target, True)
+
+    def visit_AnnAssign(self, node):
+        self.generic_visit(node)
+        self.assign(node.target, self.counts(node.value))
+
+    def visit_NamedExpr(self, node):
+        self.generic_visit(node)
+        self.assign(node.target, self.counts(node.value))
+
+    def visit_Return(self, node):
+        self.generic_visit(node)
+        self.returns |= self.counts(node.value)
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        parts = [part for argument in arguments for part in ast.walk(argument)]
+        if name_of(node.func) in PASSES_TIME and any(map(self.counts, parts)):
+            self.found.append((node.lineno, ast.unparse(node)))
+
+    def visit_FunctionDef(self, node):
+        pass  # every function is followed by itself
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef
+
+
+def functions(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+
+
+def durations_from_counts(sources):
+    """(file, line, call) wherever a duration is computed from a count of users.  ``sources`` maps files to texts."""
+    parsed = [(file, function) for file, text in sources.items() for function in functions(ast.parse(text))]
+    tainted = set()
+    while True:
+        found, grown = [], set(tainted)
+        for file, function in parsed:
+            flow = Flow(tainted)
+            for _ in range(2):  # a second time for what a loop carries around
+                flow.found.clear()
+                for statement in function.body:
+                    flow.visit(statement)
+            found += [(file, *one) for one in flow.found]
+            grown |= flow.attributes
+            if flow.returns and not function.name.startswith("__"):
+                grown.add(function.name)
+        if grown == tainted:
+            return found
+        tainted = grown
+
+
+def sources():
+    files = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+    return {file: (PACKAGE / file).read_text(encoding="utf-8") for file in files if file not in EXEMPT}
+
+
+def test_no_duration_is_computed_from_a_number_of_users():
+    assert len(sources()) > 30
+    assert durations_from_counts(sources()) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "await self.sim.sleep(self.cost * len(self.lock.waiters))",
+        "await cores.compute(cost * lock.statistics().tasks_waiting)",
+        "await self.sim.sleep(cost * self.num_threads)",
+        "crowd = 1 + len(self.waiters)\n    dt = cost * crowd\n    await self.sim.sleep(dt)",
+        "dt = cost\n    dt += len(self.kernels_in_flight) * cost\n    await self.work(dt)",
+        "await station.serve(slow if len(self._waiting) > 4 else fast)",
+        "await self.sim.sleep(penalty(self))",
+        "self.own_delay = cost * len(self.waiters)\n    await self.sim.sleep(self.own_delay)",
+        "while True:\n        await sim.sleep(dt)\n        dt = cost * len(waiters)",
+    ],
+)
+def test_the_check_finds_what_is_not_allowed(body):
+    module = f"def penalty(self):\n    return self.cost * len(self.waiters)\nasync def run(self, dt=0.0):\n    {body}\n"
+    assert durations_from_counts({"cheat.py": module})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "await self.sim.sleep(self.cost)",
+        "for stream in self.streams:\n        await self.sim.sleep(self.cost)",
+        "await self.sim.sleep(len(data) / bandwidth)",
+        "self.peak = max(self.peak, len(self.waiters))\n    await self.sim.sleep(self.cost)",
+        "dt = self.handover if self.lock.owner is not None else 0.0\n    await self.sim.sleep(dt)",
+    ],
+)
+def test_the_check_allows_what_is_allowed(body):
+    assert not durations_from_counts({"fine.py": f"async def run(self):\n    {body}\n"})
