@@ -57,7 +57,7 @@ async def exahype(
         phantom: sizes without numbers; false computes real ones (Euler only)
         allocator: how the OpenMP runtime obtains device blocks: LLVM's buckets, or one driver call each
         kernel_work: end of the stated ranges of the kernels' work (CCZ4)
-        warm_up: update all patches once before the measured time, so that first-use allocations of the pool do not show
+        warm_up: offload all patches before the measured time, until the pool needs no new blocks
     """
     try:
         setup = Setup.create(
@@ -78,7 +78,7 @@ async def exahype(
         raise ParameterError(error.parameter, error.reason) from None
     experiment = Experiment(run.openmp, setup)
     if warm_up:
-        await experiment.update()
+        await experiment.warm_up()
     async with run.measure():
         updated = await experiment.update()
     return {

@@ -145,6 +145,7 @@ BAD = [
     (["machines", "alex-a10"], "did you mean alex-a100"),
     (["conform"], "name at least one file"),
     (["conform", "/no/such/cases.jsonl"], "cannot be read"),
+    (["conform", str(TOYS)], "toys.py: line 1"),
     (["validate", "--paper", "exahip"], "did you mean exahype?"),
     (["sweep", DRAWN, "--out", "/tmp/never-made"], "no sweep of its own"),
     (["sweep", QUEUEING, "threads=1,0", "--out", "/tmp/never-made"], "0 is out of range"),

@@ -273,7 +273,10 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
             raise UserError(f"{file}: cannot be read: no such file")
     from offloadrt.study import conform as conformance
 
-    report = conformance.conform(list(files), gear=gear)
+    try:
+        report = conformance.conform(list(files), gear=gear)
+    except conformance.ConformanceFileError as error:
+        raise UserError(str(error)) from None
     print(report)
     return 1 if report.differing else 0
 

@@ -234,8 +234,11 @@ def validation(report: Report) -> Iterable[RenderableType]:
     """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
     yield f"[bold]{report.paper}[/] on {report.machine}: {report.note}"
     table = _table("", "claim", "reported", "emulated", "verdict")
+    table.columns[0].no_wrap = True
     for finding in report.findings:
-        table.add_row(finding.claim, escape(finding.reported), escape(finding.emulated), escape(finding.verdict))
+        claim = finding.claim.removeprefix(f"{report.paper}.")
+        verdict = finding.verdict.partition(":")[0]
+        table.add_row(claim, escape(finding.reported), escape(finding.emulated), escape(verdict))
     yield table
     yield ""
     for finding in report.findings:

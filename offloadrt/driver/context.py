@@ -27,18 +27,20 @@ class Call:
         self.cause = cause
 
     def __enter__(self) -> Call:
-        self._begin = self._context.machine.sim.now
-        if (trace := self._context.machine.trace) is not None:
-            trace(events.CallBegin, self._context.device.index, self.queue, self.cause, self.api)
+        context = self._context
+        self._begin = context.sim.now
+        if (trace := context.machine.trace) is not None:
+            trace(events.CallBegin, context.device.index, self.queue, self.cause, self.api)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        machine, device = self._context.machine, self._context.device.index
-        if machine.calls is not None:
-            machine.calls.add(self.api, machine.sim.now - self._begin)
-        if (trace := machine.trace) is not None:
+        context = self._context
+        if (calls := context.machine.calls) is not None:
+            calls.add(self.api, context.sim.now - self._begin)
+        if (trace := context.machine.trace) is not None:
+            device = context.device.index
             if isinstance(error, DriverError):
                 trace(events.RuntimeError_, device, self.queue, self.cause, self.api, str(error))
             trace(events.CallEnd, device, self.queue, self.cause, self.api)
@@ -53,17 +55,19 @@ class Context:
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
         self.machine = machine
+        self.sim = machine.sim
         self.device = device
         self.costs = costs
         suffix = f" {device.index}" if device.index else ""
         handoff = machine.spec.text("lock.handoff")
         self.lock = Lock(machine.sim, f"driver context{suffix}", "barging" if handoff == "barging" else "fifo")
         self._uncontended = machine.spec.flag("driver.context.uncontended")
+        self._compute, self._jitter = machine.cores.compute, machine.jitter
 
     def call(self, api: str, stream: Stream | None, cause: int | None) -> Call:
         """Account for one call; ``cause`` is the directive that asks for it (None: the running actor's)."""
         queue = -1 if stream is None else stream.queue.number
-        return Call(self, api, queue, self.machine.sim.current.cause if cause is None else cause)
+        return Call(self, api, queue, self.sim.current.cause if cause is None else cause)
 
     async def enter(self) -> float:
         """Take the context lock; returns what the wake-up costs the thread while it owns the lock."""
@@ -72,7 +76,7 @@ class Context:
         if self.lock.owner is None:
             await self.lock.acquire()
             return 0.0
-        sim = self.machine.sim
+        sim = self.sim
         begin = sim.now
         await self.lock.acquire()
         self.machine.host_time.add("driver lock", sim.now - begin)
@@ -85,7 +89,7 @@ class Context:
 
     def work(self, dt: float) -> Awaitable[None]:
         """The calling thread works for ``dt`` seconds on a core."""
-        return self.machine.cores.compute(self.machine.jitter(dt), "driver")
+        return self._compute(self._jitter(dt), "driver")
 
     async def locked_work(self, dt: float) -> None:
         """Work under the context lock."""

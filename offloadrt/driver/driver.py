@@ -23,7 +23,7 @@ from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import Device, DeviceArray, InvalidDeviceAddress, LaunchOutOfResources, Machine, OutOfSegments
 from offloadrt.machine.backing import Bytes
 from offloadrt.machine.hardware_queue import Stream
-from offloadrt.machine.messages import CopyPacket, EventPacket, KernelPacket, WaitPacket
+from offloadrt.machine.messages import CopyPacket, KernelPacket, WaitPacket
 from offloadrt.sim import Lock, Signal
 from offloadrt.trace import events
 
@@ -47,14 +47,15 @@ class HostRange(Protocol):
 
 @attrs.frozen(eq=False)
 class Event:
-    """A mark in a stream; complete when everything before it in the stream is."""
+    """A mark in a stream; complete when everything before it in the stream is, that is, the packet just before it."""
 
     stream: Stream
-    done: Signal
+    done: Signal | None
+    """Completion of that packet; None when there is none."""
 
     @property
     def is_complete(self) -> bool:
-        return self.done.is_set
+        return self.done is None or self.done.is_set
 
 
 @attrs.frozen
@@ -203,13 +204,15 @@ class Driver:
     async def event_record(self, stream: Stream, cause: int | None = None) -> Event:
         """cuEventRecord: a mark behind everything submitted to the stream so far."""
         with self._context.call("cuEventRecord", stream, cause):
-            done = Signal(self.machine.sim, f"event of stream {stream.index}")
-            await self._context.submit(stream, EventPacket(stream.index, done), self.costs.event_record)
-            return Event(stream, done)
+            await self._context.locked_work(self.costs.event_record)
+            return Event(stream, stream.last)
 
     async def stream_wait_event(self, stream: Stream, event: Event, cause: int | None = None) -> None:
         """cuStreamWaitEvent: what is submitted to the stream from now on starts after the event.  Does not wait."""
         with self._context.call("cuStreamWaitEvent", stream, cause):
+            if event.done is None or event.done.is_set:
+                await self._context.locked_work(self.costs.event_wait)
+                return
             done = Signal(self.machine.sim, f"wait of stream {stream.index} for stream {event.stream.index}")
             await self._context.submit(stream, WaitPacket(stream.index, event.done, done), self.costs.event_wait)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
-from offloadrt.machine.messages import CopyPacket, EventPacket, KernelPacket, Packet, WaitPacket
+from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, WaitPacket
 from offloadrt.sim import Mailbox, Signal, Simulation
 
 _KEPT = 256
@@ -91,8 +91,6 @@ class HardwareQueue:
                 self._compute.put(packet)
             elif isinstance(packet, CopyPacket):
                 self._engines[packet.direction].submit(packet)
-            elif isinstance(packet, EventPacket):
-                packet.done.set()
             elif isinstance(packet, WaitPacket):
                 if not packet.event.is_set:
                     await self._block(packet.event)

@@ -47,14 +47,6 @@ class KernelPacket:
 
 
 @attrs.frozen(eq=False)
-class EventPacket:
-    """Set ``done`` when everything before it in its stream has completed."""
-
-    stream: int
-    done: Signal
-
-
-@attrs.frozen(eq=False)
 class WaitPacket:
     """Let nothing after it in its stream start before ``event`` is set."""
 
@@ -63,7 +55,7 @@ class WaitPacket:
     done: Signal
 
 
-Packet = CopyPacket | KernelPacket | EventPacket | WaitPacket
+Packet = CopyPacket | KernelPacket | WaitPacket
 
 
 @attrs.frozen
@@ -91,5 +83,5 @@ class Resume:
     cause: int = 0
 
 
-MESSAGES: tuple[type, ...] = (CopyPacket, KernelPacket, EventPacket, WaitPacket, Drain, Suspend, Resume)
+MESSAGES: tuple[type, ...] = (CopyPacket, KernelPacket, WaitPacket, Drain, Suspend, Resume)
 """Every type of message that the actors of a device receive."""

@@ -184,10 +184,10 @@ class FairShare:
 
 
 class SharedPool:
-    """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got so many units.
+    """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got ``amount``.
 
-    Only the user who finishes first keeps a timer, and whoever leaves, or is first no longer, wakes the one who is: a user
-    alone costs one suspension. With ``uncontended`` every user has the whole capacity for itself (an ablation).
+    Only the user who finishes first keeps a timer, and whoever leaves, or is first no longer, wakes the one who is: a
+    user alone costs one suspension.  With ``uncontended`` every user has the whole capacity for itself (an ablation).
     """
 
     __slots__ = ("_boxes", "_sim", "_uncontended", "_width", "name", "share")
@@ -209,15 +209,17 @@ class SharedPool:
         box = self._boxes.pop() if self._boxes else Mailbox(sim, self.name)
         ticket = share.join(sim.now, amount, cap)
         ticket.box = box
+        woken = False
         try:
             while not share.is_finished(ticket):
                 first, time = share.first()
                 if first is ticket:
                     await box.get_until(time)
-                    if share.first()[0] is not ticket:  # arrivals of another cap may have changed who is first
-                        self._wake_first()
                 else:
+                    if woken:  # another user is first by now, and may have no timer
+                        self._wake_first()
                     await box.get()
+                woken = True
                 share.advance(sim.now)
         finally:
             share.leave(sim.now, ticket)

@@ -158,6 +158,8 @@ class OffloadDevice:
         """
         await self.plugin.synchronize(queue)
         if queue.kernel_error is not None:
+            if isinstance(queue.kernel_error, OffloadError):
+                queue.kernel_error.thread = self.sim.current.name
             raise queue.kernel_error
         pending = queue.post_processing
         queue.post_processing = []

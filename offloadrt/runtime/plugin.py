@@ -76,34 +76,34 @@ class Plugin:
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
         """Copy to the device; returns when the host may go on (for pageable memory: when the data is staged)."""
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         await self.driver.memcpy_htod_async(device_address, source, source.nbytes, stream, queue.cause)
 
     async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         await self.driver.memcpy_dtoh_async(destination, device_address, destination.nbytes, stream, queue.cause)
 
     async def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
 
     async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         await self.driver.memset(address, value, nbytes, stream, queue.cause)
 
     async def launch_kernel(self, queue: QueueLike, launch: Launch) -> None:
         """The kernel's body finds its arguments itself, when it runs."""
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         await self.driver.launch_kernel(launch, (), stream, queue.cause)
 
     async def record_event(self, queue: QueueLike) -> Any:
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         return await self.driver.event_record(stream)
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""
-        stream = await self.stream_of(queue)
+        stream = queue.stream or await self.stream_of(queue)
         await self.driver.stream_wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:

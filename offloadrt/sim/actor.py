@@ -115,16 +115,9 @@ class Actor:
 
         An actor that is already on its way is cancelled where it parks next: Trio asks again there if it is attached.
         """
-        if self.trouble is None and self.sim.unhook(self):
-            self.interrupt(raise_cancel)
-        elif self.detached:
+        if (self.trouble is not None or not self.sim.interrupt(self, raise_cancel)) and self.detached:
             self.trap = LateCancel(self, raise_cancel)
         return Abort.FAILED
-
-    def interrupt(self, trouble: Callable[[], None]) -> None:
-        """Resume this unhooked actor at this instant, before all others, so that ``trouble()`` raises in it."""
-        self.trouble = trouble
-        self.sim.schedule_first(self)
 
 
 class LateCancel:
@@ -139,5 +132,4 @@ class LateCancel:
     def __call__(self, _: Any) -> None:
         actor = self.actor
         actor.trap = None
-        actor.sim.unhook(actor)
-        actor.interrupt(self.raise_cancel)
+        actor.sim.interrupt(actor, self.raise_cancel)

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from functools import partial
-from heapq import heapify, heappop, heappush, heappushpop
+from heapq import heappop, heappush, heappushpop
 from itertools import repeat
 from math import inf
 from operator import length_hint
@@ -181,8 +181,7 @@ class Simulation(trio.abc.Clock):
         else:
             self._watch.timer_due = fence.fired
             if not fence.fired:
-                self.heap.remove((deadline, 0, fence))
-                heapify(self.heap)
+                self.remove_timer(fence)
         if found:
             if self._steps > SLICE:
                 self._look_for_livelock()
@@ -288,9 +287,7 @@ class Simulation(trio.abc.Clock):
         def trouble() -> None:
             raise error
 
-        parked = [actor for actor in self.actors.values() if actor.trouble is None and self.unhook(actor)]
-        for actor in parked:
-            actor.interrupt(trouble)
+        parked = [actor for actor in self.actors.values() if actor.trouble is None and self.interrupt(actor, trouble)]
         return 0 if parked else inf
 
     # ------------------------------------------------------------------ waiting
@@ -370,13 +367,9 @@ class Simulation(trio.abc.Clock):
         actor.waits_for = None
         self.ready.append(actor)
 
-    def schedule_first(self, actor: Actor) -> None:
-        """A timeout or cancellation: before everything else that is due now, in order of spawning."""
-        heappush(self.heap, (self.now, actor.index - BEFORE_ALL, actor))
-
     @property
     def events(self) -> int:
-        """Timers set so far: sleeps, services, timeouts. The same in both gears and with or without an observer."""
+        """Timers set so far: sleeps, services, timeouts. The same in both gears; study/ reports it with every result."""
         self._looked += 1
         return self.next_sequence() - self._looked
 
@@ -386,30 +379,40 @@ class Simulation(trio.abc.Clock):
         scope.cancel()
         self._watch.by_kernel = False
 
-    def remove_timer(self, item: Any) -> None:
-        """Take ``item`` off the heap of timers, if it is there."""
-        heap = self.heap
-        for position, entry in enumerate(heap):
-            if entry[2] is item:
-                heap[position] = heap[-1]
-                heap.pop()
-                heapify(heap)
-                return
+    def interrupt(self, actor: Actor, trouble: Callable[[], None]) -> bool:
+        """Take a parked actor off what it waits for and resume it at this instant, so that ``trouble()`` raises in it.
 
-    def unhook(self, actor: Actor) -> bool:
-        """Take a parked actor off what it waits for; False if it is not parked here or already on its way."""
+        Interrupted actors come before everything else that is due now, in order of spawning. False if the actor is not
+        parked here or already on its way.
+        """
+        first = (self.now, actor.index - BEFORE_ALL, actor)
         if (target := actor.waits_for) is not None:
             actor.waits_for = None
             target.forget(actor)
-            return True
+            heappush(self.heap, first)
+        elif not self._bring_forward(actor, first):
+            return False
+        actor.trouble = trouble
+        return True
+
+    def remove_timer(self, item: Any) -> None:
+        """Take ``item`` off the heap of timers, if it is there."""
+        if self._bring_forward(item, (-inf, 0, item)):
+            heappop(self.heap)
+
+    def _bring_forward(self, item: Any, entry: tuple[float, int, Any]) -> bool:
+        """Give ``item`` an earlier entry in the heap; False if it has none."""
         heap = self.heap
-        for position, entry in enumerate(heap):
-            if entry[2] is actor:
-                heap[position] = heap[-1]
-                heap.pop()
-                heapify(heap)
-                return True
-        return False
+        for position, other in enumerate(heap):
+            if other[2] is item:
+                break
+        else:
+            return False
+        while position and entry < heap[parent := (position - 1) >> 1]:
+            heap[position] = heap[parent]
+            position = parent
+        heap[position] = entry
+        return True
 
     @uninterrupted
     @types.coroutine

@@ -31,6 +31,10 @@ class Nursery:
     async def __aenter__(self) -> Nursery:
         sim = self._sim
         me = sim.current
+        if sim.fuel:
+            sim.fuel -= 1
+        else:
+            await sim.pause(me)
         self._detached = me.detached
         if self._detached:
             await sim.attach(me)

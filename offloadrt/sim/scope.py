@@ -103,8 +103,7 @@ class Alarm:
             heappush(sim.heap, (sim.now, sim.next_sequence(), self))
             return None
         self._armed = False
-        if sim.unhook(actor):
-            actor.interrupt(self._raise)
+        if sim.interrupt(actor, self._raise):
             return None
         raw = self.raw
         if (section := actor.raw_section) is not self.opened_in and section is not None:

@@ -7,17 +7,18 @@ round) or *not applicable*.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
 
 import attrs
 import msgspec
 
+from offloadrt.machine import MachineSpec
 from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.judging import Bench, Grid, Judgement, hear
+from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
 from offloadrt.study.results import Result
 from offloadrt.study.sweep import Outcome, sweep
@@ -63,16 +64,28 @@ class Report:
 
 @attrs.frozen
 class Variant:
-    """The machine with one entry changed: an end of its range, or another choice."""
+    """The machine with something changed: an end of an entry's range, another choice, or a candidate mechanism on."""
 
     key: str
-    value: str
+    """The entry that a verdict then depends on."""
+    text: str
+    options: Options
 
-    def options(self, spec: Any) -> Options:
-        """Runs on this variant."""
-        if spec.entries[self.key].is_range:
-            return Options(range_end={self.key: self.value})
-        return Options(overrides={self.key: self.value})
+
+def variants_of(spec: MachineSpec, candidates: Mapping[str, Mapping[str, str]]) -> list[Variant]:
+    """Both ends of every range, every other choice, and each candidate: overrides by the entry that stands for it."""
+    found = []
+    for key, entry in spec.entries.items():
+        if entry.reference:
+            continue
+        if entry.is_range:
+            found += [Variant(key, f"{key} = {end}", Options(range_end={key: end})) for end in ("low", "high")]
+        others = [choice for choice in entry.choices if choice != entry.value]
+        found += [Variant(key, f"{key} = {choice}", Options(overrides={key: choice})) for choice in others]
+    for key, overrides in candidates.items():
+        text = ", ".join(f"{name} = {value}" for name, value in overrides.items())
+        found.append(Variant(key, text, Options(overrides=overrides)))
+    return found
 
 
 def validate(
@@ -94,14 +107,15 @@ def validate(
     judges = [bench.judges[claim.id] for claim in claims]
     runs = _Runs(pool, jobs, advanced)
     said = hear(judges, module.grid(quick, Options()), runs)
-    turned: dict[str, list[str]] = {claim.id: [] for claim in claims}
+    turned: dict[str, list[Variant]] = {claim.id: [] for claim in claims}
     if ranges:
-        spec = profiles.load(module.MACHINE)
-        nominal = said if quick else hear(judges, module.grid(True, Options()), runs)
-        for variant in _that_matter(spec, module.grid(True, Options()), module.SENSITIVITY, runs):
-            for claim, judgement in hear(judges, module.grid(True, variant.options(spec)), runs).items():
+        small = module.grid(True, Options())
+        nominal = said if quick else hear(judges, small, runs)
+        variants = variants_of(profiles.load(module.MACHINE), module.CANDIDATES)
+        for variant in _that_matter(variants, small, module.SENSITIVITY, runs):
+            for claim, judgement in hear(judges, attrs.evolve(small, options=variant.options), runs).items():
                 if judgement.holds != nominal[claim].holds:
-                    turned[claim].append(f"{variant.key} = {variant.value}")
+                    turned[claim].append(variant)
     findings = [
         Finding(
             claim.id,
@@ -116,56 +130,50 @@ def validate(
     return Report(paper, module.MACHINE, _note(quick, ranges, runs.made), findings)
 
 
-def _verdict(judgement: Judgement, turned: Sequence[str]) -> str:
+def _verdict(judgement: Judgement, turned: Sequence[Variant]) -> str:
     if judgement.holds is None:
         return f"not applicable: {judgement.reason}"
     if turned:
-        return "depends on " + ", ".join(dict.fromkeys(name.partition(" = ")[0] for name in turned))
+        return "depends on " + ", ".join(dict.fromkeys(variant.key for variant in turned))
     return "holds" if judgement.holds else "fails"
 
 
-def _reason(judgement: Judgement, turned: Sequence[str]) -> str:
+def _reason(judgement: Judgement, turned: Sequence[Variant]) -> str:
     if judgement.holds is None:
         return ""
     parts = [judgement.reason] if not judgement.holds else []
     if turned:
-        parts.append(
-            f"{'holds' if judgement.holds else 'fails'} as the profile stands, "
-            f"the other way round with {'; '.join(turned)}"
-        )
+        stands = "holds" if judgement.holds else "fails"
+        parts.append(f"{stands} as the profile stands, the other way round with {'; '.join(v.text for v in turned)}")
     return ". ".join(part for part in parts if part)
 
 
 def _note(quick: bool, ranges: bool, made: int) -> str:
     extent = "quick: fewer thread counts and batches, and a quarter of the work" if quick else "the full grid"
-    ends = "; both ends of every range that matters and every other choice (on the quick grid)" if ranges else ""
+    ends = (
+        "; both ends of every range that matters, other choices and candidate mechanisms (on the quick grid)"
+        if ranges
+        else ""
+    )
     return f"{extent}{ends}; {made} runs"
 
 
-def _that_matter(spec: Any, grid: Grid, parameters: Sequence[Any], runs: _Runs) -> list[Variant]:
-    """The variants of the machine that change a sensitivity run."""
-    variants = []
-    for key, entry in spec.entries.items():
-        if entry.reference:
-            continue
-        if entry.is_range:
-            variants += [Variant(key, "low"), Variant(key, "high")]
-        else:
-            variants += [Variant(key, choice) for choice in entry.choices if choice != entry.value]
-    nominal = runs([grid.point(place) for place in parameters])
-    points = [
-        attrs.evolve(grid, options=variant.options(spec)).point(place) for variant in variants for place in parameters
+def _that_matter(
+    variants: Sequence[Variant], grid: Grid, parameters: Sequence[Mapping[str, Value]], runs: _Runs
+) -> list[Variant]:
+    """The variants that change a sensitivity run."""
+    grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
+    times = [result.elapsed_s for result in runs([one.point(place) for one in grids for place in parameters])]
+    nominal, *others = _rows(times, len(parameters))
+    return [
+        variant
+        for variant, changed in zip(variants, others, strict=True)
+        if any(abs(new - old) > MATTERS * old for new, old in zip(changed, nominal, strict=True))
     ]
-    results = runs(points)
-    found = []
-    for number, variant in enumerate(variants):
-        changed = results[number * len(nominal) : (number + 1) * len(nominal)]
-        if any(
-            abs(new.elapsed_s - old.elapsed_s) > MATTERS * old.elapsed_s
-            for new, old in zip(changed, nominal, strict=True)
-        ):
-            found.append(variant)
-    return found
+
+
+def _rows(values: Sequence[float], width: int) -> list[Sequence[float]]:
+    return [values[start : start + width] for start in range(0, len(values), width)]
 
 
 @attrs.define

@@ -53,11 +53,8 @@ class Event:
 EVENTS: dict[str, type[Event]] = {}
 """Every class of event by its name, in the order of definition."""
 
-LABELS: dict[int, str] = {}
-"""The name of each class by its code."""
-
-SIZES: dict[int, tuple[int, ...]] = {}
-"""Where in its payload each class has its sizes, by code."""
+SHAPES: dict[int, tuple[str, int, tuple[int, ...]]] = {}
+"""What a recorder needs of each class, by code: its name, the width of its payload, and where in it the sizes are."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -75,14 +72,13 @@ def event(cls: type[Any]) -> type[Any]:
     if unknown:
         raise ValueError(f"event {made.__name__} has no field {unknown[0]!r} to count as a size")
     code = crc32(made.__name__.encode("ascii"))
-    if code in LABELS:
+    if code in SHAPES:
         raise ValueError(f"event {made.__name__}: the name (or its CRC-32) is taken")
     made.label = made.__name__
     made.code = code
     made.payload = payload
     EVENTS[made.label] = made
-    LABELS[code] = made.label
-    SIZES[code] = tuple(payload.index(size) for size in made.sizes)
+    SHAPES[code] = made.label, len(payload), tuple(payload.index(size) for size in made.sizes)
     return made
 
 

@@ -1,9 +1,10 @@
 """`Trace`: records the events of a run, hashes them, and hands them on to sinks.
 
 Components hold a `Trace` or None and write `if (trace := self.trace) is not None: trace(events.CopyBegin, …)`, so a
-run that wants no trace pays for a test against None and nothing else. What is recorded goes as it is into one flat
-list, the cheapest thing that Python can do with it. Blocks of that list are hashed column by column, become rows
-(tuples with integer picoseconds) when a sink or somebody wants rows, and typed events when one looks at them.
+run that wants no trace pays for a test against None and nothing else. What is recorded goes as it is into two flat
+lists, one for what all events have and one for payloads: no object is made that lasts, and the garbage collector has
+nothing to do. Blocks of the lists are hashed column by column, become rows (tuples with integer picoseconds) when a
+sink or somebody wants rows, and typed events when one looks at them.
 """
 
 from array import array
@@ -16,14 +17,14 @@ from typing import Any, Protocol, overload
 import attrs
 import numpy as np
 
-from offloadrt.trace.event import LABELS, NO_CAUSE, NONE, SIZES, Event, Row, decode
+from offloadrt.trace.event import NO_CAUSE, NONE, SHAPES, Event, Row, decode
 from offloadrt.trace.events import ActorFinished, ActorSpawned, LockAcquire, LockRelease, LockWait
 
 BLOCK = 512
 """Events in a block. The hash goes from block to block, so another number would be another hash."""
 
-WIDTH = 7
-"""Entries that an event has in a block: code, time in seconds, actor, device, queue, cause, payload."""
+WIDTH = 6
+"""What an event has in a block besides its payload: code, time in seconds, actor, device, queue, cause."""
 
 FULL = BLOCK * WIDTH
 
@@ -103,7 +104,19 @@ class Trace:
     sinks: get every row, in blocks; `close()` writes what is left and closes them.
     """
 
-    __slots__ = ("_blocks", "_closed", "_digest", "_done", "_pending", "_rows", "_sim", "_taken", "record", "sinks")
+    __slots__ = (
+        "_blocks",
+        "_closed",
+        "_digest",
+        "_done",
+        "_payload",
+        "_pending",
+        "_rows",
+        "_sim",
+        "_taken",
+        "record",
+        "sinks",
+    )
 
     def __init__(
         self, sim: TracedSimulation, *, record: bool = True, hash: bool = True, sinks: Sequence[Sink] = ()
@@ -112,12 +125,14 @@ class Trace:
         self.record = record
         self.sinks = tuple(sinks)
         self._pending: list[Any] = []
-        """The block that is being filled: `WIDTH` entries an event, one after another."""
-        self._taken = 0
-        """How many entries of it the sinks and the recording already have."""
+        """The block that is being filled: `WIDTH` entries an event, one event after another."""
+        self._payload: list[Any] = []
+        """The payloads of its events, one after another."""
+        self._taken = 0, 0
+        """How much of these two the sinks and the recording already have."""
         self._done = 0
         """How many events filled the blocks before it."""
-        self._blocks: list[tuple[Any, ...]] = []
+        self._blocks: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = []
         self._rows: list[Row] = []
         self._digest = blake2b(digest_size=16) if hash else None
         self._closed = False
@@ -126,40 +141,45 @@ class Trace:
         """Record an event of the running actor, now; `payload` in the order of the fields of `kind`."""
         sim = self._sim
         pending = self._pending
-        pending += (kind.code, sim.now, sim.current.index, device, queue, cause, payload)
+        pending += (kind.code, sim.now, sim.current.index, device, queue, cause)
+        self._payload += payload
         if len(pending) == FULL:
             self._block()
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
         """Record an event, now, in the name of another actor, as a service does that grants a lock to a waiter."""
         pending = self._pending
-        pending += (kind.code, self._sim.now, actor, device, queue, cause, payload)
+        pending += (kind.code, self._sim.now, actor, device, queue, cause)
+        self._payload += payload
         if len(pending) == FULL:
             self._block()
 
     def flush(self) -> None:
-        """Hand what has happened to the sinks."""
-        new = self._pending[self._taken :]
-        if not new:
+        """Hand what has happened to the sinks. Raises ValueError when an event was written with a wrong payload."""
+        begin, begin_payload = self._taken
+        if begin == len(self._pending):
             return
-        self._taken = len(self._pending)
+        self._taken = len(self._pending), len(self._payload)
+        # Tuples, since the garbage collector forgets a tuple of numbers and strings, but searches a list.
+        block = tuple(self._pending[begin:]), tuple(self._payload[begin_payload:])
         if self.record:
-            self._blocks.append(tuple(new))  # the garbage collector forgets a tuple of numbers, a list it searches
+            self._blocks.append(block)
         if self.sinks:
-            rows = _rows(new)
+            rows = _rows(*block)
             for sink in self.sinks:
                 sink.write(rows)
 
     def _block(self) -> None:
         """The block is full: hash it, hand it on, begin a new one."""
         if self._digest is not None:
-            self._digest.update(_packed(self._pending))
+            self._digest.update(_packed(self._pending, self._payload))
         self._done += BLOCK
         try:
             self.flush()
         finally:
             self._pending = []
-            self._taken = 0
+            self._payload = []
+            self._taken = 0, 0
 
     def close(self) -> None:
         """Flush, and close every sink. Closing twice does nothing more."""
@@ -189,7 +209,7 @@ class Trace:
             raise ValueError("this trace keeps no rows: it was made with record=False")
         self.flush()
         for block in self._blocks:
-            self._rows += _rows(block)
+            self._rows += _rows(*block)
         self._blocks.clear()
         return self._rows
 
@@ -212,7 +232,7 @@ class Trace:
         if self._digest is None:
             raise ValueError("this trace has no hash: it was made with hash=False")
         digest = self._digest.copy()
-        digest.update(_packed(self._pending))
+        digest.update(_packed(self._pending, self._payload))
         return digest.hexdigest()
 
     # The simulation's observer. Most events of a run are of locks: they take the shortest way.
@@ -220,21 +240,24 @@ class Trace:
     def lock_waited(self, lock: Named, actor: ActorLike) -> None:
         """The simulation says: `actor` began to wait for `lock`."""
         pending = self._pending
-        pending += (LockWait.code, self._sim.now, actor.index, NONE, NONE, actor.cause, (lock.name,))
+        pending += (LockWait.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
+        self._payload.append(lock.name)
         if len(pending) == FULL:
             self._block()
 
     def lock_acquired(self, lock: Named, actor: ActorLike) -> None:
         """The simulation says: `actor` got `lock`."""
         pending = self._pending
-        pending += (LockAcquire.code, self._sim.now, actor.index, NONE, NONE, actor.cause, (lock.name,))
+        pending += (LockAcquire.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
+        self._payload.append(lock.name)
         if len(pending) == FULL:
             self._block()
 
     def lock_released(self, lock: Named, actor: ActorLike) -> None:
         """The simulation says: `actor` released `lock`."""
         pending = self._pending
-        pending += (LockRelease.code, self._sim.now, actor.index, NONE, NONE, actor.cause, (lock.name,))
+        pending += (LockRelease.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
+        self._payload.append(lock.name)
         if len(pending) == FULL:
             self._block()
 
@@ -254,20 +277,39 @@ def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
     return np.rint(np.array(block[1::WIDTH]) * PS_PER_S).astype("<i8")
 
 
-def _rows(block: Sequence[Any]) -> list[Row]:
+def _rows(block: Sequence[Any], payload: Sequence[Any]) -> list[Row]:
     """The rows of a block."""
-    times = _picoseconds(block).tolist()
     columns = (block[column::WIDTH] for column in range(2, WIDTH))
-    return [
-        (LABELS[code], time_ps, actor, device, queue, cause, *payload)
-        for code, time_ps, actor, device, queue, cause, payload in zip(block[::WIDTH], times, *columns, strict=True)
-    ]
+    rows: list[Row] = []
+    at = 0
+    for code, time_ps, *common in zip(block[::WIDTH], _picoseconds(block).tolist(), *columns, strict=True):
+        label, width, _ = SHAPES[code]
+        rows.append((label, time_ps, *common, *payload[at : at + width]))
+        at += width
+    _check_width(block, payload, at)
+    return rows
 
 
-def _packed(block: Sequence[Any]) -> bytes:
+def _packed(block: Sequence[Any], payload: Sequence[Any]) -> bytes:
     """A block as the hash sees it: all codes, all times, all actors, all sizes, as little-endian 64-bit integers."""
     codes = block[::WIDTH]
-    payloads = block[WIDTH - 1 :: WIDTH]
-    sizes = [payload[where] for code, payload in zip(codes, payloads, strict=True) for where in SIZES[code]]
+    sizes: list[int] = []
+    at = 0
+    for code in codes:
+        _, width, where = SHAPES[code]
+        if where:
+            sizes += [payload[at + position] for position in where]
+        at += width
+    _check_width(block, payload, at)
     columns = array("q", codes), _picoseconds(block), array("q", block[2::WIDTH]), array("q", sizes)
     return b"".join(np.asarray(column, "<i8").tobytes() for column in columns)
+
+
+def _check_width(block: Sequence[Any], payload: Sequence[Any], expected: int) -> None:
+    """Payloads have no separators, so one of a wrong width is noticed in the sum."""
+    if expected != len(payload):
+        kinds = ", ".join(sorted({SHAPES[code][0] for code in block[::WIDTH]}))
+        raise ValueError(
+            f"of the last {len(block) // WIDTH} events one has a payload of a wrong width: {len(payload)} fields "
+            f"instead of {expected}; there were {kinds}"
+        )

@@ -29,7 +29,9 @@ def test_all_recordings_are_here() -> None:
 
 
 @pytest.mark.parametrize("gear", ["native", "turbo"])
-@pytest.mark.parametrize(("kind", "cases"), groups(COPY + USM), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("kind", "cases"), groups(COPY + USM), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_replays_exactly(kind: str, cases: list[dict[str, Any]], gear: Any) -> None:
     differences = [replay_case(case, gear, lowering=True)[:1] for case in cases]
     assert "\n".join(str(one) for found in differences for one in found) == ""

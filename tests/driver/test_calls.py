@@ -273,3 +273,25 @@ def test_a_memset_writes_at_memory_speed(rig):
         return hardware.sim.now - begin
 
     assert hardware.run(main) == pytest.approx(64 * MIB / 2039e9 + SPEC.value("sync.latency"))
+
+
+def test_an_event_orders_two_streams(rig):
+    hardware = rig()
+    driver = hardware.driver
+    slow = Kernel("slow", None, 1e7).launch(108)
+
+    async def main():
+        first, second = await driver.stream_create(), await driver.stream_create()
+        assert (await driver.event_record(first)).is_complete
+        await driver.launch_kernel(slow, (), first)
+        event = await driver.event_record(first)
+        await driver.stream_wait_event(second, event)
+        await driver.launch_kernel(slow, (), second)
+        assert not event.is_complete
+        await driver.event_synchronize(event)
+        assert event.is_complete and first.idle and not second.idle
+        await driver.stream_synchronize(second)
+
+    hardware.run(main)
+    times = [row.time_ps for row in hardware.trace.events if isinstance(row, (events.KernelStart, events.KernelEnd))]
+    assert times == sorted(times) and times[2] > times[1]

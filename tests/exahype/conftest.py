@@ -42,8 +42,9 @@ def update_patches(
     strategy: str = "fifo",
     allocator: str = "llvm",
     record: bool = True,
+    warm_up: bool = False,
 ) -> Ran:
-    """Advance the patches of `setup` by `steps` time steps on a fresh machine."""
+    """Advance the patches of `setup` by `steps` time steps on a fresh machine, after a warm-up if asked for."""
     run = Run(gear=gear, seed=seed, strategy=strategy, record=record)
     run.phantom, run.allocator, run.num_devices = setup.phantom, allocator, setup.devices
     kept: list[Experiment] = []
@@ -51,6 +52,9 @@ def update_patches(
     async def main() -> list[Updated]:
         experiment = Experiment(run.openmp, setup)
         kept.append(experiment)
+        if warm_up:
+            await experiment.warm_up()
+        run.start_window()
         return [await experiment.update() for _ in range(steps)]
 
     updates = run.sim.run(main)
@@ -59,5 +63,5 @@ def update_patches(
 
 @pytest.fixture
 def update() -> Callable[..., Any]:
-    """`update(setup, steps=, gear=, seed=, strategy=, allocator=)` -> Ran."""
+    """`update(setup, steps=, gear=, seed=, strategy=, allocator=, warm_up=)` -> Ran."""
     return update_patches

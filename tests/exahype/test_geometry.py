@@ -34,7 +34,7 @@ def test_sizes(
 
 def test_default_patch_and_its_errors() -> None:
     assert [equations.geometry().patch for equations in EQUATIONS.values()] == [17, 5, 5]
-    with pytest.raises(ValueError, match="patch=8: euler3d runs with patches of 5 or 9 volumes per dimension"):
+    with pytest.raises(ValueError, match="8: euler3d runs with patches of 5 or 9 volumes per dimension"):
         EQUATIONS["euler3d"].geometry(8)
 
 

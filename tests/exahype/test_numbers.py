@@ -59,3 +59,16 @@ def test_mass_is_conserved_over_steps(equations: str, memory: str, update: Calla
     assert all(updated.numbers.equal_to_reference for updated in ran.updates)
     assert len({updated.numbers.crc32 for updated in ran.updates}) == 3, "the state changes with every step"
     assert masses[-1] == pytest.approx(masses[0], rel=1e-13)
+
+
+@pytest.mark.parametrize("memory", ["map", "pool"])
+def test_phantom_data_take_the_time_of_real_data(memory: str, update: Callable[..., Any]) -> None:
+    real, phantom = update(small(memory=memory)), update(small(memory=memory, phantom=True))
+    assert phantom.updates[0].numbers is None
+    assert real.run.elapsed == phantom.run.elapsed
+    assert real.run.trace.hash() == phantom.run.trace.hash()
+
+
+def test_a_warm_up_leaves_the_numbers_as_they_are(update: Callable[..., Any]) -> None:
+    setup = small(memory="pool")
+    assert update(setup).updates[0].numbers == update(setup, warm_up=True).updates[0].numbers

@@ -74,6 +74,15 @@ def test_a_second_pass_finds_all_its_blocks_in_the_pool(update: Callable[..., An
     assert ran.count("Allocate") == first.blocks and ran.count("Free") == 0
 
 
+def test_after_a_warm_up_nothing_is_allocated(update: Callable[..., Any]) -> None:
+    setup = Setup.create(batch=8, patches=8, threads=8, memory="pool")
+    cold, warm = update(setup), update(setup, warm_up=True)
+    begin = warm.run.now - warm.run.elapsed
+    allocations = [event for event in warm.run.trace.events if type(event).__name__ == "Allocate"]
+    assert allocations and all(event.time_ps * 1e-12 < begin for event in allocations)
+    assert warm.run.elapsed < cold.run.elapsed
+
+
 def test_gathering_costs_host_time_and_saves_copies(update: Callable[..., Any]) -> None:
     """One thread alone: both ways move the same bytes."""
     gathered, single = (
@@ -100,6 +109,12 @@ def test_threads_take_the_devices_in_turn(update: Callable[..., Any]) -> None:
     ran = update(Setup.create(batch=4, patches=4, threads=4, devices=2))
     kernels = Counter(event.device for event in ran.run.trace.events if type(event).__name__ == "KernelEnd")
     assert kernels == {0: 2, 1: 2}
+
+
+@pytest.mark.parametrize("memory", ["map", "pool"])
+def test_one_thread_waits_for_no_lock(memory: str, update: Callable[..., Any]) -> None:
+    ran = update(Setup.create(batch=4, patches=10, threads=1, memory=memory))
+    assert {name: lock.contended for name, lock in ran.run.locks.items() if lock.contended} == {}
 
 
 def test_nothing_stays_mapped(update: Callable[..., Any]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.messages import EventPacket, KernelPacket, WaitPacket
+from offloadrt.machine.messages import KernelPacket, WaitPacket
 from offloadrt.sim import Signal
 
 ONE = Kernel("one", None, 1e6, 0.0, 256).launch(1)
@@ -105,12 +105,10 @@ def test_an_event_makes_another_stream_wait(streams):
     def main():
         a, b = one.open(2)
         first = one.kernel(a)
-        event = Signal(one.sim)
-        a.submit(EventPacket(a.index, event))
-        b.submit(WaitPacket(b.index, event, Signal(one.sim)))
-        return [first, event, one.kernel(b)]
+        b.submit(WaitPacket(b.index, first, Signal(one.sim)))
+        return [first, one.kernel(b)]
 
-    assert one.ends(main) == [1, 1, 2]
+    assert one.ends(main) == [1, 2]
 
 
 def test_a_stream_knows_what_it_did(streams):

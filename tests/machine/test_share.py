@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.machine import FairShare, SharedPool
@@ -53,6 +53,8 @@ jobs = st.lists(
 
 
 @given(jobs, st.integers(1, 12))
+@example([(0, 13, 2), (0, 9, 1), (5.25, 8, 3), (5.25, 8, 3), (6.25, 5, 7), (7.25, 1, 1)], 10)
+@settings(max_examples=150, deadline=None)
 def test_a_pool_in_virtual_time_follows_the_fluid_model(jobs, capacity):
     sim = Simulation(gear="turbo")
     pool = SharedPool(sim, capacity, "pool")

@@ -18,7 +18,11 @@ from offloadrt.trace import Calls, Trace
 @pytest.fixture
 def rig() -> MakeRig:
     def make(
-        overrides: Mapping[str, object] | None = None, gear: Any = "turbo", devices: int = 1, strategy: Any = None, **options: Any
+        overrides: Mapping[str, object] | None = None,
+        gear: Any = "turbo",
+        devices: int = 1,
+        strategy: Any = None,
+        **options: Any,
     ) -> Rig:
         sim = Simulation(gear=gear) if strategy is None else Simulation(gear=gear, strategy=strategy)
         trace = Trace(sim)

@@ -1,6 +1,8 @@
-"""What a slow operation costs the other threads: the experiments on LLVM 22 with 8 threads and 50 ms, measured on a real machine.
+"""What a slow operation costs the other threads: the experiments on LLVM 22 with 8 threads and 50 ms, measured on a
+real machine.
 
-The device of the measurements has no driver lock, so that of the emulated driver is switched off; its memory is not pooled.
+The device of the measurements has no driver lock, so that of the emulated driver is switched off; its memory is not
+pooled.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from openmp_rig import MakeRig, Rig
 
 from offloadrt import kernel
@@ -46,7 +47,9 @@ class Times:
 
 
 def run_phases(rig: Rig, shared: bool = False) -> Times:
-    """locks/serial.c: enter data map(always, to), a kernel, exit data map(always, from); own blocks or one array for all."""
+    """locks/serial.c: enter data map(always, to), a kernel, exit data map(always, from); own blocks or one array for
+    all.
+    """
     times = Times()
     arrays: dict[str, Any] = {}
 

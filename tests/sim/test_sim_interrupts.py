@@ -136,18 +136,30 @@ def test_many_steps_in_which_time_advances_are_no_livelock(sim):
     sim.run(main)
 
 
-@pytest.mark.parametrize("step", [1, 2, 50, 1999, 2000, 5000])
-@pytest.mark.parametrize("spinner", SPINNERS)
-def test_ctrl_c_stops_whoever_spins(gear, spinner, step):
-    sim = Simulation(gear=gear)
+UNAWAITED = pytest.mark.filterwarnings(
+    # Ctrl-C may strike between the call of an __aexit__ and its await: Python's own gap
+    "ignore:coroutine .* was never awaited:RuntimeWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
 
-    async def interrupter():
-        for _ in range(step):
-            await sim.sleep(0)
-        signal.raise_signal(signal.SIGINT)
+
+@pytest.fixture
+def ctrl_c_after():
+    """A function that lets Ctrl-C strike after so many real seconds."""
+    previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    yield lambda delay: signal.setitimer(signal.ITIMER_REAL, delay)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, previous)
+
+
+@UNAWAITED
+@pytest.mark.parametrize("delay", [1e-3, 3e-3, 0.01, 0.03])
+@pytest.mark.parametrize("spinner", SPINNERS)
+def test_ctrl_c_stops_whoever_spins(gear, ctrl_c_after, spinner, delay):
+    sim = Simulation(gear=gear, livelock_limit=10**9)
 
     async def main():
-        sim.spawn(interrupter)
+        ctrl_c_after(delay)
         await spinner(sim)
 
     with pytest.raises(KeyboardInterrupt):
@@ -247,38 +259,34 @@ def test_ctrl_c_from_the_terminal_stops_a_program(gear, loop):
             _, errors = process.communicate(timeout=10)
         finally:
             process.kill()
-    assert errors.rstrip().splitlines()[-1].startswith("KeyboardInterrupt") or "KeyboardInterrupt" in errors
-    assert process.returncode in (-signal.SIGINT, 130, 1) and "Internal" not in errors
+    assert "KeyboardInterrupt" in errors and "Internal" not in errors
+    assert process.returncode == -signal.SIGINT
 
 
-def test_ctrl_c_at_any_instruction_leaves_no_internal_error(gear):
-    """A real interval timer strikes wherever it happens to: in the kernel, in a primitive, in the actors' own code."""
+@UNAWAITED
+def test_ctrl_c_at_any_instruction_leaves_no_internal_error(gear, ctrl_c_after):
+    """It strikes wherever it happens to: in the kernel, in a primitive, in the actors' own code."""
     ended = []
-    previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        for delay in range(40):
-            sim = Simulation(gear=gear)
-            lock, box = Lock(sim, "lock"), Mailbox(sim, "box")
 
-            async def host(sim=sim, lock=lock, box=box):
-                while True:
-                    async with lock:
-                        await sim.sleep(0.5)
-                    box.put(sim.now)
-                    with sim.move_on_after(0.25):
-                        await box.get()
-                        await box.get()
+    async def host(sim, lock, box):
+        while True:
+            async with lock:
+                await sim.sleep(0.5)
+            box.put(sim.now)
+            with sim.move_on_after(0.25):
+                await box.get()
+                await box.get()
 
-            async def main(sim=sim, host=host, delay=delay):
-                for _ in range(4):
-                    sim.spawn(host)
-                signal.setitimer(signal.ITIMER_REAL, 1e-3 + delay * 37e-6)
+    async def main(sim, delay):
+        lock, box = Lock(sim, "lock"), Mailbox(sim, "box")
+        for _ in range(4):
+            sim.spawn(host, sim, lock, box)
+        ctrl_c_after(delay)
 
-            try:
-                sim.run(main)
-            except BaseException as error:
-                ended.append(type(error).__name__)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+    for i in range(40):
+        sim = Simulation(gear=gear)
+        try:
+            sim.run(main, sim, 1e-3 + i * 37e-6)
+        except BaseException as error:
+            ended.append(type(error).__name__)
     assert ended == ["KeyboardInterrupt"] * 40

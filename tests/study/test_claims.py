@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 import pytest
 
-from offloadrt.study import UserError
+from offloadrt.study import UserError, profiles
 from offloadrt.study.claims import claims_of, exahype, papers
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.results import Bytes, Result
-from offloadrt.study.validate import Finding, Report, _reason, _verdict
+from offloadrt.study.validate import Finding, Report, Variant, _reason, _verdict, variants_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
 
@@ -70,7 +70,7 @@ def _result(point: Point, **measured: Any) -> Result:
 
 
 def _invented(time: Any) -> Any:
-    """Answers in which the time per volume is `time(parameters)`; the time over one thread's volumes follows from it."""
+    """Answers in which the time per volume is `time(parameters)`; over one thread's volumes it is longer."""
 
     def answers(points: Sequence[Point]) -> list[Result]:
         found = []
@@ -149,13 +149,25 @@ def test_equal_runs_are_made_once() -> None:
     [
         (Judgement("1", True), [], "holds"),
         (Judgement("1", False, "so"), [], "fails"),
-        (Judgement("1", True), ["driver.halt = none", "driver.halt = suspend", "a = low"], "depends on driver.halt, a"),
+        (Judgement("1", True), ["driver.halt", "driver.halt", "a"], "depends on driver.halt, a"),
         (Judgement("–", None, "needs x"), [], "not applicable: needs x"),
     ],
 )
 def test_verdicts(judgement: Judgement, turned: list[str], verdict: str) -> None:
-    assert _verdict(judgement, turned) == verdict
-    assert not turned or "the other way round with" in _reason(judgement, turned)
+    variants = [Variant(key, f"{key} = other", Options()) for key in turned]
+    assert _verdict(judgement, variants) == verdict
+    assert not turned or "the other way round with driver.halt = other; " in _reason(judgement, variants)
+
+
+def test_variants_are_ends_choices_and_candidates() -> None:
+    spec = profiles.load("alex-a100")
+    variants = variants_of(spec, exahype.CANDIDATES)
+    texts = [variant.text for variant in variants]
+    assert "alloc.cudaMalloc_small = low" in texts and "alloc.cudaMalloc_small = high" in texts
+    assert "driver.halt = suspend" in texts and f"driver.halt = {spec.text('driver.halt')}" not in texts
+    assert "driver.halt = suspend, driver.halt_save_restore = 10 us" in texts
+    for variant in variants:
+        profiles.load("alex-a100", variant.options.overrides, variant.options.range_end)
 
 
 def test_a_report_counts_verdicts() -> None:

@@ -154,6 +154,16 @@ def test_numpy_numbers_count_as_numbers() -> None:
     assert base == one(events.Allocate, float(np.float64(1e-6)), 1, 0, -1, 0, 0x7000, np.int64(64), "cuMemAlloc")
 
 
+def test_a_payload_of_a_wrong_width_is_noticed() -> None:
+    trace = Trace(StandIn())
+    trace(events.Drain, 0, -1, 0, "cuMemFree")
+    trace(events.DirectiveEnd, 0, -1, 0, "target")
+    with pytest.raises(ValueError, match=r"of the last 2 events one .* there were DirectiveEnd, Drain"):
+        trace.hash()
+    with pytest.raises(ValueError, match="wrong width: 2 fields instead of 3"):
+        _ = trace.rows
+
+
 def test_time_beyond_the_picoseconds_that_fit_is_an_error() -> None:
     with pytest.raises(OverflowError, match="a trace reaches"):
         one(events.Drain, 1e7, 1, 0, -1, 0, "cuMemFree")

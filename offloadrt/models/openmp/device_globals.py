@@ -25,10 +25,13 @@ class DeviceGlobals:
     declared: list[HostArray] = attrs.field(factory=list)
     _loaded: int = 0
 
+    @property
+    def pending(self) -> bool:
+        """Have globals been declared that are not in the image yet?"""
+        return self._loaded < len(self.declared)
+
     async def load(self) -> None:
         """Done by the first thread that reaches a device; others wait for it."""
-        if self._loaded == len(self.declared):
-            return
         async with self.lock:
             while self._loaded < len(self.declared):
                 array = self.declared[self._loaded]

@@ -98,6 +98,16 @@ class HostThread(Routines):
         """
         return self.program.make_array(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
+    def pointer(self, array: HostArray) -> HostArray:
+        """The pointer variable of a heap array, itself as an array of one address. ValueError for a C array, which has none.
+
+        Mapped together with a section of the array, the device's pointer is attached to the device's section.
+        """
+        if not array.pointer_address:
+            raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
+        value = np.array([array.address], "<u8")
+        return HostArray(f"&{array.name}", array.pointer_address, (1,), value.dtype, "static", 0, value)
+
     def free(self, array: HostArray) -> None:
         """Give the memory of a heap array back to this thread's heap."""
         self._heap.release(array.address)
@@ -219,7 +229,8 @@ class HostThread(Routines):
         self, name: str, device: int | None, work: Work, nowait: bool, depends: tuple[Depend, ...]
     ) -> Task | None:
         if not nowait:
-            await wait_for(self.tasks.predecessors(depends))
+            if depends:
+                await wait_for(self.tasks.predecessors(depends))
             await self.run_directive(name, device, work)
             return None
         where = self.program.device(device, name)
@@ -233,7 +244,8 @@ class HostThread(Routines):
     async def run_directive(self, name: str, device: int | None, work: Work) -> None:
         """One directive from its begin to its end, in the thread that runs it."""
         program = self.program
-        await program.globals.load()
+        if program.globals.pending:
+            await program.globals.load()
         where = program.device(device, name)
         actor = self.sim.current
         number = program.next_directive()

@@ -38,7 +38,7 @@ from offloadrt.runtime.map_type import (
 Construct = Literal["target", "target data", "target enter data", "target exit data", "target update"]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Component:
     """A list item of one clause: a section with its bits; rank 0 present, 1 alloc, 2 other."""
 

@@ -34,7 +34,7 @@ class Equations:
         chosen = self.patch_sizes[0] if patch is None else patch
         if chosen not in self.patch_sizes:
             sizes = " or ".join(str(size) for size in self.patch_sizes)
-            raise ValueError(f"patch={chosen}: {self.name} runs with patches of {sizes} volumes per dimension")
+            raise ValueError(f"{chosen}: {self.name} runs with patches of {sizes} volumes per dimension")
         return PatchGeometry(self.dimensions, chosen, self.unknowns, self.temporary_fields)
 
 

@@ -62,6 +62,7 @@ async def exahype_counts(
     batches: Annotated[int, Range(1, 64)] = 2,
     gather: Literal["batch", "patch"] = "batch",
     equations: Literal["euler2d", "euler3d", "ccz4"] = "euler2d",
+    allocator: Literal["llvm", "direct"] = "llvm",
 ) -> Facts:
     """ExaHyPE's algorithms, their directives, allocations, copies and kernels counted per batch."""
     setup = Setup.create(
@@ -170,23 +171,20 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
     seen["handed_out_twice"] = twice
     seen["blocks_seen_by_several_threads"] = len([block for block, users in held.items() if len(users) > 1])
     seen["device_frees"] = len(_rows(run, "Free"))
-    name = pool.semaphore.name
-    holds = _semaphore_holds(run, name)
-    seen["hand_outs"] = pool.semaphore.statistics().acquired
-    seen["hand_outs_recorded"] = len(holds)
-    seen["hand_outs_together"] = _overlap(holds, []) if len(holds) < 2 else _neighbours_overlap(holds)
+    ends: list[float] = []
+
+    async def at_once(t: omp.HostThread) -> None:
+        await t.barrier()
+        block = await pool.allocate(t, 1 << 16)
+        ends.append(run.now)
+        await t.barrier()
+        await pool.free(t, block)
+
+    await run.parallel(at_once, num_threads=min(threads, len(held)))
+    cost = run.spec.value("manager.hand_out") * (1 - 1e-9)
+    seen["hand_outs"] = len(ends)
+    seen["hand_outs_together"] = sum(later - earlier < cost for earlier, later in pairwise(sorted(ends)))
     return seen
-
-
-def _semaphore_holds(run: Run, name: str) -> list[tuple[int, int, Row]]:
-    rows = [row for row in _rows(run, "LockAcquire", "LockRelease") if row[6] == name]
-    return _intervals(rows, "LockAcquire", "LockRelease", (2,))
-
-
-def _neighbours_overlap(intervals: list[tuple[int, int, Row]]) -> int:
-    """How many intervals begin before the one that began earlier has ended."""
-    ordered = sorted(intervals, key=lambda interval: interval[:2])
-    return sum(later[0] < earlier[1] for earlier, later in pairwise(ordered))
 
 
 @scenario
@@ -211,17 +209,42 @@ async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> 
                 await t.target_exit_data(omp.map(release=array))
 
     await run.parallel(body, num_threads=1 + neighbours)
-    kernels = _pairs(run, "Kernel", "KernelStart", "KernelEnd")
-    walls = [(end - begin) * 1e-12 for begin, end, _ in kernels]
-    changes = [call for call in _pairs(run, "Call") if call[2][6] in ("cuMemAlloc", "cuMemFree")]
+    walls = [(end - begin) * 1e-12 for begin, end, _ in _pairs(run, "Kernel", "KernelStart", "KernelEnd")]
+    changes, during, progress = _progress(run)
     copies = _pairs(run, "Copy")
     return {
         "kernel_wall_s": math.fsum(walls) / len(walls),
-        "allocations_and_frees": len(changes),
-        "calls_during_kernels": _overlap(changes, kernels),
+        "allocations_and_frees": changes,
+        "allocations_and_frees_in_progress": during,
         "copies": len(copies),
-        "copies_during_kernels": _overlap(copies, kernels),
+        "copies_in_progress": _overlap(copies, progress),
     }
+
+
+def _progress(run: Run) -> tuple[int, int, list[tuple[int, int, Row]]]:
+    """Allocations and frees, those of them that happened while a kernel made progress, and when kernels did."""
+    resident = halts = changes = during = 0
+    since: Row | None = None
+    progress = []
+    for row in _rows(run, "KernelStart", "KernelEnd", "Drain", "Resume", "Allocate", "Free"):
+        match row[0]:
+            case "KernelStart":
+                resident += 1
+            case "KernelEnd":
+                resident -= 1
+            case "Drain":
+                halts += 1
+            case "Resume":
+                halts -= 1
+            case _:
+                changes += 1
+                during += resident > 0 and halts == 0
+        if resident > 0 and halts == 0:
+            since = since or row
+        elif since is not None:
+            progress.append((since[1], row[1], since))
+            since = None
+    return changes, during, progress
 
 
 @scenario

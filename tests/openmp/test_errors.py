@@ -1,0 +1,129 @@
+"""Bad programs fail as they would for real, and the error says who, what and when."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from openmp_rig import MakeRig, Rig
+
+from offloadrt import kernel
+from offloadrt import openmp as omp
+from offloadrt.driver import OutOfDeviceMemory
+
+
+@kernel
+def first(a):  # type: ignore[no-untyped-def]  # a kernel's arguments are views of device memory
+    a[0] = 1.0
+
+
+def error_of(rig: Rig, body: Callable[[omp.HostThread], Awaitable[Any]]) -> BaseException:
+    """The one error that ended the run."""
+    with pytest.raises((omp.OffloadError, OutOfDeviceMemory)) as caught:
+        rig.alone(body)
+    return caught.value
+
+
+def test_explicit_extension(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 64, "i4")
+        await t.target_enter_data(omp.map(to=omp.section(a, 8, 16)))
+        await t.target_enter_data(omp.map(to=omp.section(a, 0, 16)))
+
+    error = error_of(rig(), body)
+    assert isinstance(error, omp.MappingError)
+    assert error.messages == (
+        (
+            "omptarget message: explicit extension not allowed: host address specified is <a+0> (64 bytes), "
+            "but device allocation maps to host at <a+32> (64 bytes)"
+        ),
+        "omptarget error: Call to getTargetPointer returned null pointer (device failure or illegal mapping).",
+        "target enter data: omptarget fatal error 1: failure of target construct while offloading is mandatory",
+    )
+    assert (error.call, error.array, error.thread, error.device) == ("target enter data", "a", "host thread 0", 0)
+    assert error.time_s > 0.0
+    assert "in target enter data, array 'a', thread 'host thread 0', device 0, at 0." in str(error)
+
+
+def test_present_where_nothing_is(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 4)
+        await t.target(first, a, maps=[omp.map(tofrom=a, present=True)])
+
+    error = error_of(rig(), body)
+    assert isinstance(error, omp.MappingError)
+    assert "'present' map type modifier does not exist for host address <a+0> (32 bytes)" in str(error)
+    assert "Failed to process data before launching the kernel." in str(error)
+
+
+def test_an_unmapped_pointer_in_a_kernel(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        await t.target(first, t.array("p", 4, kind="heap"))
+
+    error = error_of(rig(), body)
+    assert isinstance(error, omp.IllegalAddress)
+    assert "an illegal memory access was encountered: kernel 'first': p is not mapped" in str(error)
+    assert (error.array, error.thread) == ("p", "host thread 0")
+
+
+def test_an_unmapped_part_in_a_kernel(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 4)
+        await t.target(first, a, maps=[omp.map(to=omp.section(a, 1, 2))])
+
+    error = error_of(rig(), body)
+    assert isinstance(error, omp.IllegalAddress)
+    assert "a[0] is not mapped: the device has [1:3] of it" in str(error)
+
+
+def test_freed_memory_in_a_kernel(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        pointer = await t.omp_target_alloc(64)
+        assert pointer is not None
+        await t.omp_target_free(pointer)
+        await t.target(first, pointer, is_device_ptr=pointer)
+
+    assert isinstance(error_of(rig(allocator="direct"), body), omp.IllegalAddress)
+
+
+def test_a_fault_in_a_kernels_own_code_reaches_the_thread(rig: MakeRig) -> None:
+    @kernel
+    def wrong(a: Any) -> None:
+        raise ZeroDivisionError("mine")
+
+    async def body(t: omp.HostThread) -> None:
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            await t.target(wrong, t.array("a", 4))
+
+    rig().alone(body)
+
+
+def test_out_of_device_memory(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        capacity = t.program.machine.devices[0].memory.capacity
+        await t.target_enter_data(omp.map(alloc=t.array("big", capacity // 16, phantom=True)))
+        assert await t.omp_target_alloc(capacity, phantom=True) is None, "the routine returns NULL"
+        await t.target_enter_data(omp.map(alloc=t.array("too much", capacity // 8, phantom=True)))
+
+    error = error_of(rig(), body)
+    assert isinstance(error, OutOfDeviceMemory)
+    assert "host thread 0" in str(error)
+
+
+def test_an_update_of_a_partly_present_section_is_ignored(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8, fill=1.0)
+        async with t.target_data(omp.map(to=omp.section(a, 4, 4))):
+            await t.target_update(omp.from_(a))
+
+    rig().alone(body)
+
+
+def test_names_that_do_not_exist(rig: MakeRig) -> None:
+    with pytest.raises(ValueError, match="no memory configuration 'copied'; there are: copy, usm"):
+        rig(configuration="copied")
+    with pytest.raises(ValueError, match="no allocator 'lvm'; there are: direct, llvm, malloc"):
+        rig(allocator="lvm")
+    with pytest.raises(ValueError, match="strided_update is 'openmp'"):
+        rig(strided_update="openmp")

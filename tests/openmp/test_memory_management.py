@@ -1,0 +1,178 @@
+"""Who obtains device blocks how: LLVM's memory manager, no manager, ExaHyPE's, and malloc."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openmp_rig import MakeRig
+
+from offloadrt import openmp as omp
+from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.trace import events
+
+
+class TestLlvm:
+    @pytest.mark.parametrize(("elements", "calls"), [(1024, 1), (1025, 4)])
+    def test_pools_up_to_8_KiB(self, rig: MakeRig, elements: int, calls: int) -> None:
+        made = rig()
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", elements)
+            for _ in range(4):
+                async with t.target_data(omp.map(tofrom=a)):
+                    pass
+
+        made.alone(body)
+        assert made.calls.count("cuMemAlloc") == calls
+        assert made.calls.count("cuMemFree") == calls - (elements == 1024)
+
+    def test_reuses_exactly_the_same_size_only(self, rig: MakeRig) -> None:
+        made = rig()
+
+        async def body(t: omp.HostThread) -> None:
+            for elements in (64, 65, 64, 63):
+                async with t.target_data(omp.map(alloc=t.array("a", elements))):
+                    pass
+
+        made.alone(body)
+        assert made.calls.count("cuMemAlloc") == 3
+
+    def test_threshold(self, rig: MakeRig) -> None:
+        made = rig(memory_manager_threshold=0)
+
+        async def body(t: omp.HostThread) -> None:
+            for _ in range(2):
+                async with t.target_data(omp.map(alloc=t.array("a", 8))):
+                    pass
+
+        made.alone(body)
+        assert made.calls.count("cuMemFree") == 2
+
+    def test_gives_back_when_memory_runs_out(self, rig: MakeRig) -> None:
+        made = rig(phantom=True)
+        memory = made.machine.devices[0].memory
+
+        async def body(t: omp.HostThread) -> None:
+            async with t.target_data(omp.map(alloc=t.array("small", 64))):
+                pass
+            with pytest.raises(OutOfDeviceMemory):
+                await t.target_enter_data(omp.map(alloc=t.array("all", memory.capacity // 8 + 1)))
+            await t.target_enter_data(omp.map(alloc=t.array("all", memory.capacity // 8)))
+
+        made.alone(body)
+        assert made.calls.count("cuMemFree") == 1, "the pooled block made room"
+
+    def test_a_new_block_holds_what_was_there(self, rig: MakeRig) -> None:
+        made = rig()
+
+        async def body(t: omp.HostThread) -> float:
+            async with t.target_data(omp.map(to=t.array("a", 4, fill=7.0))):
+                pass
+            b = t.array("b", 4)
+            async with t.target_data(omp.map(from_=b)):
+                pass
+            return float(b[0])
+
+        assert made.alone(body) == 7.0
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+class TestGpuMemoryManager:
+    def test_hands_blocks_out_again(self, rig: MakeRig, gear: Any) -> None:
+        made = rig(gear=gear)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            a, b = t.array("a", 8, fill=float(t.number)), t.array("b", 8)
+            for _ in range(5):
+                pointer = await manager.allocate(t, 64, source=a)
+                await t.sleep(1e-4)
+                await manager.free(t, pointer, destination=b)
+                assert (b.data == t.number).all(), "nobody else had the block"
+
+        made.run(body, 6)
+        statistics = manager.statistics()
+        assert statistics.blocks == 6, "as many as were in use at one time"
+        assert (statistics.allocations, statistics.hits, statistics.in_use) == (6, 24, 0)
+        assert statistics.bytes == 6 * 64
+        assert made.calls.count("cuMemFree") == 0
+        assert manager.semaphore.statistics().acquired == 60
+        assert made.program.locks()["device table"].acquired == 0, "no table is searched"
+
+    def test_keys_are_device_and_exact_size(self, rig: MakeRig, gear: Any) -> None:
+        made = rig(gear=gear, devices=2)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            for nbytes, device in ((64, 0), (64, 1), (65, 0), (64, 0)):
+                pointer = await manager.allocate(t, nbytes, device=device)
+                assert pointer.device == device
+                await manager.free(t, pointer)
+            await manager.release_all(t)
+
+        made.alone(body)
+        assert manager.statistics().allocations == 3
+        made.assert_clean()
+
+    def test_a_block_that_is_not_in_use(self, rig: MakeRig, gear: Any) -> None:
+        made = rig(gear=gear)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            pointer = await manager.allocate(t, 64)
+            await manager.free(t, pointer)
+            with pytest.raises(ValueError, match="is not in use in this memory manager"):
+                await manager.free(t, pointer)
+
+        made.alone(body)
+
+    def test_allocates_outside_the_semaphore(self, rig: MakeRig, gear: Any) -> None:
+        made = rig({"alloc.cudaMalloc_small": "10 ms", "driver.context.uncontended": True}, gear, allocator="direct")
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            await manager.allocate(t, 64)
+
+        async def warm(t: omp.HostThread) -> None:
+            await t.omp_target_free(await t.omp_target_alloc(1))
+
+        async def main() -> float:
+            await made.program.parallel(warm)
+            begin = made.sim.now
+            await made.program.parallel(body, 8)
+            return made.sim.now - begin
+
+        assert made.sim.run(main) < 11e-3
+
+    def test_out_of_memory(self, rig: MakeRig, gear: Any) -> None:
+        made = rig(gear=gear, phantom=True)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            with pytest.raises(OutOfDeviceMemory, match="host thread 0"):
+                await manager.allocate(t, 1 << 40)
+
+        made.alone(body)
+        assert manager.statistics().blocks == 0
+
+
+def test_memory_is_conserved(rig: MakeRig) -> None:
+    made = rig(allocator="direct")
+
+    async def body(t: omp.HostThread) -> None:
+        for size in (1, 2000, 1 << 20):
+            a = t.array(f"a{size}", size)
+            async with t.target_data(omp.map(tofrom=a)):
+                await t.compute(1e-6)
+
+    made.run(body, 5)
+    balance = 0
+    for event in made.trace.events:
+        if isinstance(event, events.Allocate):
+            balance += event.size
+        elif isinstance(event, events.Free):
+            balance -= event.size
+        assert balance >= 0
+    assert balance == 0
+    made.assert_clean()

@@ -1,0 +1,163 @@
+"""The device memory routines (`omp_target_*`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from openmp_rig import MakeRig
+
+from offloadrt import kernel
+from offloadrt import openmp as omp
+
+
+@kernel
+def add_one(p):  # type: ignore[no-untyped-def]  # a kernel's arguments are views of device memory
+    p[:] = p[:] + 1.0
+
+
+def test_alloc_copy_use_copy_free(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8, fill=np.arange(8.0))
+        pointer = await t.omp_target_alloc(64)
+        assert pointer is not None
+        assert await t.omp_target_memcpy(pointer, a, 64) == 0
+        view = pointer.viewed(np.float64)
+        await t.target(add_one, view, is_device_ptr=view)
+        assert await t.omp_target_memcpy(a, pointer, 32, dst_offset=32, src_offset=0) == 0
+        assert a.data.tolist() == [0.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0]
+        await t.omp_target_free(pointer)
+        await t.omp_target_free(None)
+
+    made.alone(body)
+    made.assert_clean()
+
+
+def test_null_pointers_and_nothing(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8)
+        assert await t.omp_target_alloc(0) is None
+        assert await t.omp_target_memcpy(None, a, 8) == -1
+        assert await t.omp_target_memcpy(None, a, 0) == 0
+        assert await t.omp_target_memcpy_rect(None, None, 8, [1], [0], [0], [1], [1]) == 2**31 - 1
+
+    rig().alone(body)
+
+
+def test_device_to_device(rig: MakeRig) -> None:
+    made = rig(devices=2)
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 4, fill=3.0)
+        here, there = await t.omp_target_alloc(32), await t.omp_target_alloc(32)
+        far = await t.omp_target_alloc(32, device=1)
+        await t.omp_target_memcpy(here, a, 32)
+        await t.omp_target_memcpy(there, here, 32)
+        await t.omp_target_memcpy(far, there, 32)
+        a[:] = 0.0
+        await t.omp_target_memcpy(a, far, 32)
+        assert (a.data == 3.0).all()
+        for pointer in (here, there, far):
+            await t.omp_target_free(pointer)
+
+    made.alone(body)
+    assert made.calls.count("cuMemcpyDtoDAsync") == 1
+    made.assert_clean()
+
+
+def test_within_the_host(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", 4, fill=1.0), t.array("b", 4)
+        await t.omp_target_memcpy(b, a, 16, dst_offset=8)
+        assert b.data.tolist() == [0.0, 1.0, 1.0, 0.0]
+
+    rig().alone(body)
+
+
+def test_rectangle(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", (4, 5), fill=np.arange(20.0).reshape(4, 5))
+        pointer = await t.omp_target_alloc(2 * 3 * 8)
+        code = await t.omp_target_memcpy_rect(pointer, a, 8, (2, 3), (0, 0), (1, 2), (2, 3), (4, 5))
+        assert code == 0
+        b = t.array("b", (2, 3))
+        await t.omp_target_memcpy(b, pointer, 48)
+        assert (b.data == a.data[1:3, 2:5]).all()
+
+    made.alone(body)
+    assert made.calls.count("cuMemcpyHtoDAsync") == 2, "one copy a row"
+
+
+def test_memset(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        pointer = await t.omp_target_alloc(8)
+        assert pointer is not None
+        assert await t.omp_target_memset(pointer, 0x101, 8) is pointer
+        a = t.array("a", 8, np.uint8)
+        await t.omp_target_memcpy(a, pointer, 8)
+        assert (a.data == 1).all()
+        await t.omp_target_memset(a, 2, 4)
+        assert a.data.tolist() == [2, 2, 2, 2, 1, 1, 1, 1]
+
+    rig().alone(body)
+
+
+def test_memcpy_async_waits_for_its_dependences(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", 4, fill=1.0), t.array("b", 4)
+        pointer = await t.omp_target_alloc(32)
+        await t.omp_target_memcpy_async(pointer, a, 32, depend=omp.depend(out="block"))
+        await t.omp_target_memcpy_async(b, pointer, 32, depend=omp.depend(in_="block"))
+        await t.taskwait()
+        assert (b.data == 1.0).all()
+
+    rig().alone(body)
+
+
+def test_presence_and_mapped_pointers(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8)
+        assert not await t.omp_target_is_present(a)
+        assert await t.omp_target_is_present(a, device=t.omp_get_initial_device())
+        async with t.target_data(omp.map(to=omp.section(a, 2, 4))):
+            assert not await t.omp_target_is_present(a)
+            assert await t.omp_target_is_present(omp.section(a, 2, 1))
+            assert await t.omp_get_mapped_ptr(a) is None
+            inner, outer = (
+                await t.omp_get_mapped_ptr(omp.section(a, 3, 1)),
+                await t.omp_get_mapped_ptr(omp.section(a, 2, 4)),
+            )
+            assert inner is not None
+            assert outer is not None
+            assert int(inner) == int(outer) + 8
+            assert (outer.nbytes, outer.shape) == (32, (4,))
+        assert not await t.omp_target_is_accessible(a, 64)
+
+    rig().alone(body)
+
+
+def test_association(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", 4, fill=1.0), t.array("b", 4)
+        pointer = await t.omp_target_alloc(64)
+        assert pointer is not None
+        assert await t.omp_target_associate_ptr(a, pointer, 32, 32) == 0
+        assert await t.omp_target_associate_ptr(a, pointer, 32, 32) == 0, "the same once more is no error"
+        assert await t.omp_target_associate_ptr(a, pointer, 32, 0) == -1
+        async with t.target_data(omp.map(tofrom=a, always=True)):
+            await t.target(add_one, a)
+        assert a[0] == 2.0
+        assert made.device.table.at(a.address) is not None, "its count is infinite"
+        assert await t.omp_target_disassociate_ptr(a) == 0
+        assert await t.omp_target_disassociate_ptr(a) == -1
+        async with t.target_data(omp.map(to=b)):
+            assert await t.omp_target_disassociate_ptr(b) == -1
+        await t.omp_target_free(pointer)
+
+    made.alone(body)
+    made.assert_clean()
+    assert len(made.device.messages) == 3

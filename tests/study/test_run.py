@@ -1,0 +1,100 @@
+"""A run with a machine: what it counts, and where its time went."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from offloadrt import Run, kernel, scenario
+from offloadrt import openmp as omp
+from offloadrt.study import Result, UserError, execute
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def double(a):  # type: ignore[no-untyped-def]  # a kernel's arguments are views of device memory
+    a *= 2.0
+
+
+@scenario
+async def doubling(
+    run: Run, threads: int = 4, n: int = 4096, configuration: str = "copy", phantom: bool = False
+) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", n, fill=1.0)
+        await t.target(double, a, maps=[omp.map(tofrom=a)], teams=8)
+        assert run.phantom or a[0] == 2.0
+
+    await run.parallel(body, num_threads=threads)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return execute(doubling)
+
+
+def test_calls_have_their_real_names(result: Result) -> None:
+    assert result.calls["cuLaunchKernel"].count == 4
+    call = result.calls["cuMemcpyHtoDAsync"]
+    assert call.count == 4 and call.min_s <= call.mean_s <= call.max_s
+    assert call.mean_s == pytest.approx(call.total_s / 4)
+
+
+def test_locks_and_engines(result: Result) -> None:
+    assert result.locks["device table"].contended > 0 and "driver context" in result.locks
+    for engine in result.devices.values():
+        assert engine.busy_s >= 0 and engine.busy_s + engine.idle_s == pytest.approx(
+            result.elapsed_s * round((engine.busy_s + engine.idle_s) / result.elapsed_s)
+        )
+
+
+def test_bytes_are_those_of_the_arrays(result: Result) -> None:
+    assert (result.bytes.h2d, result.bytes.d2h, result.bytes.d2d, result.bytes.p2p) == (4 * 32768, 4 * 32768, 0, 0)
+
+
+def test_the_host_threads_time_is_accounted_for(result: Result) -> None:
+    shares = [part.share for part in result.where_time_went.values()]
+    assert shares == sorted(shares, reverse=True)
+    assert math.fsum(shares) == pytest.approx(1.0)
+    assert "table lock" in result.where_time_went
+
+
+def test_parameters_of_a_run_set_it_up() -> None:
+    usm = execute(doubling, {"configuration": "usm"})
+    assert usm.bytes.h2d == 0 and "cuMemAlloc" not in usm.calls
+    assert execute(doubling, {"phantom": True}).bytes.h2d == 4 * 32768
+    with pytest.raises(UserError, match="nonsense"):
+        execute(doubling, {"configuration": "nonsense"})
+
+
+def test_gears_and_observers_change_nothing() -> None:
+    turbo, native = (execute(doubling, hash=True, gear=gear) for gear in ("turbo", "native"))
+    assert turbo == native
+    silent = execute(doubling)
+    assert silent.elapsed_s == turbo.elapsed_s and silent.events == turbo.events
+
+
+def test_an_override_changes_the_machine(result: Result) -> None:
+    slower = execute(doubling, overrides={"alloc.cudaMalloc_large": "50 ms"})
+    assert slower.elapsed_s > result.elapsed_s + 0.04
+
+
+def test_a_range_may_run_at_an_end(result: Result) -> None:
+    low, high = (execute(doubling, range_end={"alloc.cudaFree": end}).elapsed_s for end in ("low", "high"))
+    assert low < result.elapsed_s < high
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_no_threads_are_too_few(threads: int) -> None:
+    with pytest.raises(UserError, match="at least one"):
+        execute(doubling, {"threads": threads})
+
+
+def test_the_machine_is_fixed_once_it_runs() -> None:
+    @scenario
+    async def late(run: Run) -> None:
+        assert len(run.devices) == 1 and run.device(0) is run.devices[0]
+        run.set("alloc.cudaFree", "1 us")
+
+    with pytest.raises(UserError, match=r"set alloc\.cudaFree: the machine runs already"):
+        execute(late)
