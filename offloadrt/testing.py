@@ -70,6 +70,8 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     """An emulated machine in virtual time, for one test: alex-a100 in gear native, unless the mark says otherwise."""
     from offloadrt.study.clock import ClockedRun
 
+    if not request.config.pluginmanager.hasplugin("trio"):
+        raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs

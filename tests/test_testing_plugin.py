@@ -107,3 +107,10 @@ def test_failures_read_like_any_others(pytester: pytest.Pytester) -> None:
         ]
     )
     assert "ExceptionGroup" not in result.stdout.str()
+
+
+def test_without_pytest_trio_it_says_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("async def test_nothing(offload): ...")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:trio", "-W", "ignore")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines_random(["*tests in virtual time need pytest-trio*"])

@@ -52,7 +52,7 @@ from offloadrt.sim.errors import (
 )
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
-from offloadrt.sim.scope import RawSection, TimeoutScope
+from offloadrt.sim.scope import Attached, TimeoutScope
 from offloadrt.sim.strategy import ChosenOrder, Fifo, Strategy
 from offloadrt.sim.watch import Watch
 
@@ -128,7 +128,7 @@ class Simulation(trio.abc.Clock):
         self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
         self.next_sequence = itertools.count(1).__next__
         self.next_index = itertools.count().__next__
-        self.running: Any = None
+        self.running: Actor | None = None
         """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
@@ -235,13 +235,14 @@ class Simulation(trio.abc.Clock):
 
     def _end_slice(self, step: Any) -> None:
         """The slice is used up before ``step`` was made: whoever is to make it keeps its place."""
+        item: Any = self.running
         if step is hand_over:
             return
         if isinstance(step, LateCancel):
             step(GO)
         elif not isinstance(step, _OUR_STEPS):
             self._foreign_yield(step)
-        elif isinstance(item := self.running, _Fence):
+        elif isinstance(item, _Fence):
             item.fired = True
         else:
             self.ready.appendleft(item)
@@ -464,29 +465,11 @@ class Simulation(trio.abc.Clock):
         if me.trouble is not None:
             await _awaitable(self.interrupted(me))
 
-    @asynccontextmanager
-    async def attached(self) -> AsyncIterator[None]:
-        """Inside, any Trio API may be used: ``trio.sleep`` (in virtual time), cancel scopes, events, nurseries.
-
-        Needed in the gear ``turbo`` only.
+    def attached(self) -> Attached:
+        """``async with sim.attached():`` inside, any Trio API may be used: ``trio.sleep`` (in virtual time), cancel
+        scopes, events, nurseries. Needed in the gear ``turbo`` only.
         """
-        me = self.current
-        if me.raw_section is not None:
-            yield
-            return
-        detached = me.detached
-        if detached:
-            await self.attach(me)
-        section = me.raw_section = RawSection(trio.CancelScope())
-        try:
-            with section.scope:
-                yield
-        finally:
-            me.raw_section = None
-            if detached:
-                await self.detach(me)
-        if section.expired is not None:
-            raise section.expired
+        return Attached(self)
 
     # ------------------------------------------------------------------ life and death of actors
     def spawn(
@@ -530,7 +513,7 @@ class Simulation(trio.abc.Clock):
         if self.observer is not None:
             self.observer.actor_finished(actor)
 
-    @disable_ki_protection
+    @uninterrupted
     async def _live(self, actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
         SELF.set(actor)
         actor.task = current_task()
@@ -546,7 +529,7 @@ class Simulation(trio.abc.Clock):
         try:
             if actor.trouble is not None:
                 await _awaitable(self.interrupted(actor))
-            actor.value = await fn(*args)
+            actor.value = await _interruptible(fn, args)
         except (trio.Cancelled, Expired):
             raise
         except BaseException as exc:
@@ -648,6 +631,11 @@ def _task_or_none() -> Any:
         return current_task()
     except RuntimeError:
         return None
+
+
+@disable_ki_protection
+async def _interruptible(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
+    return await fn(*args)
 
 
 @types.coroutine

@@ -117,7 +117,7 @@ class Lock:
         me = sim.running
         if me is None:
             me = sim.current
-        if self.owner is not me or me is None:
+        if self.owner is not me:
             raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
         self._hold_s += sim.now - self._held_since
         if sim.observer is not None:

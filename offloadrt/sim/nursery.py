@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from offloadrt.sim.actor import LOOK_AT_TRIO
+from offloadrt.sim.actor import LOOK_AT_TRIO, uninterrupted
 from offloadrt.sim.scope import RawSection
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Nursery:
         self._trio: trio.Nursery | None = None
         self._detached = False
 
+    @uninterrupted
     async def __aenter__(self) -> Nursery:
         sim = self._sim
         me = sim.current
@@ -49,6 +50,7 @@ class Nursery:
         assert self._trio is not None, "open the nursery with 'async with'"
         return self._sim.spawn_in(self._trio, fn, args, name, daemon=False)
 
+    @uninterrupted
     def cancel(self) -> None:
         """Cancel the body and all children, in order of spawning."""
         assert self._trio is not None, "open the nursery with 'async with'"
@@ -56,6 +58,7 @@ class Nursery:
         if self._sim.running is not None and self._sim.running.detached:
             self._sim.ready.appendleft(LOOK_AT_TRIO)
 
+    @uninterrupted
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:

@@ -25,6 +25,43 @@ class RawSection:
     expired: Expired | None = None
 
 
+class Attached:
+    """``async with sim.attached()``: the actor is a plain Trio task; nothing happens if it is one already."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._detached = False
+        self._section: RawSection | None = None
+
+    @uninterrupted
+    async def __aenter__(self) -> None:
+        me = self._sim.current
+        if me.raw_section is not None:
+            return
+        self._detached = me.detached
+        if self._detached:
+            await self._sim.attach(me)
+        self._section = me.raw_section = RawSection(trio.CancelScope())
+        self._section.scope.__enter__()
+
+    @uninterrupted
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if (section := self._section) is None:
+            return False
+        me = self._sim.current
+        try:
+            swallowed = section.scope.__exit__(kind, error, traceback)
+        finally:
+            me.raw_section = None
+            if self._detached:
+                await self._sim.detach(me)
+        if section.expired is not None:
+            raise section.expired
+        return swallowed
+
+
 class TimeoutScope:
     """Raises once where the actor waits when the time is up; clean-up code after that may wait again.
 

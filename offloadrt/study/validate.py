@@ -51,11 +51,11 @@ class Report:
 
     def counts(self) -> dict[str, int]:
         """How many claims have each verdict; all that depend on something are one."""
-        counts: dict[str, int] = {}
+        counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
             kind = "depends" if finding.verdict.startswith("depends on") else finding.verdict.partition(":")[0]
-            counts[kind] = counts.get(kind, 0) + 1
-        return counts
+            counts[kind] += 1
+        return {kind: count for kind, count in counts.items() if count}
 
     def to_json(self) -> bytes:
         """One JSON object."""
@@ -149,7 +149,7 @@ def _reason(judgement: Judgement, turned: Sequence[Variant]) -> str:
 
 
 def _note(quick: bool, ranges: bool, made: int) -> str:
-    extent = "quick: fewer thread counts and batches, and a quarter of the work" if quick else "the full grid"
+    extent = "quick: fewer thread counts and batches, and less work" if quick else "the full grid"
     ends = (
         "; both ends of every range that matters, other choices and candidate mechanisms (on the quick grid)"
         if ranges

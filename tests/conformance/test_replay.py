@@ -51,6 +51,13 @@ class TestReport:
         assert "1 of 2 cases agree, 1 differ" in str(report)
         assert "step 2: ops" in str(report)
 
+    def test_a_program_that_cannot_be_replayed(self) -> None:
+        wrong = copy.deepcopy(COPY[0])
+        wrong["steps"][2]["op"] = "teleport"
+        found = replay_case(wrong)
+        assert [(one.step, one.field) for one in found] == [(2, "error")]
+        assert "step of unknown kind 'teleport'" in str(found[0])
+
     def test_a_file_that_agrees(self) -> None:
         report = conform([DATA / "usm.jsonl.gz"])
         assert report.agrees

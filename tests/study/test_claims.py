@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 import attrs
 import pytest
 
+from offloadrt.cli import main
 from offloadrt.study import UserError, profiles
 from offloadrt.study.claims import claims_of, exahype, papers
+from offloadrt.study.executors import InProcess
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.results import Bytes, Result
-from offloadrt.study.validate import Finding, Report, Variant, _reason, _verdict, variants_of
+from offloadrt.study.sweep import Outcome
+from offloadrt.study.validate import Finding, Report, Variant, _reason, _verdict, validate, variants_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
 
@@ -23,7 +27,7 @@ SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
 def test_the_copy_is_exact() -> None:
     if not SHARED.is_file():
         pytest.skip("the claims of all papers are not beside this checkout")
-    copy = Path(exahype.__file__).with_suffix(".toml")
+    copy = Path(exahype.__file__).parent.with_suffix(".toml")
     theirs = [claim for claim in tomllib.loads(SHARED.read_text())["claim"] if claim["paper"] == "exahype"]
     assert tomllib.loads(copy.read_text())["claim"] == theirs
 
@@ -41,13 +45,13 @@ def test_every_claim_that_must_emerge_has_a_judge_and_no_other() -> None:
 
 
 def test_only_validate_and_its_parts_read_claims() -> None:
-    package = Path(exahype.__file__).parents[2]
+    package = Path(exahype.__file__).parents[3]
     readers = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
         if "claims_of" in path.read_text(encoding="utf-8")
     }
-    assert readers == {"study/claims/__init__.py", "study/claims/exahype.py", "study/validate.py"}
+    assert readers == {"study/claims/__init__.py", "study/claims/exahype/curves.py", "study/validate.py"}
 
 
 def _result(point: Point, **measured: Any) -> Result:
@@ -183,3 +187,93 @@ def test_a_report_counts_verdicts() -> None:
 def test_saturation_is_where_a_doubling_no_longer_pays() -> None:
     assert exahype.saturation({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.35, 16: 0.34}) == 4
     assert exahype.saturation({1: 1.0, 2: 0.5, 4: 0.25}) is None
+
+
+FACTS: dict[str, dict[str, Any]] = {
+    "exahype_counts": dict.fromkeys(
+        ("enters", "exits", "regions", "kernels", "entries_made", "entries_removed", "lookups", "allocations", "frees"),
+        1,
+    )
+    | dict.fromkeys(("h2d", "d2h", "pinned", "copies", "batches"), 1)
+    | dict.fromkeys(("table_holds", "table_overlaps", "table_uses_without_lock"), 1),
+    "neighbours": {
+        "kernel_wall_s": 1.0,
+        "allocations_and_frees": 1,
+        "allocations_and_frees_in_progress": 0,
+        "copies": 1,
+        "copies_in_progress": 1,
+    },
+    "crowd_of_kernels": {"most_kernels": 100},
+    "manager": dict.fromkeys(
+        (
+            "in_use_is_not_handed_out",
+            "free_block_is_reused",
+            "size_is_part_of_the_key",
+            "device_is_part_of_the_key",
+        ),
+        True,
+    )
+    | {
+        "handed_out_twice": 0,
+        "blocks_seen_by_several_threads": 1,
+        "device_frees": 0,
+        "hand_outs": 8,
+        "hand_outs_together": 0,
+    },
+}
+
+
+@pytest.fixture
+def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+    """`validate` gets invented results: slow frees turn `serial` into `collapsing`."""
+    asked: list[Point] = []
+
+    def sweep(points: Sequence[Point], *_: object, **__: object) -> Outcome:
+        asked.extend(points)
+        results: list[Result | None] = []
+        for point in points:
+            slow = point.options.range_end.get("alloc.cudaFree") == "high"
+            probe = point.scenario.rpartition(":")[2]
+            if probe in FACTS:
+                results.append(_result(point, **FACTS[probe]))
+            else:
+                (found,) = _invented(collapsing if slow else serial)([point])
+                results.append(attrs.evolve(found, elapsed_s=2.0 if slow else 1.0))
+        return Outcome(points, results)
+
+    monkeypatch.setattr("offloadrt.study.validate.sweep", sweep)
+    return asked
+
+
+def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
+    report = validate("exahype", InProcess())
+    assert [finding.claim for finding in report.findings] == [
+        claim.id for claim in claims_of("exahype") if claim.role == "predict"
+    ]
+    assert all(finding.reason for finding in report.findings if finding.verdict == "fails")
+    assert all(finding.expression and finding.emulated for finding in report.findings)
+    assert report.counts()["not applicable"] == 12
+    assert "the full grid" in report.note and f"{len(invented_runs)} runs" in report.note
+
+
+def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> None:
+    verdicts = {
+        finding.claim: finding for finding in validate("exahype", InProcess(), quick=True, ranges=True).findings
+    }
+    assert verdicts["exahype.fig2.penalty"].verdict == "depends on alloc.cudaFree"
+    assert "the other way round with alloc.cudaFree = high" in verdicts["exahype.fig2.penalty"].reason
+    assert verdicts["exahype.fig3.ccz4_p5.robust"].verdict == "holds"
+    assert {key for point in invented_runs for key in point.options.range_end} > {"alloc.cudaFree", "driver.launch"}
+
+
+def test_the_report_is_printed_or_is_json(
+    invented_runs: list[Point], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["validate", "--quick", "--jobs", "1"]) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert "quick: fewer thread counts" in shown and "47 claims: holds:" in shown and "evaluated:" in shown
+    assert main(["validate", "--quick", "--jobs", "1", "--json"]) == 0
+    record = json.loads(capfdbinary.readouterr().out)
+    assert len(record["findings"]) == 47 and set(record["findings"][0]) == {
+        "claim", "reported", "emulated", "expression", "verdict", "reason",
+    }  # fmt: skip

@@ -99,7 +99,8 @@ class HostThread(Routines):
         return self.program.make_array(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
     def pointer(self, array: HostArray) -> HostArray:
-        """The pointer variable of a heap array, itself as an array of one address. ValueError for a C array, which has none.
+        """The pointer variable of a heap array, itself as an array of one address. ValueError for a C array, which has
+        none.
 
         Mapped together with a section of the array, the device's pointer is attached to the device's section.
         """

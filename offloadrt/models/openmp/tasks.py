@@ -2,8 +2,8 @@
 
 Follows LLVM's libomp: the encountering thread creates the task and enters its dependences; when the last of them is
 done the task goes to the hidden helper threads (8 unless LIBOMP_NUM_HIDDEN_HELPER_THREADS says otherwise), which run it
-as a host thread would. A helper waits for the device at the end of its directive; LLVM's may put the task back and look at
-it again later, so that there more directives than helpers can be in flight.
+as a host thread would. A helper waits for the device at the end of its directive; LLVM's may put the task back and look
+at it again later, so that there more directives than helpers can be in flight.
 """
 
 from __future__ import annotations

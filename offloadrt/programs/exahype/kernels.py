@@ -24,6 +24,8 @@ MAX_THREADS_PER_TEAM = 1024
 """Threads that a team may have on the devices at hand."""
 
 REGISTERS_PER_MULTIPROCESSOR = 65536
+"""Registers that the compiler may count on when it chooses the threads of a team (as launch bounds do)."""
+
 WARP = 32
 
 
