@@ -370,7 +370,8 @@ class Simulation(trio.abc.Clock):
 
     @property
     def events(self) -> int:
-        """Timers set so far: sleeps, services, timeouts. The same in both gears; study/ reports it with every result."""
+        """Timers set so far: sleeps, services, timeouts. The same in both gears; study/ reports it with every result.
+        """
         self._looked += 1
         return self.next_sequence() - self._looked
 
@@ -404,7 +405,7 @@ class Simulation(trio.abc.Clock):
     def _bring_forward(self, item: Any, entry: tuple[float, int, Any]) -> bool:
         """Give ``item`` an earlier entry in the heap; False if it has none."""
         heap = self.heap
-        for position, other in enumerate(heap):
+        for position, other in enumerate(heap):  # noqa: B007  # used below the loop
             if other[2] is item:
                 break
         else:

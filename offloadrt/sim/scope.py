@@ -139,6 +139,9 @@ class Alarm:
         if actor.trouble is not None:  # interrupted already at this instant: after that
             heappush(sim.heap, (sim.now, sim.next_sequence(), self))
             return None
+        if actor in sim.ready:  # a strategy lets it go on later at this instant: after that
+            sim.ready.append(self)
+            return None
         self._armed = False
         if sim.interrupt(actor, self._raise):
             return None

@@ -1,0 +1,412 @@
+"""Lock, RWLock, Semaphore, Station, Mailbox, Signal: what they grant, in which order, and their statistics."""
+
+import pytest
+
+from offloadrt.sim import (
+    TIMED_OUT,
+    Lock,
+    LockStatistics,
+    Mailbox,
+    MailboxStatistics,
+    RWLock,
+    RWLockStatistics,
+    Semaphore,
+    SemaphoreStatistics,
+    Signal,
+    SignalStatistics,
+    Station,
+    StationStatistics,
+)
+
+
+def run_all(sim, *bodies):
+    async def main():
+        for i, body in enumerate(bodies):
+            sim.spawn(body, name=f"host {i}")
+
+    sim.run(main)
+
+
+def test_lock_is_handed_over_in_order_of_arrival(sim):
+    lock, log = Lock(sim, "lock"), []
+
+    def host(arrival):
+        async def body():
+            await sim.sleep(arrival)
+            async with lock:
+                log.append((sim.current.name, sim.now))
+                assert lock.held_by_me() and lock.owner is sim.current
+                await sim.sleep(2)
+
+        return body
+
+    run_all(sim, host(1), host(0), host(0.5))
+    assert log == [("host 1", 0.0), ("host 2", 2.0), ("host 0", 4.0)]
+    assert lock.statistics() == LockStatistics(3, 2, 1.5 + 3.0, 6.0, 0, None)
+
+
+def test_lock_statistics_while_it_is_held(sim):
+    lock = Lock(sim, "lock")
+
+    async def holder():
+        async with lock:
+            await sim.sleep(2)
+
+    async def looker():
+        await sim.sleep(1)
+        assert lock.statistics() == LockStatistics(1, 1, 0.0, 1.0, 1, "host 0")
+
+    run_all(sim, holder, holder, looker)
+
+
+def overtaking(sim, handoff):
+    """Who gets the lock that host 0 releases and at once wants again, while host 1 waits."""
+    lock, log = Lock(sim, "lock", handoff=handoff), []
+
+    async def greedy():
+        for _ in range(2):
+            async with lock:
+                log.append(("greedy", sim.now))
+                await sim.sleep(1)
+
+    async def patient():
+        async with lock:
+            log.append(("patient", sim.now))
+
+    run_all(sim, greedy, patient)
+    return log, lock.statistics()
+
+
+def test_a_fifo_lock_is_not_overtaken(sim):
+    log, statistics = overtaking(sim, "fifo")
+    assert log == [("greedy", 0.0), ("patient", 1.0), ("greedy", 1.0)]
+    assert statistics == LockStatistics(3, 2, 1.0, 2.0, 0, None)
+
+
+def test_a_barging_lock_goes_to_whoever_runs(sim):
+    log, statistics = overtaking(sim, "barging")
+    assert log == [("greedy", 0.0), ("greedy", 1.0), ("patient", 2.0)]
+    assert statistics == LockStatistics(3, 1, 2.0, 2.0, 0, None)
+
+
+def test_a_barging_lock_keeps_the_place_of_who_was_overtaken(sim):
+    lock, log = Lock(sim, "lock", handoff="barging"), []
+
+    async def greedy():
+        for _ in range(3):
+            async with lock:
+                await sim.sleep(1)
+
+    def patient():
+        async def body():
+            async with lock:
+                log.append((sim.current.name, sim.now))
+
+        return body
+
+    run_all(sim, greedy, patient(), patient())
+    assert log == [("host 1", 3.0), ("host 2", 3.0)]
+
+
+def test_a_lock_is_neither_acquired_twice_nor_released_by_another(sim):
+    lock = Lock(sim, "lock")
+
+    async def holder():
+        async with lock:
+            with pytest.raises(RuntimeError, match="host 0 acquires 'lock', which it holds"):
+                await lock.acquire()
+            await sim.sleep(1)
+
+    async def other():
+        assert not lock.held_by_me()
+        with pytest.raises(RuntimeError, match="host 1 releases 'lock', which it does not hold"):
+            lock.release()
+
+    run_all(sim, holder, other)
+    with pytest.raises(ValueError, match="handoff is 'lifo'"):
+        Lock(sim, "lock", handoff="lifo")
+
+
+def test_readers_share_a_writer_does_not_and_nobody_is_overtaken(sim):
+    tables, log = RWLock(sim, "tables"), []
+
+    def user(arrival, how):
+        async def body():
+            await sim.sleep(arrival)
+            await (tables.acquire_write() if how == "w" else tables.acquire_read())
+            log.append((sim.current.name, sim.now))
+            await sim.sleep(1)
+            tables.release()
+
+        return body
+
+    run_all(sim, user(0, "r"), user(0, "r"), user(0.25, "w"), user(0.5, "r"), user(0.5, "r"))
+    assert log == [("host 0", 0.0), ("host 1", 0.0), ("host 2", 1.0), ("host 3", 2.0), ("host 4", 2.0)]
+    assert tables.statistics() == RWLockStatistics(4, 1, 3, 0.75 + 1.5 + 1.5, 4.0, 1.0, 0)
+
+
+def test_downgrade_lets_readers_in_and_no_writer(sim):
+    tables, log = RWLock(sim, "tables"), []
+
+    async def writer():
+        await tables.acquire_write()
+        await sim.sleep(1)
+        tables.downgrade()
+        await sim.sleep(2)
+        tables.release()
+
+    async def reader():
+        await tables.acquire_read()
+        log.append(("reader", sim.now))
+        tables.release()
+
+    async def second_writer():
+        await tables.acquire_write()
+        log.append(("writer", sim.now))
+        tables.release()
+
+    run_all(sim, writer, reader, second_writer)
+    assert log == [("reader", 1.0), ("writer", 3.0)]
+    assert tables.statistics() == RWLockStatistics(2, 2, 2, 1.0 + 3.0, 2.0, 1.0, 0)
+
+
+def test_a_readers_writer_lock_names_its_misuse(sim):
+    tables = RWLock(sim, "tables")
+
+    async def body():
+        with pytest.raises(RuntimeError, match="host 0 releases 'tables', which it does not hold"):
+            tables.release()
+        await tables.acquire_read()
+        with pytest.raises(RuntimeError, match="host 0 acquires 'tables', which it holds"):
+            await tables.acquire_write()
+        with pytest.raises(RuntimeError, match="does not hold for writing"):
+            tables.downgrade()
+        tables.release()
+
+    run_all(sim, body)
+
+
+def test_semaphore_gives_its_units_in_order_of_arrival(sim):
+    units, log = Semaphore(sim, 2, "units"), []
+
+    def host():
+        async def body():
+            async with units:
+                log.append((sim.current.name, sim.now))
+                await sim.sleep(1)
+
+        return body
+
+    run_all(sim, *[host() for _ in range(5)])
+    assert log == [("host 0", 0.0), ("host 1", 0.0), ("host 2", 1.0), ("host 3", 1.0), ("host 4", 2.0)]
+    assert units.statistics() == SemaphoreStatistics(5, 3, 1.0 + 1.0 + 2.0, 2, 0)
+    with pytest.raises(ValueError, match="cannot be negative"):
+        Semaphore(sim, -1, "units")
+
+
+def test_station_serves_in_order_of_arrival_and_counts_busy_time(sim):
+    engine, log = Station(sim, 2, "engine"), []
+
+    def visitor(dt):
+        async def body():
+            await engine.serve(dt)
+            log.append((sim.current.name, sim.now))
+
+        return body
+
+    async def looker():
+        await sim.sleep(0.5)
+        assert engine.statistics() == StationStatistics(0, 2, 0.0, 1.0, 2, 2)
+
+    run_all(sim, visitor(1), visitor(3), visitor(1), visitor(0.5), looker)
+    assert log == [("host 0", 1.0), ("host 2", 2.0), ("host 3", 2.5), ("host 1", 3.0)]
+    assert engine.statistics() == StationStatistics(4, 2, 1.0 + 2.0, 5.5, 0, 0)
+    with pytest.raises(ValueError, match="at least one server"):
+        Station(sim, 0, "engine")
+
+
+def test_mailbox_keeps_order_and_serves_the_longest_waiting(sim):
+    box, log = Mailbox(sim, "box"), []
+
+    def getter():
+        async def body():
+            log.append((sim.current.name, await box.get(), sim.now))
+
+        return body
+
+    async def putter():
+        await sim.sleep(1)
+        for item in "xyz":
+            box.put(item)
+        await sim.sleep(1)
+        log.append(("putter", await box.get()))
+
+    run_all(sim, getter(), getter(), putter)
+    assert log == [("host 0", "x", 1.0), ("host 1", "y", 1.0), ("putter", "z")]
+    assert box.statistics() == MailboxStatistics(3, 3, 0, 0)
+
+
+def test_get_until_returns_an_item_or_timed_out(sim):
+    box, log = Mailbox(sim, "box"), []
+
+    async def getter():
+        for until in (1, 1, 0.5, 3, 9):
+            log.append((await box.get_until(until), sim.now))
+
+    async def putter():
+        await sim.sleep(2)
+        box.put("item")
+
+    run_all(sim, getter, putter)
+    assert log == [(TIMED_OUT, 1.0), (TIMED_OUT, 1.0), (TIMED_OUT, 1.0), ("item", 2.0), (TIMED_OUT, 9.0)]
+    assert repr(TIMED_OUT) == "TIMED_OUT"
+
+
+def test_get_until_takes_what_is_there_even_when_its_time_has_passed(sim):
+    async def body():
+        box = Mailbox(sim, "box")
+        box.put("item")
+        await sim.sleep(5)
+        assert await box.get_until(1) == "item"
+        assert sim.now == 5.0
+
+    run_all(sim, body)
+
+
+def test_an_item_that_comes_at_the_very_instant_is_got_once(sim):
+    box, got = Mailbox(sim, "box"), []
+
+    async def getter():
+        got.append(await box.get_until(1))
+        got.append(await box.get_until(2))
+
+    async def putter():
+        await sim.sleep(1)
+        box.put("item")
+
+    run_all(sim, putter, getter)
+    assert got == ["item", TIMED_OUT]
+
+
+def test_an_alarm_of_an_earlier_get_until_is_gone(sim):
+    async def main():
+        box = Mailbox(sim, "box")
+        box.put("item")
+        assert await box.get_until(1) == "item"
+        sim.spawn(put_later, box)
+        return await box.get(), sim.now
+
+    async def put_later(box):
+        await sim.sleep(3)
+        box.put("late")
+
+    assert sim.run(main) == ("late", 3.0)
+
+
+def test_call_waits_for_the_reply(sim):
+    box, log = Mailbox(sim, "box"), []
+
+    async def server():
+        for _ in range(2):
+            call = await box.get()
+            log.append((call.caller.name, call.message))
+            await sim.sleep(1)
+            assert call.reply(call.message * 2) is True
+            assert call.reply("again") is False
+
+    async def client():
+        log.append((await box.call(sim.current.index), sim.now))
+
+    run_all(sim, server, client, client)
+    assert log == [("host 1", 2), ("host 2", 3), (4, 1.0), (6, 2.0)]
+
+
+def test_a_caller_that_has_gone_gets_no_reply_and_what_it_waits_for_next_is_not_disturbed(sim):
+    box, log = Mailbox(sim, "box"), []
+
+    async def server():
+        call = await box.get()
+        await sim.sleep(2)
+        log.append(call.reply("late"))
+
+    async def client():
+        with sim.move_on_after(1) as scope:
+            await box.call("?")
+        other = Mailbox(sim, "other")
+        log.append((scope.timed_out, await other.get_until(5), sim.now))
+
+    run_all(sim, server, client)
+    assert log == [False, (True, TIMED_OUT, 5.0)]
+
+
+def test_signal_wakes_all_in_order_and_is_set_once(sim):
+    done, log = Signal(sim, "done"), []
+
+    def waiter():
+        async def body():
+            log.append((sim.current.name, await done.wait(), sim.now))
+
+        return body
+
+    async def setter():
+        await sim.sleep(1)
+        assert done.statistics() == SignalStatistics(False, 2)
+        done.set("value")
+        log.append("set")
+        log.append(await done.wait())
+        with pytest.raises(RuntimeError, match="'done' is set a second time"):
+            done.set()
+
+    run_all(sim, waiter(), waiter(), setter)
+    assert log == ["set", "value", ("host 0", "value", 1.0), ("host 1", "value", 1.0)]
+    assert done.is_set and done.statistics() == SignalStatistics(True, 0)
+
+
+class Recorder:
+    def __init__(self):
+        self.calls = []
+
+    def actor_spawned(self, actor):
+        self.calls.append(("spawned", actor.name))
+
+    def actor_finished(self, actor):
+        self.calls.append(("finished", actor.name))
+
+    def lock_waited(self, lock, actor):
+        self.calls.append(("waited", lock.name, actor.name))
+
+    def lock_acquired(self, lock, actor):
+        self.calls.append(("acquired", lock.name, actor.name))
+
+    def lock_released(self, lock, actor):
+        self.calls.append(("released", lock.name, actor.name))
+
+
+def test_an_observer_is_told_of_actors_and_locks(sim):
+    sim.observer = Recorder()
+    lock, tables = Lock(sim, "lock"), RWLock(sim, "tables")
+
+    async def host():
+        async with lock:
+            await sim.sleep(1)
+        await tables.acquire_write()
+        tables.release()
+
+    run_all(sim, host, host)
+    assert sim.observer.calls == [
+        ("spawned", "main"),
+        ("spawned", "host 0"),
+        ("spawned", "host 1"),
+        ("finished", "main"),
+        ("acquired", "lock", "host 0"),
+        ("waited", "lock", "host 1"),
+        ("released", "lock", "host 0"),
+        ("acquired", "tables", "host 0"),
+        ("released", "tables", "host 0"),
+        ("finished", "host 0"),
+        ("acquired", "lock", "host 1"),
+        ("released", "lock", "host 1"),
+        ("acquired", "tables", "host 1"),
+        ("released", "tables", "host 1"),
+        ("finished", "host 1"),
+    ]

@@ -1,0 +1,211 @@
+"""Every message between actors is typed, frozen, described in ARCHITECTURE.md and understood by the actor that gets it.
+
+The rule: a class of message stands in the tuple ``MESSAGES`` of the module that defines it. Packets travel to a
+hardware queue together with the stream that they belong to.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import offloadrt
+from offloadrt import openmp as omp
+from offloadrt.driver import Driver
+from offloadrt.machine import Machine, load
+from offloadrt.sim import Simulation
+
+PACKAGE = Path(offloadrt.__file__).parent
+ARCHITECTURE = PACKAGE.parent / "ARCHITECTURE.md"
+SENDS = {"put", "call"}
+"""Methods of ``sim.Mailbox`` that send a message."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """(dotted name, source tree) of every module above ``sim``."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        if parts[1] != "sim":
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def defines_messages(tree: ast.Module) -> bool:
+    targets = [node.targets if isinstance(node, ast.Assign) else [node.target] for node in tree.body if _assigns(node)]
+    return any(isinstance(target, ast.Name) and target.id == "MESSAGES" for found in targets for target in found)
+
+
+def _assigns(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Assign, ast.AnnAssign))
+
+
+def all_messages() -> list[type]:
+    """The classes of all ``MESSAGES`` tuples of the package."""
+    found: list[type] = []
+    for name, tree in modules():
+        if defines_messages(tree):
+            found.extend(importlib.import_module(name).MESSAGES)
+    return found
+
+
+MESSAGES = all_messages()
+
+
+def sent_classes(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, class) of every object that is made in the arguments of a ``put`` or ``call``, or kept to be sent."""
+    constants = {
+        target.id: value.func.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(value := node.value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SENDS:
+            for argument in node.args:
+                for part in ast.walk(argument):
+                    if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id[:1].isupper():
+                        yield node.lineno, part.func.id
+                    elif isinstance(part, ast.Name) and part.id in constants:
+                        yield node.lineno, constants[part.id]
+
+
+def table_of_messages() -> list[str]:
+    """The classes that ARCHITECTURE.md lists: the first column of the table that begins with ``| message |``."""
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    table = re.search(r"^\| message \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
+    assert table is not None, "ARCHITECTURE.md has no table of messages"
+    return [name for row in table[1].splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
+def test_the_audit_finds_the_messages() -> None:
+    names = [message.__name__ for message in MESSAGES]
+    assert len(names) == len(set(names)), "two classes of message have one name"
+    assert {"CopyPacket", "Drain", "AcquireTable", "RunTask"} <= set(names)
+
+
+def test_the_architecture_lists_every_message_and_no_other() -> None:
+    assert sorted(table_of_messages()) == sorted(message.__name__ for message in MESSAGES)
+
+
+def test_whatever_is_sent_is_a_listed_message() -> None:
+    known = {message.__name__ for message in MESSAGES}
+    sent = [(name, line, made) for name, tree in modules() for line, made in sent_classes(tree)]
+    assert {made for _, _, made in sent} & known, "the audit sees no message being sent"
+    assert [one for one in sent if one[2] not in known] == []
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+class TestMessage:
+    def test_is_an_attrs_class_with_a_docstring(self, message: type) -> None:
+        assert attrs.has(message)
+        assert message.__doc__
+        assert not message.__doc__.startswith("Method generated")
+
+    def test_is_frozen(self, message: type) -> None:
+        instance = object.__new__(message)
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            instance.cause = 1  # type: ignore[attr-defined]  # the point is that nothing can be set
+
+    def test_has_slots_only(self, message: type) -> None:
+        assert all("__slots__" in vars(base) for base in message.__mro__[:-1])
+        assert not hasattr(object.__new__(message), "__dict__")
+
+
+# Unknown messages
+
+
+@attrs.frozen
+class Stranger:
+    """A message that no actor knows; it looks as much like a packet as is needed to be passed on."""
+
+    done: None = None
+    cause: int = 0
+
+
+@attrs.define
+class Actors:
+    """All actors of an emulated machine with an OpenMP program, started."""
+
+    sim: Simulation
+    machine: Machine
+    driver: Driver
+    program: omp.OpenMP
+
+
+async def to_a_hardware_queue(actors: Actors) -> None:
+    stream = await actors.driver.stream_create()
+    stream.submit(Stranger())  # type: ignore[arg-type]  # it is no packet: that is the point
+
+
+async def to_the_compute_units(actors: Actors) -> None:
+    actors.machine.devices[0].start()
+    actors.machine.devices[0].compute.mailbox.put(Stranger())
+
+
+async def to_the_compute_units_as_a_call(actors: Actors) -> None:
+    actors.machine.devices[0].start()
+    await actors.machine.devices[0].compute.mailbox.call(Stranger())
+
+
+async def to_a_copy_engine(actors: Actors) -> None:
+    actors.machine.devices[0].start()
+    actors.machine.devices[0].engines["h2d"].mailbox.put(Stranger())
+
+
+def mailbox_of(owner: Any, name: str) -> Any:
+    """A mailbox that only its owner sends to."""
+    return getattr(owner, name)
+
+
+async def to_the_device_table_lock(actors: Actors) -> None:
+    mailbox_of(actors.program.devices[0].table_lock, "_mailbox").put(Stranger())
+
+
+async def to_the_device_table_lock_as_a_call(actors: Actors) -> None:
+    await mailbox_of(actors.program.devices[0].table_lock, "_mailbox").call(Stranger())
+
+
+async def to_the_hidden_helper_threads(actors: Actors) -> None:
+    mailbox_of(actors.program.helpers, "_ready").put(Stranger())
+
+
+TAKES_ANYTHING = pytest.mark.xfail(strict=True, reason="this actor takes whatever comes for the message it expects")
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize(
+    "send",
+    [
+        to_a_hardware_queue,
+        to_the_compute_units,
+        to_the_compute_units_as_a_call,
+        pytest.param(to_a_copy_engine, marks=TAKES_ANYTHING),
+        pytest.param(to_the_device_table_lock, marks=TAKES_ANYTHING),
+        pytest.param(to_the_device_table_lock_as_a_call, marks=TAKES_ANYTHING),
+        pytest.param(to_the_hidden_helper_threads, marks=TAKES_ANYTHING),
+    ],
+    ids=lambda send: send.__name__,
+)
+def test_an_actor_refuses_a_message_that_it_does_not_know(send: Callable[[Actors], Any], gear: Any) -> None:
+    sim = Simulation(gear=gear)
+    machine = Machine(sim, load("alex-a100"))
+    driver = Driver.of(machine)
+    actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]))
+
+    async def main() -> None:
+        actors.program.start()
+        await send(actors)
+        await sim.sleep(1.0)
+
+    with pytest.raises(TypeError, match=r"do(es)? not understand"):
+        sim.run(main)
