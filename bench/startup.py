@@ -29,7 +29,7 @@ BARE = "bare python"
 COMMANDS: dict[str, list[str]] = {
     BARE: [sys.executable, "-c", "pass"],
     "import offloadrt": [sys.executable, "-c", "import offloadrt"],
-    "offloadrt --help": [sys.executable, "-m", "offloadrt.cli", "--help"],
+    "offloadrt --help": [sys.executable, "-m", "offloadrt", "--help"],
 }
 LIMITS = {"import offloadrt": 0.3, "offloadrt --help": 0.5}
 """Seconds of processor time."""

@@ -190,9 +190,9 @@ TAKES_ANYTHING = pytest.mark.xfail(strict=True, reason="this actor takes whateve
         to_the_compute_units,
         to_the_compute_units_as_a_call,
         pytest.param(to_a_copy_engine, marks=TAKES_ANYTHING),
-        pytest.param(to_the_device_table_lock, marks=TAKES_ANYTHING),
-        pytest.param(to_the_device_table_lock_as_a_call, marks=TAKES_ANYTHING),
-        pytest.param(to_the_hidden_helper_threads, marks=TAKES_ANYTHING),
+        to_the_device_table_lock,
+        to_the_device_table_lock_as_a_call,
+        to_the_hidden_helper_threads,
     ],
     ids=lambda send: send.__name__,
 )

@@ -177,6 +177,8 @@ def sweep(
     chosen = registry.find(scenario)
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
     points = grid(chosen, swept, _options(machine, seed, gear, strategy, set_, repeat, hash))
+    for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
+        table.library(extra)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, _progress(chosen.name, len(points)) as advanced:
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)

@@ -9,7 +9,7 @@ allocator (`allocators/`) how device blocks are obtained.
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.errors import IllegalAddress, InvalidDevice, MappingError, OffloadError
+from offloadrt.runtime.errors import IllegalAddress, InvalidDevice, MappingError, OffloadError, OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.present_table import Entry, PresentTable
@@ -27,5 +27,6 @@ __all__ = [
     "MappingError",
     "OffloadDevice",
     "OffloadError",
+    "OutsideArray",
     "PresentTable",
 ]

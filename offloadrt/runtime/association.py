@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping import signed
+from offloadrt.runtime.mapping import enter_entry, remove_entry
 from offloadrt.runtime.present_table import INFINITE, Entry
-from offloadrt.trace import events
 
 SUCCESS = 0
 FAIL = -1
@@ -44,23 +43,9 @@ async def associate_pointer(
             lock=device.entry_locks.take(array.name),
             phantom=array.phantom,
             owned=False,
+            offset=begin - array.address,
         )
-        device.table.insert(entry)
-        if (trace := device.trace) is not None:
-            cause = device.sim.current.cause
-            offset = begin - array.address
-            trace(
-                events.MapInsert,
-                device.number,
-                -1,
-                cause,
-                array.name,
-                offset,
-                nbytes,
-                device_address,
-                signed(INFINITE),
-                0,
-            )
+        enter_entry(device, device.sim.current.cause, entry)
         return SUCCESS
     finally:
         device.table_lock.release()
@@ -88,12 +73,8 @@ async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: i
                 "omptarget error: Trying to disassociate a pointer which was not mapped via omp_target_associate_ptr"
             )
             return FAIL
-        device.table.erase(entry)
+        remove_entry(device, device.sim.current.cause, entry)
         device.entry_locks.give_back(entry.lock)
-        if (trace := device.trace) is not None:
-            cause = device.sim.current.cause
-            offset = begin - array.address
-            trace(events.MapRemove, device.number, -1, cause, array.name, offset, entry.size, entry.device_begin)
         return SUCCESS
     finally:
         device.table_lock.release()

@@ -142,7 +142,7 @@ async def _attach(
     if not entry.attach(ShadowPointer(pointer_address, device_pointer, pointee_base, device_value)):
         return
     if (trace := device.trace) is not None:
-        trace(events.Attach, device.number, -1, queue.cause, item.name, item.begin - pointee_base, device_pointer)
+        trace(events.Attach, device.number, -1, queue.cause, item.name, pointer_address, device_value)
     await device.submit(queue, device_pointer, pointer_span(pointer_address, device_value), None, op="attach")
     entry.event = await device.plugin.record_event(queue)
 
@@ -264,13 +264,15 @@ async def _update_piece(
         entry, array = pointer.entry, item.array
         if not pointer.is_present or pointer.is_host or entry is None or array is None or pointer.address is None:
             return
+        # LLVM's arithmetic can lead a strided piece out of the array: it takes its time, but there is nothing to move.
+        piece = array.span(begin, size) if array.holds(begin, size) else HostSpan(begin, size, None)
         if item.type & TO:
-            await device.submit(queue, pointer.address, array.span(begin, size), array)
+            await device.submit(queue, pointer.address, piece, array)
             for shadow in entry.shadow_pointers.values():
                 source = pointer_span(shadow.host_address, shadow.device_value)
                 await device.submit(queue, shadow.device_address, source, None, op="attach")
         if item.type & FROM:
-            await device.retrieve(queue, array.span(begin, size), pointer.address, array)
+            await device.retrieve(queue, piece, pointer.address, array)
             if entry.shadow_pointers:
 
                 async def restore() -> None:

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import attrs
 
+from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.entry_locks import EntryLocks
-from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import Plugin, UserModeDriver
@@ -75,7 +76,6 @@ class OffloadDevice:
         configuration: MemoryConfiguration,
         allocator: str,
         trace: Trace | None = None,
-        memory_manager_threshold: int | None = None,
     ) -> None:
         sim, spec = machine.sim, machine.spec
         self.sim = sim
@@ -87,17 +87,15 @@ class OffloadDevice:
         self.trace = trace
         self.tool: Tool | None = None
         self.driver = driver
-        self.plugin = Plugin(sim, driver, number)
-        threshold = (
-            spec.count("memory_manager.threshold") if memory_manager_threshold is None else memory_manager_threshold
-        )
+        self.plugin = Plugin(sim, driver, number, machine.host_time)
         site = AllocatorSite(
             sim,
             driver,
             number,
             self.work,
             self.costs.memory_manager,
-            threshold,
+            spec.count("memory_manager.threshold"),
+            machine.host_time,
             spec.flag("memory_manager.uncontended"),
         )
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
@@ -122,8 +120,13 @@ class OffloadDevice:
     # operations, each told to the tool at its host call
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """A block of device memory. Raises the driver's OutOfDeviceMemory."""
-        address = await self.allocator.allocate(nbytes, phantom)
+        """A block of device memory. Raises the driver's OutOfDeviceMemory, for an array as ArrayOutOfDeviceMemory."""
+        try:
+            address = await self.allocator.allocate(nbytes, phantom)
+        except OutOfDeviceMemory as failed:
+            if array is None:
+                raise
+            raise ArrayOutOfDeviceMemory(failed, array.name) from None
         self._blocks[address] = nbytes
         if self.tool is not None:
             self.tool.target_data_op(self.number, "alloc", array, host_address, address, nbytes)

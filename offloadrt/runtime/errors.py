@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from offloadrt.driver import OutOfDeviceMemory
+
 
 class OffloadError(Exception):
     """A directive or routine failed. On a real machine most of these end the program, and they end the run here.
@@ -56,3 +60,24 @@ class IllegalAddress(OffloadError):
 
 class InvalidDevice(OffloadError):
     """A device number that does not exist."""
+
+
+class OutsideArray(OffloadError):
+    """A copy that a routine was asked for reaches outside an array of the host; a real program would touch foreign
+    memory, or crash.
+    """
+
+
+class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
+    """No device block for the `array` that a directive maps, and none in the allocator's pool that could be given
+    up.
+    """
+
+    def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:
+        super().__init__(failed.call, failed.nbytes, failed.free_bytes, failed.thread, failed.time, failed.device)
+        self.array = array
+        self.detail = f"array {array!r}: {self.detail}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        failed = OutOfDeviceMemory(self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device)
+        return ArrayOutOfDeviceMemory, (failed, self.array)

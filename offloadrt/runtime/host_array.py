@@ -14,7 +14,7 @@ Kind = Literal["heap", "static", "global", "link"]
 POINTER_BYTES = 8
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class HostSpan:
     """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
 
@@ -77,10 +77,16 @@ class HostArray:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def holds(self, address: int, nbytes: int) -> bool:
+        """Do all of the bytes [address, address + nbytes) belong to the array?"""
+        return self.address <= address and address + nbytes <= self.address + self.nbytes
+
     def span(self, address: int, nbytes: int) -> HostSpan:
-        """The piece [address, address + nbytes) for a copy. Outside the array it has no bytes."""
+        """The piece [address, address + nbytes) for a copy. ValueError if it is not all inside the array."""
         offset = address - self.address
-        if self.values is None or offset < 0 or offset + nbytes > self.nbytes:
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise ValueError(f"array {self.name!r} has {self.nbytes} bytes, not {nbytes} from offset {offset}")
+        if self.values is None:
             return HostSpan(address, nbytes, None)
         flat: Bytes = self.values.reshape(-1).view(np.uint8)
         return HostSpan(address, nbytes, flat[offset : offset + nbytes])

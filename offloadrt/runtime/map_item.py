@@ -18,9 +18,9 @@ class Dimension:
     stride: int
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class MapItem:
-    """Never changed once it is made. base and begin are host addresses, size is bytes, type is bits of `map_type`.
+    """base and begin are host addresses, size is bytes, type is bits of `map_type`.
 
     For an ATTACH or PTR_AND_OBJ item base is the address of the pointer; begin is always the pointee.
     dimensions: of a strided update (NON_CONTIG), outermost first; then size counts them.
@@ -34,10 +34,11 @@ class MapItem:
     type: int
     dimensions: tuple[Dimension, ...] = ()
     value: object = None
-    name: str = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.name = "" if self.array is None else self.array.name
+    @property
+    def name(self) -> str:
+        """Of the array; empty for none."""
+        return "" if self.array is None else self.array.name
 
     def locate(self, address: int) -> str:
         return "<addr>" if self.array is None else self.array.locate(address)

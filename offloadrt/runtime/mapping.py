@@ -83,7 +83,10 @@ def trace_lookup(
     device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool
 ) -> None:
     if (trace := device.trace) is not None:
-        name, offset = ("", begin) if array is None else (array.name, begin - array.address)
+        if array is None or not array.address <= begin <= array.address + array.nbytes:
+            name, offset = "", begin
+        else:
+            name, offset = array.name, begin - array.address
         trace(events.MapLookup, device.number, -1, cause, name, offset, size, found)
 
 
@@ -91,7 +94,27 @@ def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
     if (trace := device.trace) is not None:
         trace(
             events.MapCount, device.number, -1, cause,
-            entry.name, entry.host_begin - entry.host_base, entry.size, signed(entry.dynamic), signed(entry.hold),
+            entry.name, entry.offset, entry.size, signed(entry.dynamic), signed(entry.hold),
+        )  # fmt: skip
+
+
+def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
+    """A new entry for the table, which the caller holds (or nobody else can use yet)."""
+    device.table.insert(entry)
+    if (trace := device.trace) is not None:
+        trace(
+            events.MapInsert, device.number, -1, cause,
+            entry.name, entry.offset, entry.size, entry.device_begin, signed(entry.dynamic), signed(entry.hold),
+        )  # fmt: skip
+
+
+def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
+    """An entry out of the table, which the caller holds."""
+    device.table.erase(entry)
+    if (trace := device.trace) is not None:
+        trace(
+            events.MapRemove, device.number, -1, cause,
+            entry.name, entry.offset, entry.size, entry.device_begin,
         )  # fmt: skip
 
 
@@ -193,14 +216,9 @@ async def _find_or_create(
             hold=1 if hold else 0,
             lock=device.entry_locks.take(item.name),
             phantom=phantom,
+            offset=begin if array is None else begin - array.address,
         )
-        device.table.insert(entry)
-        if (trace := device.trace) is not None:
-            offset = begin if array is None else begin - array.address
-            trace(
-                events.MapInsert, device.number, -1, queue.cause,
-                item.name, offset, size, address, entry.dynamic, entry.hold,
-            )  # fmt: skip
+        enter_entry(device, queue.cause, entry)
         await pointer.set_entry(device, entry)
         pointer.address = address
     else:
@@ -299,10 +317,7 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, re
     if not remove:
         return
     await device.work(device.costs.erase)
-    device.table.erase(entry)
-    if (trace := device.trace) is not None:
-        offset = entry.host_begin if item.array is None else entry.host_begin - item.array.address
-        trace(events.MapRemove, device.number, -1, cause, entry.name, offset, entry.size, entry.device_begin)
+    remove_entry(device, cause, entry)
     device.table_lock.release()
     device.entry_locks.give_back(entry.lock)
     await device.free(entry.device_begin, item.array, entry.host_begin)

@@ -13,7 +13,9 @@ import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.runtime.host_array import HostSpan
+from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, Simulation
+from offloadrt.trace import HostTime
 
 
 class UserModeDriver(Protocol):
@@ -40,22 +42,26 @@ class UserModeDriver(Protocol):
 class StreamPool:
     """Streams that are idle, last returned first. Its mutex is held while a stream is taken out or made."""
 
-    sim: Simulation
     driver: UserModeDriver
     lock: Lock
+    host_time: HostTime
     idle: list[Any] = attrs.field(factory=list)
     made: int = 0
 
     async def take(self) -> Any:
-        async with self.lock:
+        await take(self.lock, self.host_time)
+        try:
             if self.idle:
                 return self.idle.pop()
             self.made += 1
             return await self.driver.stream_create()
+        finally:
+            self.lock.release()
 
     async def give_back(self, stream: Any) -> None:
-        async with self.lock:
-            self.idle.append(stream)
+        await take(self.lock, self.host_time)
+        self.idle.append(stream)
+        self.lock.release()
 
 
 class Plugin:
@@ -64,10 +70,10 @@ class Plugin:
     `queue` arguments are `DirectiveQueue`s, which get their stream here at first use.
     """
 
-    def __init__(self, sim: Simulation, driver: UserModeDriver, number: int) -> None:
+    def __init__(self, sim: Simulation, driver: UserModeDriver, number: int, host_time: HostTime) -> None:
         self.driver = driver
         suffix = f" {number}" if number else ""
-        self.streams = StreamPool(sim, driver, Lock(sim, f"stream pool{suffix}"))
+        self.streams = StreamPool(driver, Lock(sim, f"stream pool{suffix}"), host_time)
 
     async def stream_of(self, queue: QueueLike) -> Any:
         if queue.stream is None:

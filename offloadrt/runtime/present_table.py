@@ -45,6 +45,7 @@ class Entry:
     data_end_users: how many threads are between the decrement and the removal in targetDataEnd; the last one may erase.
     event: recorded after the last transfer to the block; others make their stream wait for it.
     owned: the runtime allocated the device block and frees it.
+    offset: where the block begins in the array that is called `name`; the host address if there is no name.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Entry:
     lock: Lock
     phantom: bool = False
     owned: bool = True
+    offset: int = 0
     event: Any = None
     data_end_users: int = 0
     shadow_pointers: dict[int, ShadowPointer] = attrs.field(factory=dict)
@@ -113,7 +115,7 @@ class Entry:
         return True
 
 
-@attrs.define
+@attrs.frozen
 class Lookup:
     """Where a section lies relative to the table. `visited` are the entries that the search locks, in order.
 

@@ -78,16 +78,18 @@ class DeviceTableLock:
     async def _serve(self) -> None:
         while True:
             item = await self._mailbox.get()
-            if isinstance(item, Call):
+            if isinstance(item, Call) and isinstance(item.message, AcquireTable):
                 if self._granted_to is None:
                     self._grant(item, _GRANTED)
                 else:
                     self._queue.append(item)
                     if self.sim.observer is not None:
                         self.sim.observer.lock_waited(self, item.caller)
-            else:
+            elif isinstance(item, ReleaseTable):
                 self._granted_to = None
                 self._pass_on()
+            else:
+                raise TypeError(f"the device table lock does not understand {getattr(item, 'message', item)!r}")
 
     def _pass_on(self) -> None:
         """To the longest waiter; one that was cancelled while it waited gets nothing, and the next one is asked."""

@@ -47,18 +47,6 @@ def hand_over(_: Any = None) -> Any:
     raise Handover
 
 
-class _LookAtTrio:
-    """An entry of the ready queue that lets Trio run what a detached actor has just woken."""
-
-    is_actor = False
-
-    def send(self, _: Any) -> Any:
-        return hand_over
-
-
-LOOK_AT_TRIO = _LookAtTrio()
-
-
 class Actor:
     """A task of the run, with a name and an index in order of spawning.
 

@@ -134,7 +134,7 @@ class Simulation(trio.abc.Clock):
         self.primitives: list[Any] = []
         self.expected: Any = None
         """The task that the kernel itself has just woken: any other wake-up is Trio's."""
-        self.fuel = SLICE
+        self._tank = self.fuel = SLICE
         """How many more uncontended operations may pass before the kernel gets a look."""
         self._slice = slice
         self._livelock_limit = livelock_limit
@@ -346,15 +346,15 @@ class Simulation(trio.abc.Clock):
 
     @uninterrupted
     @types.coroutine
-    def pause(self, me: Actor) -> Generator[Any, Any, None]:
+    def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
         """Many uncontended operations in a row: let Trio look at signals and cancellations, then go on first."""
-        self._steps += SLICE
-        self.fuel = SLICE
+        self._steps += self._tank
+        self._tank = self.fuel = SLICE
         self.ready.appendleft(me)
-        me.waits_for = self._paused
+        me.waits_for = self._paused if cancellable else None
         me.waits_since = self.now
         if me.detached:
-            if me.trap is not None:
+            if me.trap is not None and cancellable:
                 me.trap(GO)
             yield hand_over
         else:
@@ -362,6 +362,11 @@ class Simulation(trio.abc.Clock):
         me.waits_for = None
         if me.trouble is not None:
             yield from self.interrupted(me)
+
+    def empty_tank(self) -> None:
+        """Trio has woken somebody: let it run, alone, before this actor does more than wait."""
+        self._tank -= self.fuel
+        self.fuel = 0
 
     def resume(self, actor: Actor) -> None:
         """What ``actor`` waits for has happened: it is ready, after all that are ready already."""
@@ -531,6 +536,8 @@ class Simulation(trio.abc.Clock):
             if actor.trouble is not None:
                 await _awaitable(self.interrupted(actor))
             actor.value = await _interruptible(fn, args)
+            if not self.fuel:
+                await self.pause(actor, cancellable=False)
         except (trio.Cancelled, Expired):
             raise
         except BaseException as exc:

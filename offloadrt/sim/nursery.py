@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from offloadrt.sim.actor import LOOK_AT_TRIO, uninterrupted
+from offloadrt.sim.actor import hand_over, uninterrupted
 from offloadrt.sim.scope import RawSection
 
 if TYPE_CHECKING:
@@ -54,9 +54,11 @@ class Nursery:
     def cancel(self) -> None:
         """Cancel the body and all children, in order of spawning."""
         assert self._trio is not None, "open the nursery with 'async with'"
-        self._sim.cancel_scope(self._trio.cancel_scope)
-        if self._sim.running is not None and self._sim.running.detached:
-            self._sim.ready.appendleft(LOOK_AT_TRIO)
+        sim = self._sim
+        sim.cancel_scope(self._trio.cancel_scope)
+        sim.empty_tank()
+        if sim.turbo:
+            sim.ready.appendleft(_LOOK_AT_TRIO)
 
     @uninterrupted
     async def __aexit__(
@@ -68,6 +70,8 @@ class Nursery:
         if error is not None:
             error = sim.explained(me, error)
             kind = type(error)
+        elif not sim.fuel:
+            await sim.pause(me, cancellable=False)
         if me.detached:
             await sim.attach(me)
         outer, section = me.raw_section, RawSection(self._trio.cancel_scope)
@@ -82,3 +86,15 @@ class Nursery:
         if section.expired is not None:
             raise section.expired
         return swallowed
+
+
+class _LookAtTrio:
+    """An entry of the ready queue: Trio runs whom a detached actor has woken before anybody else goes on."""
+
+    is_actor = False
+
+    def send(self, _: Any) -> Any:
+        return hand_over
+
+
+_LOOK_AT_TRIO = _LookAtTrio()

@@ -36,6 +36,8 @@ class Attached:
     @uninterrupted
     async def __aenter__(self) -> None:
         me = self._sim.current
+        if not self._sim.fuel:
+            await self._sim.pause(me)
         if me.raw_section is not None:
             return
         self._detached = me.detached

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from offloadrt.study.definition import Scenario
+from offloadrt.study.ledger import Ledger
 from offloadrt.study.parameters import Value
 from offloadrt.study.results import (
     Bytes,
@@ -15,10 +17,12 @@ from offloadrt.study.results import (
     TimeShare,
 )
 from offloadrt.study.run import Run
+from offloadrt.trace.host_time import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """The record of a run that has ended."""
+    """The record of a run that has ended: what it counted in its measured windows."""
+    ledger = run.measured
     return Result(
         scenario=scenario.name,
         parameters=dict(parameters),
@@ -26,55 +30,32 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         seed=run.seed,
         elapsed_s=run.elapsed,
         measured=dict(measured),
-        calls=calls(run),
-        locks=locks(run),
-        devices=devices(run),
-        bytes=moved(run),
+        calls={
+            name: CallFigures(call.count, call.total_s, call.mean_s, call.min_s, call.max_s)
+            for name, call in run.measured_calls.table().items()
+        },
+        locks={
+            name: LockFigures(int(lock["acquired"]), int(lock["contended"]), lock["wait_s"], lock["hold_s"])
+            for name, lock in ledger.locks.items()
+            if lock["acquired"]
+        },
+        devices={name: DeviceFigures(engine["busy_s"], engine["idle_s"]) for name, engine in ledger.engines.items()},
+        bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={},
         events=run.sim.events,
         trace_hash=run.trace.hash() if run.trace is not None else None,
-        where_time_went=where_time_went(run),
+        where_time_went=where_time_went(ledger),
     )
 
 
-def calls(run: Run) -> dict[str, CallFigures]:
-    """API calls by name, the costliest first."""
-    return {
-        name: CallFigures(call.count, call.total_s, call.mean_s, call.min_s, call.max_s)
-        for name, call in run.calls.table().items()
-    }
+def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
+    """Host-thread time by what it went into, the largest first.
 
-
-def locks(run: Run) -> dict[str, LockFigures]:
-    """Every lock, by name."""
-    if not run.is_built:
-        return {}
-    return {
-        name: LockFigures(lock.acquired, lock.contended, lock.wait_s, lock.hold_s) for name, lock in run.locks.items()
-    }
-
-
-def devices(run: Run) -> dict[str, DeviceFigures]:
-    """Every engine of every device, by name."""
-    if not run.is_built:
-        return {}
-    return {name: DeviceFigures(engine.busy_s, engine.idle_s) for name, engine in run.engines.items()}
-
-
-def moved(run: Run) -> Bytes:
-    """Bytes copied on all devices, by direction."""
-    totals = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
-    for device in run.devices if run.is_built else ():
-        for direction, nbytes in device.bytes_moved().items():
-            totals[direction] += nbytes
-    return Bytes(**totals)
-
-
-def where_time_went(run: Run) -> dict[str, TimeShare]:
-    """Host-thread time by what it went into, the largest share first."""
-    if not run.is_built:
-        return {}
-    shares = run.host_time.shares()
-    lived = run.host_time.lived_s
-    found = {name: TimeShare(share * lived, share) for name, share in shares.items() if share > 0.0}
-    return dict(sorted(found.items(), key=lambda item: -item[1].share))
+    Shares are of the lives of the host threads that ended in the measured windows; where threads live on, of what is
+    accounted for.
+    """
+    claimed = math.fsum(ledger.host_time.values())
+    whole = max(ledger.lived_s, claimed)
+    spent = {**ledger.host_time, OTHER: whole - claimed}
+    found = {name: TimeShare(dt, dt / whole) for name, dt in spent.items() if whole and dt > 0.0}
+    return dict(sorted(found.items(), key=lambda item: -item[1].total_s))

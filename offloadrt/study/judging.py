@@ -12,7 +12,7 @@ Judges that ask at the same time are answered together: equal runs are made once
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
@@ -37,6 +37,9 @@ class Judgement:
 Asking: TypeAlias = Generator[list[Point], list[Result], Judgement]
 """Yields points, is sent their results in the same order, returns a judgement."""
 
+
+Extent: TypeAlias = Literal["full", "quick", "ends"]
+"""How much a judge looks at: all, enough for a verdict in less time, or what both ends of every range can afford."""
 
 Registration: TypeAlias = Callable[[Callable[..., Asking]], Callable[..., Asking]]
 """What `Bench.judge` gives: a decorator that leaves the function as it is."""

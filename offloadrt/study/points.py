@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 import offloadrt
-from offloadrt.study import registry
+from offloadrt.study import profiles, registry
 from offloadrt.study.definition import Scenario
 from offloadrt.study.parameters import Value
 
@@ -52,9 +52,12 @@ class Point:
         """Names the run and all that its result depends on: the program, the emulator's source, the machine file,
         every option.
         """
-        facts = [attrs.asdict(self), _digest_of_sources(), _digest_of_file(registry.split(self.scenario)[0]), None]
-        if self.options.machine is not None and self.options.machine.endswith(".toml"):
-            facts[3] = _digest_of_file(Path(self.options.machine))
+        facts = [
+            attrs.asdict(self),
+            _digest_of_sources(),
+            _digest_of_file(registry.split(self.scenario)[0]),
+            None if self.options.machine is None else _digest_of_machine(self.options.machine),
+        ]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -78,6 +81,14 @@ def _digest_of_sources() -> str:
     for path in sorted(package.rglob("*.py")) + sorted(package.rglob("*.toml")):
         digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+@functools.cache
+def _digest_of_machine(machine: str) -> str:
+    """Of the entries as they are read, with those of the profile that a user's file is based on."""
+    spec = profiles.load(machine)
+    entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in spec.entries.items())
+    return hashlib.sha256(json.dumps([spec.name, entries]).encode()).hexdigest()
 
 
 @functools.cache

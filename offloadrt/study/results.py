@@ -64,7 +64,11 @@ class TimeShare:
 
 @attrs.frozen
 class Result:
-    """One run. `measured` is what the scenario returned; `elapsed_s` is the virtual time of its measured window."""
+    """One run. `measured` is what the scenario returned.
+
+    `elapsed_s`, calls, locks, devices, bytes and where_time_went are of its measured windows (everything when it opened
+    none); locks are those that were taken in them. `events` (timers set) and the trace hash are of the whole run.
+    """
 
     scenario: str
     parameters: dict[str, Value]

@@ -16,6 +16,7 @@ from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study import profiles
 from offloadrt.study.errors import UserError
+from offloadrt.study.ledger import Ledger
 from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class Run:
         self.gear = gear
         self.strategy = strategy
         self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed)
-        self.calls = Calls()
+        self._counting = Calls()
+        self._calls_outside = Calls()
+        self._calls_inside = Calls()
         self.trace: Trace | None = None
         if record or hash or sinks:
             self.trace = Trace(self.sim, record=record, hash=hash or record, sinks=list(sinks))
@@ -85,6 +88,8 @@ class Run:
         self._machine: Machine | None = None
         self._openmp: OpenMP | None = None
         self._drivers: list[Driver] = []
+        self._ledger = Ledger()
+        self._ledger_at_start = Ledger()
         self._window = 0.0
         self._window_open: float | None = 0.0
         self._measured = False
@@ -124,7 +129,7 @@ class Run:
         from offloadrt.machine import Machine
         from offloadrt.models.openmp import OpenMP
 
-        machine = Machine(self.sim, self._spec, trace=self.trace, calls=self.calls, devices=self.num_devices)
+        machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
         self._drivers = [Driver.of(machine, number) for number in range(self.num_devices)]
         try:
             self._openmp = OpenMP(
@@ -187,6 +192,8 @@ class Run:
         if self._window_open is not None:
             raise UserError("start_window: a measured window is open already")
         self._window_open = self.sim.now
+        self._ledger_at_start = Ledger.of(self)
+        self._calls_outside.include(self._counting.cut())
 
     def end_window(self) -> None:
         """The measured time ends here."""
@@ -194,6 +201,8 @@ class Run:
             raise UserError("end_window: no measured window is open")
         self._window += self.sim.now - self._window_open
         self._window_open = None
+        self._ledger += Ledger.of(self) - self._ledger_at_start
+        self._calls_inside.include(self._counting.cut())
 
     @asynccontextmanager
     async def measure(self) -> AsyncIterator[None]:
@@ -211,6 +220,30 @@ class Run:
         return self._window + running
 
     # ------------------------------------------------------------------ what it counted
+    @property
+    def measured(self) -> Ledger:
+        """Locks, engines, bytes and host time of the measured windows so far; of everything when none was opened."""
+        if self._window_open is None:
+            return self._ledger
+        return self._ledger + (Ledger.of(self) - self._ledger_at_start)
+
+    @property
+    def measured_calls(self) -> Calls:
+        """API calls that returned in the measured windows so far; all of them when none was opened."""
+        calls = Calls()
+        calls.include(self._calls_inside)
+        if self._window_open is not None:
+            calls.include(self._counting)
+        return calls
+
+    @property
+    def calls(self) -> Calls:
+        """All API calls so far."""
+        calls = Calls()
+        for part in (self._calls_outside, self._calls_inside, self._counting):
+            calls.include(part)
+        return calls
+
     @property
     def locks(self) -> Mapping[str, Any]:
         """Statistics of every lock so far (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`,

@@ -106,11 +106,11 @@ def validate(
     bench: Bench = module.bench
     judges = [bench.judges[claim.id] for claim in claims]
     runs = _Runs(pool, jobs, advanced)
-    said = hear(judges, module.grid(quick, Options()), runs)
+    said = hear(judges, module.grid("quick" if quick else "full", Options()), runs)
     turned: dict[str, list[Variant]] = {claim.id: [] for claim in claims}
     if ranges:
-        small = module.grid(True, Options())
-        nominal = said if quick else hear(judges, small, runs)
+        small = module.grid("ends", Options())
+        nominal = hear(judges, small, runs)
         variants = variants_of(profiles.load(module.MACHINE), module.CANDIDATES)
         for variant in _that_matter(variants, small, module.SENSITIVITY, runs):
             for claim, judgement in hear(judges, attrs.evolve(small, options=variant.options), runs).items():
@@ -151,7 +151,7 @@ def _reason(judgement: Judgement, turned: Sequence[Variant]) -> str:
 def _note(quick: bool, ranges: bool, made: int) -> str:
     extent = "quick: fewer thread counts and batches, and less work" if quick else "the full grid"
     ends = (
-        "; both ends of every range that matters, other choices and candidate mechanisms (on the quick grid)"
+        "; both ends of every range that matters, other choices and candidate mechanisms (on a smaller grid)"
         if ranges
         else ""
     )

@@ -4,6 +4,8 @@ The driver adds each call under its real name with the virtual time between its 
 included, as a profiler that interposes the API would see it.
 """
 
+from __future__ import annotations
+
 import attrs
 
 
@@ -48,6 +50,24 @@ class Calls:
             tally.min_s = duration_s
         elif duration_s > tally.max_s:
             tally.max_s = duration_s
+
+    def cut(self) -> Calls:
+        """What was counted so far, as Calls of its own; counting goes on from zero."""
+        earlier = Calls()
+        earlier._tallies, self._tallies = self._tallies, {}
+        return earlier
+
+    def include(self, other: Calls) -> None:
+        """Add what another one counted."""
+        for api, tally in other._tallies.items():
+            mine = self._tallies.get(api)
+            if mine is None:
+                self._tallies[api] = _Tally(tally.count, tally.total_s, tally.min_s, tally.max_s)
+            else:
+                mine.count += tally.count
+                mine.total_s += tally.total_s
+                mine.min_s = min(mine.min_s, tally.min_s)
+                mine.max_s = max(mine.max_s, tally.max_s)
 
     def count(self, api: str) -> int:
         """How many calls of `api` there were."""

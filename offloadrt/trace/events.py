@@ -113,7 +113,7 @@ class MapLookup(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
     begin: int
-    """Host address of the section."""
+    """Where the section begins: bytes from the start of the array; a host address when `array` is empty."""
     size: int
     found: bool
 
@@ -125,6 +125,7 @@ class MapInsert(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
     begin: int
+    """As in `MapLookup`, of the entry."""
     size: int
     device_address: int
     dynamic: int
@@ -140,6 +141,7 @@ class MapCount(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
     begin: int
+    """As in `MapLookup`, of the entry."""
     size: int
     dynamic: int
     hold: int
@@ -152,6 +154,7 @@ class MapRemove(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
     begin: int
+    """As in `MapLookup`, of the entry."""
     size: int
     device_address: int
 
@@ -161,6 +164,7 @@ class Attach(Event):
     """A pointer on the device was made to point to its pointee's device copy."""
 
     array: str
+    """The pointee."""
     begin: int
     """Host address of the pointer."""
     device_address: int

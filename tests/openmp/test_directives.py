@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openmp_rig import MakeRig
+from openmp_rig import MakeRig, Rig
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
@@ -22,6 +22,11 @@ def scale(a, s):  # type: ignore[no-untyped-def]  # a kernel's arguments are vie
 def gather(blocks, out):  # type: ignore[no-untyped-def]
     for i, block in enumerate(blocks):
         out[i] = block[0] + block[1]
+
+
+def of(rig: Rig, kind: type) -> list[Any]:
+    """The events of a kind so far."""
+    return [event for event in rig.trace.events if isinstance(event, kind)]
 
 
 class TestTarget:
@@ -133,6 +138,59 @@ class TestTarget:
         made.assert_clean()
 
 
+class TestHasDeviceAddr:
+    def test_the_kernel_gets_the_address_that_is_in_hand(self, rig: MakeRig) -> None:
+        made = rig()
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 4, fill=3.0)
+            async with t.target_data(omp.map(tofrom=a), omp.use_device_addr(a)):
+                before = len(of(made, events.MapLookup))
+                await t.target(scale, a, 2.0, has_device_addr=a)
+                assert len(of(made, events.MapLookup)) == before, "nothing is searched"
+                assert a[3] == 3.0
+            assert a[3] == 6.0
+
+        made.alone(body)
+        made.assert_clean()
+
+    def test_unified_memory(self, rig: MakeRig) -> None:
+        made = rig(configuration="usm")
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 4, fill=3.0)
+            async with t.target_data(omp.map(tofrom=a), omp.use_device_addr(a)):
+                await t.target(scale, a, 2.0, has_device_addr=a)
+            assert a[3] == 6.0
+
+        made.alone(body)
+
+    def test_of_a_section_the_device_has_only_that(self, rig: MakeRig) -> None:
+        made = rig()
+
+        @kernel
+        def second(a: Any) -> None:
+            a[1] = 9.0
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 4, fill=3.0)
+            async with t.target_data(omp.map(tofrom=omp.section(a, 1, 2)), omp.use_device_addr(a)):
+                await t.target(second, a, has_device_addr=a)
+            assert a.data.tolist() == [3.0, 9.0, 3.0, 3.0]
+
+        made.alone(body)
+
+    def test_of_what_is_not_mapped(self, rig: MakeRig) -> None:
+        made = rig()
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 4)
+            with pytest.raises(omp.IllegalAddress, match="a is not mapped"):
+                await t.target(scale, a, 2.0, has_device_addr=a)
+
+        made.alone(body)
+
+
 class TestTargetData:
     def test_use_device_ptr(self, rig: MakeRig) -> None:
         made = rig()
@@ -180,7 +238,7 @@ class TestTargetData:
 class TestUpdate:
     @pytest.mark.parametrize(("strided_update", "expected"), [("llvm", [2, 4]), ("specification", [1, 3])])
     def test_strides(self, rig: MakeRig, strided_update: Any, expected: list[int]) -> None:
-        made = rig(strided_update=strided_update)
+        made = rig({"runtime.strided_update": strided_update})
 
         async def body(t: omp.HostThread) -> list[int]:
             a = t.array("a", 8, fill=0.0)

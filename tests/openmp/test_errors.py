@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from openmp_rig import MakeRig, Rig
 from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.machine import ProfileError
 
 
 @kernel
@@ -108,7 +110,70 @@ def test_out_of_device_memory(rig: MakeRig) -> None:
 
     error = error_of(rig(), body)
     assert isinstance(error, OutOfDeviceMemory)
+    assert "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY: array 'too much': " in str(error)
     assert "host thread 0" in str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+async def beyond_the_source(t: omp.HostThread, a: omp.HostArray, p: omp.DevicePointer) -> None:
+    await t.omp_target_memcpy(p, a, 24, src_offset=16)
+
+
+async def beyond_the_destination(t: omp.HostThread, a: omp.HostArray, p: omp.DevicePointer) -> None:
+    await t.omp_target_memcpy(a, p, 24, dst_offset=16)
+
+
+async def before_the_destination(t: omp.HostThread, a: omp.HostArray, p: omp.DevicePointer) -> None:
+    await t.omp_target_memcpy(omp.section(a, 1, 1), p, 8, dst_offset=-16)
+
+
+async def on_the_host(t: omp.HostThread, a: omp.HostArray, p: omp.DevicePointer) -> None:
+    await t.omp_target_memcpy(t.array("b", 8), a, 24, src_offset=16)
+
+
+async def filling(t: omp.HostThread, a: omp.HostArray, p: omp.DevicePointer) -> None:
+    await t.omp_target_memset(a, 0, 40)
+
+
+@pytest.mark.parametrize("phantom", [False, True])
+@pytest.mark.parametrize(
+    ("copy", "length", "offset"),
+    [
+        (beyond_the_source, 24, 16),
+        (beyond_the_destination, 24, 16),
+        (before_the_destination, 8, -8),
+        (on_the_host, 24, 16),
+        (filling, 40, 0),
+    ],
+)
+def test_a_copy_outside_an_array(rig: MakeRig, copy: Any, length: int, offset: int, phantom: bool) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 4)
+        pointer = await t.omp_target_alloc(64)
+        assert pointer is not None
+        await copy(t, a, pointer)
+
+    error = error_of(rig(phantom=phantom), body)
+    assert isinstance(error, omp.OutsideArray)
+    assert f"{length} bytes from offset {offset} reach outside array 'a', which has 32 bytes" in str(error)
+    assert "thread 'host thread 0'" in str(error)
+    assert f"at {error.time_s:.9f} s" in str(error) and error.time_s > 0.0
+
+
+def test_a_strided_update_that_llvm_leads_out_of_the_array(rig: MakeRig) -> None:
+    """LLVM multiplies the lower bound by the stride: elements 8 and 10 instead of 4 and 6, of which 10 is outside."""
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        room = t.array("room", 32, fill=1.0)
+        inner = omp.HostArray("inner", room.address, (10,), room.dtype, "static", 0, room.data[:10])
+        async with t.target_data(omp.map(to=room)):
+            room[:] = 2.0
+            await t.target_update(omp.from_(omp.section(inner, 4, 2, 2)))
+        assert room.data.tolist() == [2.0] * 8 + [1.0] + [2.0] * 23
+
+    made.alone(body)
+    assert made.calls.count("cuMemcpyDtoHAsync") == 2
 
 
 def test_an_update_of_a_partly_present_section_is_ignored(rig: MakeRig) -> None:
@@ -125,5 +190,7 @@ def test_names_that_do_not_exist(rig: MakeRig) -> None:
         rig(configuration="copied")
     with pytest.raises(ValueError, match="no allocator 'lvm'; there are: direct, llvm, malloc"):
         rig(allocator="lvm")
-    with pytest.raises(ValueError, match="strided_update is 'openmp'"):
-        rig(strided_update="openmp")
+    with pytest.raises(ProfileError, match="runtime.strided_update"):
+        rig({"runtime.strided_update": "openmp"})
+    with pytest.raises(ProfileError, match="0 must be positive"):
+        rig({"runtime.hidden_helper_threads": 0})

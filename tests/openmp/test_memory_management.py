@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from openmp_rig import MakeRig
 
@@ -39,7 +40,7 @@ class TestLlvm:
         assert made.calls.count("cuMemAlloc") == 3
 
     def test_threshold(self, rig: MakeRig) -> None:
-        made = rig(memory_manager_threshold=0)
+        made = rig({"memory_manager.threshold": 0})
 
         async def body(t: omp.HostThread) -> None:
             for _ in range(2):
@@ -62,6 +63,40 @@ class TestLlvm:
 
         made.alone(body)
         assert made.calls.count("cuMemFree") == 1, "the pooled block made room"
+
+    def test_a_flush_forgets_a_block_before_it_is_freed(self, rig: MakeRig) -> None:
+        """The driver may give the address to another thread at once: that thread's record must stay."""
+        made = rig()
+        allocator = made.device.allocator
+        driver = made.device.driver
+        known: list[bool] = []
+
+        class Watched:
+            """The driver, which another thread asks for a block as soon as one is freed."""
+
+            async def mem_alloc(self, nbytes: int, phantom: bool = False) -> int:
+                address: int = await driver.mem_alloc(nbytes, phantom=phantom)
+                return address
+
+            async def mem_free(self, address: int) -> None:
+                await driver.mem_free(address)
+                assert await allocator.allocate(64, False) == address
+                known.append(True)
+
+        allocator._site = attrs.evolve(allocator._site, driver=Watched())
+
+        async def body(t: omp.HostThread) -> None:
+            await allocator.free(await allocator.allocate(64, False))
+            async with t.sim.open_nursery() as nursery:
+                nursery.spawn(allocator.release_pooled, name="flushing thread")
+            (address,) = list(allocator._blocks)
+            await allocator.free(address)
+            allocator._site = attrs.evolve(allocator._site, driver=driver)
+            await allocator.release_pooled()
+
+        made.alone(body)
+        assert known == [True]
+        assert made.machine.devices[0].memory.free_bytes == made.machine.devices[0].memory.capacity
 
     def test_a_new_block_holds_what_was_there(self, rig: MakeRig) -> None:
         made = rig()

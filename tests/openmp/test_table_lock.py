@@ -186,7 +186,7 @@ class TestEmergence:
 
     def test_ablation_of_the_memory_managers_semaphore(self, rig: MakeRig) -> None:
         def pooled(threads: int, overrides: dict[str, object]) -> float:
-            made = rig({"manager.hand_out": "1 ms", **overrides})
+            made = rig({"gpu_memory_manager.hand_out": "1 ms", **overrides})
             manager = omp.GpuMemoryManager(made.program)
 
             async def body(t: omp.HostThread) -> None:
@@ -197,7 +197,7 @@ class TestEmergence:
             return made.sim.now
 
         alone = pooled(1, {})
-        without: dict[str, object] = {"manager.uncontended": True}
+        without: dict[str, object] = {"gpu_memory_manager.uncontended": True}
         assert pooled(1, without) == pytest.approx(alone, rel=1e-9)
         assert pooled(6, {}) > 4 * alone
         assert pooled(6, without) < 1.5 * alone

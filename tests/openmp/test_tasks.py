@@ -112,7 +112,7 @@ class TestNowait:
         assert order == ["short", "long"], "the end of the parallel region waits for all"
 
     def test_hidden_helpers_are_few(self, rig: MakeRig, gear: Any) -> None:
-        made = rig(SLOW_LAUNCH, gear, hidden_helper_threads=2)
+        made = rig({**SLOW_LAUNCH, "runtime.hidden_helper_threads": 2}, gear)
 
         async def body(t: omp.HostThread) -> float:
             arrays = [t.array(f"a{i}", 4) for i in range(6)]

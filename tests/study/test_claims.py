@@ -90,7 +90,7 @@ def _invented(time: Any) -> Any:
 
 
 def _judged(claim: str, time: Any) -> Judgement:
-    grid = exahype.grid(False, Options())
+    grid = exahype.grid("full", Options())
     return hear([exahype.bench.judges[claim]], grid, _invented(time))[claim]
 
 
@@ -144,7 +144,7 @@ def test_equal_runs_are_made_once() -> None:
 
     judges = [exahype.bench.judges[f"exahype.fig3.{case}.robust"] for case in exahype.CASES]
     judges += [exahype.bench.judges["exahype.concl.obs_invalid"]]
-    hear(judges, exahype.grid(False, Options()), answers)
+    hear(judges, exahype.grid("full", Options()), answers)
     assert len(made) == len(set(made)) == 3 * 8 * 2, "each place takes two runs"
 
 

@@ -41,6 +41,7 @@ from offloadrt.runtime import (
     InvalidDevice,
     MappingError,
     OffloadError,
+    OutsideArray,
 )
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Motion",
     "OffloadError",
     "OpenMP",
+    "OutsideArray",
     "Section",
     "UseDevice",
     "depend",

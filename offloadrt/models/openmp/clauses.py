@@ -28,7 +28,7 @@ KIND_BITS: dict[MapKind, int] = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class Section:
     """``array[lower : length : stride]`` along the first dimension; the other dimensions are whole.
 
@@ -79,7 +79,7 @@ def whole(item: HostArray | Section) -> Section:
     return item if isinstance(item, Section) else Section(item, 0, item.shape[0])
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class Map:
     """One map clause: its items share type and modifiers."""
 
@@ -96,7 +96,7 @@ class Maps:
     clauses: tuple[Map, ...]
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class Motion:
     """A `to` or `from` clause of target update."""
 

@@ -11,6 +11,8 @@ import attrs
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.mapping import enter_entry
 from offloadrt.runtime.present_table import INFINITE, Entry
 from offloadrt.runtime.target import Binding
 from offloadrt.sim import Lock
@@ -32,12 +34,15 @@ class DeviceGlobals:
 
     async def load(self) -> None:
         """Done by the first thread that reaches a device; others wait for it."""
-        async with self.lock:
+        await take(self.lock, self.devices[0].machine.host_time)
+        try:
             while self._loaded < len(self.declared):
                 array = self.declared[self._loaded]
                 for device in self.devices:
                     await self._load_one(device, array)
                 self._loaded += 1
+        finally:
+            self.lock.release()
 
     async def _load_one(self, device: OffloadDevice, array: HostArray) -> None:
         if array.kind == "global":
@@ -61,7 +66,7 @@ class DeviceGlobals:
             phantom=phantom,
             owned=False,
         )
-        device.table.insert(entry)
+        enter_entry(device, device.sim.current.cause, entry)
 
     def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
         """Where a kernel finds a global; None if its pointer leads nowhere."""

@@ -11,7 +11,7 @@ LLVM's entry points do: what is fatal there raises here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,24 +21,21 @@ from numpy.typing import DTypeLike
 from offloadrt.kernels import Kernel
 from offloadrt.models.openmp.barrier import Barrier
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
+from offloadrt.models.openmp.directive import Work, in_directive
 from offloadrt.models.openmp.host_places import Arena
 from offloadrt.models.openmp.lowering import at_data_end, defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.models.openmp.routines import Routines
-from offloadrt.models.openmp.tasks import Task, TaskRegion, taskwait, wait_for
+from offloadrt.models.openmp.tasks import TaskRegion, taskwait, wait_for
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.target import target
-from offloadrt.trace import events
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
-
-Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[None]]
 
 
 def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
@@ -150,8 +147,8 @@ class HostThread(Routines):
         others, depends = _without_dependences(clauses)
         items = lower_data(others, "target enter data", self.program.mappers)
 
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_begin(where, items, queue, "target enter data")
+        def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return target_data_begin(where, items, queue, "target enter data")
 
         await self._run_or_defer("target enter data", device, begin, nowait, depends)
 
@@ -167,8 +164,8 @@ class HostThread(Routines):
         items = lower_update(others, self.program.mappers)
         specification = self.program.strided_update == "specification"
 
-        async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_update(where, items, queue, "target update", specification)
+        def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return target_data_update(where, items, queue, "target update", specification)
 
         await self._run_or_defer("target update", device, update, nowait, depends)
 
@@ -216,56 +213,38 @@ class HostThread(Routines):
             teams = 1 if iterations is None else max(1, -(-iterations // per_team))
         launch = kernel.launch(teams, per_team, iterations)
 
-        async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
+        def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             def globals_of(array: HostArray) -> Any:
                 return self.program.globals.binding(where, array)
 
-            await target(where, launch, items, arguments, queue, "target", globals_of)
+            return target(where, launch, items, arguments, queue, "target", globals_of)
 
         await self._run_or_defer("target", device, region, nowait, _as_sequence(depend))
 
     # how directives run
 
-    async def _run_or_defer(
+    def _run_or_defer(
         self, name: str, device: int | None, work: Work, nowait: bool, depends: tuple[Depend, ...]
-    ) -> Task | None:
-        if not nowait:
-            if depends:
-                await wait_for(self.tasks.predecessors(depends))
-            await self.run_directive(name, device, work)
-            return None
-        where = self.program.device(device, name)
-        await where.work(self.program.costs.task)
+    ) -> Awaitable[object]:
+        if nowait:
+            return self._defer(name, device, work, depends)
+        if depends:
+            return self._run_after(name, device, work, depends)
+        return in_directive(self.program, name, device, work)
 
-        async def run() -> None:
-            await self.run_directive(f"{name} nowait", where.number, work)
-
-        return self.program.helpers.submit(self.tasks, name, run, depends)
-
-    async def run_directive(self, name: str, device: int | None, work: Work) -> None:
-        """One directive from its begin to its end, in the thread that runs it."""
+    async def _defer(self, name: str, device: int | None, work: Work, depends: tuple[Depend, ...]) -> None:
         program = self.program
-        if program.globals.pending:
-            await program.globals.load()
         where = program.device(device, name)
-        actor = self.sim.current
-        number = program.next_directive()
-        outer, actor.cause = actor.cause, number
-        if (trace := program.trace) is not None:
-            trace(events.DirectiveBegin, where.number, -1, number, number, name)
-        try:
-            await where.work(program.costs.directive)
-            queue = DirectiveQueue(number)
-            await work(where, queue)
-            await where.synchronize(queue)
-        except MappingError as error:
-            where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
-            error.messages = tuple(where.messages)
-            raise
-        finally:
-            actor.cause = outer
-            if trace is not None:
-                trace(events.DirectiveEnd, where.number, -1, number, number, name)
+        await where.work(program.costs.task)
+
+        def run() -> Awaitable[object]:
+            return in_directive(program, f"{name} nowait", where.number, work)
+
+        program.helpers.submit(self.tasks, name, run, depends)
+
+    async def _run_after(self, name: str, device: int | None, work: Work, depends: tuple[Depend, ...]) -> None:
+        await wait_for(self.tasks.predecessors(depends))
+        await in_directive(self.program, name, device, work)
 
 
 class TargetData:
@@ -287,7 +266,7 @@ class TargetData:
                 if array is not None:
                     pointers[array] = None if address is None else _pointer(array, address, where.number)
 
-        await self._thread.run_directive("target data", self._device, begin)
+        await in_directive(self._thread.program, "target data", self._device, begin)
         return pointers
 
     async def __aexit__(
@@ -295,12 +274,12 @@ class TargetData:
     ) -> None:
         if kind is None:
             end = _ending(at_data_end(self._items), "target data")
-            await self._thread.run_directive("target data end", self._device, end)
+            await in_directive(self._thread.program, "target data end", self._device, end)
 
 
 def _ending(items: list[MapItem], call: str) -> Work:
-    async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        await target_data_end(where, items, queue, call)
+    def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return target_data_end(where, items, queue, call)
 
     return end
 

@@ -166,7 +166,7 @@ def lower_target(
             elif array in private:
                 items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TARGET_PARAM))
             elif array in on_device:
-                items.append(MapItem(None, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
+                items.append(MapItem(array, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
             elif array in variables:
                 items.extend(variables[array].lower(attach=True, parameter=True))
             else:

@@ -19,7 +19,8 @@ from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.sim import Semaphore
+from offloadrt.runtime.lock_wait import take
+from offloadrt.sim import Lock
 
 
 @attrs.define(eq=False)
@@ -47,15 +48,18 @@ class ManagerStatistics:
 class GpuMemoryManager:
     """One instance serves all threads and all devices of a process.
 
-    A hand-out or hand-back costs the profile's `manager.hand_out` while the semaphore is held; `manager.uncontended` is
-    an ablation.
+    A hand-out or hand-back costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
+    `gpu_memory_manager.uncontended` is an ablation. The semaphore is one of `program.locks()`, called ``gpu memory
+    manager``, from the second manager on with a number.
     """
 
-    def __init__(self, program: OpenMP, name: str = "GPU memory manager") -> None:
+    def __init__(self, program: OpenMP) -> None:
         self.program = program
-        self.semaphore = Semaphore(program.sim, 1, name)
-        self._hand_out_s = program.machine.spec.value("manager.hand_out")
-        self._uncontended = program.machine.spec.flag("manager.uncontended")
+        number = len(program.manager_locks)
+        self.semaphore = Lock(program.sim, f"gpu memory manager {number}" if number else "gpu memory manager")
+        program.manager_locks.append(self.semaphore)
+        self._hand_out_s = program.machine.spec.value("gpu_memory_manager.hand_out")
+        self._uncontended = program.machine.spec.flag("gpu_memory_manager.uncontended")
         self._blocks: dict[tuple[int, int, bool], list[ManagedBlock]] = {}
         self._by_address: dict[tuple[int, int], ManagedBlock] = {}
         self._allocations = 0
@@ -116,9 +120,7 @@ class GpuMemoryManager:
         """The semaphore, held for one search."""
         machine = self.program.machine
         if not self._uncontended:
-            since = machine.sim.now
-            await self.semaphore.acquire()
-            machine.host_time.add("threads", machine.sim.now - since)
+            await take(self.semaphore, machine.host_time, "manager lock")
         try:
             await machine.cores.compute(machine.jitter(self._hand_out_s), "runtime")
             yield

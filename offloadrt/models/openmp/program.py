@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,16 +26,17 @@ from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
 R = TypeVar("R")
-StridedUpdate = Literal["llvm", "specification"]
 
 
 class OpenMP:
     """The program's view of the machine.
 
-    configuration: memory configuration (`copy`, `usm`). allocator: of device blocks (`llvm`, `direct`). phantom: are
-    arrays made without values unless they say otherwise? strided_update: what `target update` does with strides.
-    memory_manager_threshold: bytes up to which the `llvm` allocator pools (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD; by
-    default what the profile says). ValueError for a name that does not exist.
+    configuration: memory configuration (`copy`, `usm`). allocator: of device blocks (`llvm`, `direct`, `malloc`).
+    phantom: are arrays made without values unless they say otherwise? What LLVM's environment variables set is in the
+    machine's profile: `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`.
+    ValueError for a name that does not exist.
+
+    A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
 
     def __init__(
@@ -47,28 +48,25 @@ class OpenMP:
         configuration: str = "copy",
         allocator: str = "llvm",
         phantom: bool = False,
-        strided_update: StridedUpdate = "llvm",
-        hidden_helper_threads: int = 8,
-        memory_manager_threshold: int | None = None,
     ) -> None:
-        if strided_update not in ("llvm", "specification"):
-            raise ValueError(f"strided_update is {strided_update!r}; it can be 'llvm' or 'specification'")
         self.machine = machine
         self.sim = machine.sim
         self.trace = trace
         self.phantom = phantom
-        self.strided_update = strided_update
+        self.strided_update = machine.spec.text("runtime.strided_update")
         self.costs = RuntimeCosts.of(machine.spec)
         self.devices = [
-            OffloadDevice(
-                machine, number, driver, configuration_named(configuration), allocator, trace, memory_manager_threshold
-            )
+            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace)
             for number, driver in enumerate(drivers)
         ]
-        self.helpers = HiddenHelpers(machine.sim, hidden_helper_threads)
+        self.helpers = HiddenHelpers(
+            machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time
+        )
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
         self.mappers: dict[type, Mapper] = {}
         self.default_device = 0
+        self.manager_locks: list[Lock] = []
+        """Semaphores of the program's GPU memory managers."""
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self._directives = 0
         self._threads = 0
@@ -212,11 +210,24 @@ class OpenMP:
         return self._directives
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, of all devices."""
+        """Statistics of the runtime's locks, by name, of all devices, and of the program's GPU memory managers."""
         found: dict[str, LockStatistics] = {}
         for device in self.devices:
             found.update(device.locks())
+        found[self.globals.lock.name] = self.globals.lock.statistics()
+        found.update((lock.name, lock.statistics()) for lock in self.manager_locks)
         return found
+
+    # the end
+
+    async def finish(self) -> None:
+        """The end of the program, in the actor that began it: what a real one does between main's return and exit."""
+        await self.complete_tasks()
+        await self.shutdown()
+
+    async def complete_tasks(self) -> None:
+        """Wait for every deferred task, of whatever thread; for some nobody may have waited."""
+        await self.helpers.drain()
 
     async def shutdown(self) -> None:
         """Return pooled device memory to the driver, as the runtime does at exit."""

@@ -5,21 +5,22 @@ Names and results are OpenMP's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.openmp.clauses import Depend, Section
+from offloadrt.models.openmp.directive import Work, in_directive
 from offloadrt.models.openmp.tasks import TaskRegion
 from offloadrt.runtime.association import associate_pointer, disassociate_pointer
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.mapping import get_present_pointer
-from offloadrt.trace import events
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
@@ -72,7 +73,7 @@ class Routines:
         ghost = self.program.phantom if phantom is None else phantom
         found: list[int] = []
 
-        async def allocate(where: OffloadDevice) -> None:
+        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             try:
                 found.append(await where.allocate(nbytes, None, 0, ghost))
             except OutOfDeviceMemory as error:
@@ -85,25 +86,37 @@ class Routines:
         """Free what omp_target_alloc gave. Nothing happens for None."""
         if pointer is None:
             return
-        await self._call("omp_target_free", pointer.device, lambda where: where.free(pointer.address, None, 0))
+        address = pointer.address
+
+        def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.free(address, None, 0)
+
+        await self._call("omp_target_free", pointer.device, free)
 
     async def omp_target_memcpy(
         self, dst: Place | None, src: Place | None, length: int, dst_offset: int = 0, src_offset: int = 0
     ) -> int:
-        """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer."""
+        """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer.
+
+        Raises OutsideArray for bytes that an array of the host does not have.
+        """
         if length == 0:
             return OFFLOAD_SUCCESS
         if dst is None or src is None or length < 0:
             return OFFLOAD_FAIL
-        if isinstance(dst, DevicePointer) and isinstance(src, DevicePointer):
-            await self._device_to_device(dst + dst_offset, src + src_offset, length)
-        elif isinstance(dst, DevicePointer):
-            await self._host_to_device(dst + dst_offset, *_piece(src, src_offset, length))
+        call = "omp_target_memcpy"
+        if isinstance(dst, DevicePointer):
+            if isinstance(src, DevicePointer):
+                await self._device_to_device(call, dst + dst_offset, src + src_offset, length)
+            else:
+                await self._host_to_device(call, dst + dst_offset, *self._piece(call, src, src_offset, length))
         elif isinstance(src, DevicePointer):
-            await self._device_to_host(*_piece(dst, dst_offset, length), src + src_offset)
+            await self._device_to_host(call, *self._piece(call, dst, dst_offset, length), src + src_offset)
         else:
+            _, destination = self._piece(call, dst, dst_offset, length)
+            _, source = self._piece(call, src, src_offset, length)
             await self.program.machine.host_memory.copy(length)
-            _move(_piece(dst, dst_offset, length)[1], _piece(src, src_offset, length)[1])
+            _move(destination, source)
         return OFFLOAD_SUCCESS
 
     async def omp_target_memcpy_async(
@@ -165,15 +178,21 @@ class Routines:
     async def omp_target_memset(
         self, pointer: DevicePointer | HostArray, value: int, nbytes: int
     ) -> DevicePointer | HostArray:
-        """Set bytes; returns the pointer. On a device LLVM fills a buffer on the host and copies it."""
+        """Set bytes; returns the pointer. On a device LLVM fills a buffer on the host and copies it.
+
+        Raises OutsideArray for bytes that an array of the host does not have.
+        """
+        call = "omp_target_memset"
         if nbytes > 0:
-            await self.program.machine.host_memory.copy(nbytes)
+            filled = np.full(nbytes, value & 0xFF, np.uint8)
             if isinstance(pointer, HostArray):
-                if pointer.bytes is not None:
-                    pointer.bytes[:nbytes] = value & 0xFF
+                _, destination = self._piece(call, pointer, 0, nbytes)
+                await self.program.machine.host_memory.copy(nbytes)
+                _move(destination, HostSpan(0, nbytes, filled))
             else:
-                data = None if pointer.phantom else np.full(nbytes, value & 0xFF, np.uint8)
-                await self._host_to_device(pointer, None, HostSpan(0, nbytes, data))
+                await self.program.machine.host_memory.copy(nbytes)
+                buffer = HostSpan(0, nbytes, None if pointer.phantom else filled)
+                await self._host_to_device(call, pointer, None, buffer)
         return pointer
 
     # what is mapped
@@ -214,7 +233,7 @@ class Routines:
         array, begin = _host_place(place)
         result: list[int] = []
 
-        async def associate(where: OffloadDevice) -> None:
+        async def associate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             result.append(await associate_pointer(where, array, begin, nbytes, pointer.address + device_offset))
 
         await self._call("omp_target_associate_ptr", pointer.device if device is None else device, associate)
@@ -225,7 +244,7 @@ class Routines:
         array, begin = _host_place(place)
         result: list[int] = []
 
-        async def disassociate(where: OffloadDevice) -> None:
+        async def disassociate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             result.append(await disassociate_pointer(where, array, begin))
 
         await self._call("omp_target_disassociate_ptr", device, disassociate)
@@ -233,57 +252,51 @@ class Routines:
 
     # how routines run
 
-    async def _call(
-        self, name: str, device: int | None, work: Callable[[OffloadDevice], Awaitable[None]]
-    ) -> OffloadDevice:
-        """A routine from its begin to its end; numbered as directives are."""
-        program = self.program
-        await program.globals.load()
-        where = program.device(device, name)
-        actor = self.sim.current
-        number = program.next_directive()
-        outer, actor.cause = actor.cause, number
-        if (trace := program.trace) is not None:
-            trace(events.DirectiveBegin, where.number, -1, number, number, name)
-        try:
-            await work(where)
-        finally:
-            actor.cause = outer
-            if trace is not None:
-                trace(events.DirectiveEnd, where.number, -1, number, number, name)
-        return where
+    def _call(self, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
+        return in_directive(self.program, name, device, work)
 
-    async def _host_to_device(self, dst: DevicePointer, array: HostArray | None, source: HostSpan) -> None:
-        async def copy(where: OffloadDevice) -> None:
-            queue = DirectiveQueue(self.sim.current.cause)
-            await where.submit(queue, dst.address, source, array)
-            await where.synchronize(queue)
+    def _piece(self, call: str, place: HostArray | Section, offset: int, length: int) -> tuple[HostArray, HostSpan]:
+        """Bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
+        array, begin = _host_place(place)
+        if not array.holds(begin + offset, length):
+            raise OutsideArray(
+                f"{length} bytes from offset {begin + offset - array.address} reach outside array {array.name!r}, "
+                f"which has {array.nbytes} bytes",
+                call=call,
+                array=array.name,
+                thread=self.sim.current.name,
+                time_s=self.sim.now,
+                device=self.omp_get_initial_device(),
+            )
+        return array, array.span(begin + offset, length)
 
-        await self._call("omp_target_memcpy", dst.device, copy)
+    async def _host_to_device(self, call: str, dst: DevicePointer, array: HostArray | None, source: HostSpan) -> None:
+        def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.submit(queue, dst.address, source, array)
 
-    async def _device_to_host(self, array: HostArray | None, destination: HostSpan, src: DevicePointer) -> None:
-        async def copy(where: OffloadDevice) -> None:
-            queue = DirectiveQueue(self.sim.current.cause)
-            await where.retrieve(queue, destination, src.address, array)
-            await where.synchronize(queue)
+        await self._call(call, dst.device, copy)
 
-        await self._call("omp_target_memcpy", src.device, copy)
+    async def _device_to_host(
+        self, call: str, array: HostArray | None, destination: HostSpan, src: DevicePointer
+    ) -> None:
+        def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.retrieve(queue, destination, src.address, array)
 
-    async def _device_to_device(self, dst: DevicePointer, src: DevicePointer, length: int) -> None:
+        await self._call(call, src.device, copy)
+
+    async def _device_to_device(self, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> None:
         """Within a device at once; between devices through a buffer on the host."""
         if dst.device != src.device:
             ghost = dst.phantom or src.phantom
             buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
-            await self._device_to_host(None, buffer, src)
-            await self._host_to_device(dst, None, buffer)
+            await self._device_to_host(call, None, buffer, src)
+            await self._host_to_device(call, dst, None, buffer)
             return
 
-        async def copy(where: OffloadDevice) -> None:
-            queue = DirectiveQueue(self.sim.current.cause)
-            await where.plugin.exchange_data(queue, dst.address, src.address, length)
-            await where.synchronize(queue)
+        def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.plugin.exchange_data(queue, dst.address, src.address, length)
 
-        await self._call("omp_target_memcpy", dst.device, copy)
+        await self._call(call, dst.device, copy)
 
     async def _find(
         self, name: str, place: HostArray | Section, nbytes: int, device: int | None
@@ -291,8 +304,8 @@ class Routines:
         array, begin = _host_place(place)
         found: list[int | None] = []
 
-        async def look(where: OffloadDevice) -> None:
-            pointer = await get_present_pointer(where, array, begin, nbytes, cause=self.sim.current.cause)
+        async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
             pointer.release(where)
             found.append(pointer.address if pointer.is_present else None)
 
@@ -309,12 +322,6 @@ def _product(lengths: Sequence[int]) -> int:
 
 def _host_place(place: HostArray | Section) -> tuple[HostArray, int]:
     return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
-
-
-def _piece(place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
-    assert not isinstance(place, DevicePointer)
-    array, begin = _host_place(place)
-    return array, array.span(begin + offset, length)
 
 
 def _move(dst: HostSpan, src: HostSpan) -> None:

@@ -14,6 +14,7 @@ import attrs
 
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.sim import Mailbox, Signal, Simulation
+from offloadrt.trace import HostTime
 
 
 @attrs.define(eq=False)
@@ -21,7 +22,7 @@ class Task:
     """A deferred target task; `done` is set when it has completed."""
 
     name: str
-    run: Callable[[], Awaitable[None]]
+    run: Callable[[], Awaitable[object]]
     done: Signal
     waiting_for: int = 0
     successors: list[Task] = attrs.field(factory=list)
@@ -77,11 +78,16 @@ class TaskRegion:
 
 
 class HiddenHelpers:
-    """The team of hidden helper threads: daemon actors that take ready tasks in order."""
+    """The team of hidden helper threads: daemon actors that take ready tasks in order.
 
-    def __init__(self, sim: Simulation, count: int) -> None:
+    A helper lives, for the accounting of host time, while it runs a task.
+    """
+
+    def __init__(self, sim: Simulation, count: int, host_time: HostTime) -> None:
         self.sim = sim
         self.count = count
+        self._host_time = host_time
+        self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
 
     def start(self) -> None:
@@ -90,9 +96,14 @@ class HiddenHelpers:
 
     async def _serve(self) -> None:
         while True:
-            message: RunTask = await self._ready.get()
+            message = await self._ready.get()
+            if not isinstance(message, RunTask):
+                raise TypeError(f"a hidden helper thread does not understand {message!r}")
             task = message.task
+            begin = self.sim.now
             await task.run()
+            self._host_time.lived(self.sim.now - begin)
+            del self._unfinished[task]
             task.done.set()
             for successor in task.successors:
                 successor.waiting_for -= 1
@@ -100,18 +111,24 @@ class HiddenHelpers:
                     self._ready.put(RunTask(successor))
 
     def submit(
-        self, region: TaskRegion, name: str, run: Callable[[], Awaitable[None]], depends: tuple[Depend, ...]
+        self, region: TaskRegion, name: str, run: Callable[[], Awaitable[object]], depends: tuple[Depend, ...]
     ) -> Task:
         """Create a deferred task. It starts when its predecessors are done; nobody waits here."""
         task = Task(name, run, Signal(self.sim, name))
         before = region.predecessors(depends)
         region.enter(task, depends)
+        self._unfinished[task] = None
         task.waiting_for = len(before)
         for predecessor in before:
             predecessor.successors.append(task)
         if not before:
             self._ready.put(RunTask(task))
         return task
+
+    async def drain(self) -> None:
+        """Wait for all tasks of all regions, those included that are created meanwhile."""
+        while self._unfinished:
+            await wait_for(list(self._unfinished))
 
 
 async def wait_for(tasks: list[Task]) -> None:

@@ -9,6 +9,7 @@ import attrs
 
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics, Simulation
+from offloadrt.trace import HostTime
 
 
 @attrs.frozen
@@ -16,8 +17,8 @@ class AllocatorSite:
     """One device's surroundings.
 
     work: charge host time to the running thread; hand_out_s: one search of a free list; threshold: the largest request
-    that is pooled, in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); uncontended: an ablation, the allocator's locks
-    exclude nobody.
+    that is pooled, in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); host_time: where waits for the allocator's locks
+    are accounted for; uncontended: an ablation, the allocator's locks exclude nobody.
     """
 
     sim: Simulation
@@ -26,6 +27,7 @@ class AllocatorSite:
     work: Callable[[float], Awaitable[None]]
     hand_out_s: float
     threshold: int
+    host_time: HostTime
     uncontended: bool = False
 
 

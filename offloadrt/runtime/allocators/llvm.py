@@ -17,6 +17,7 @@ import attrs
 
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.runtime.allocators.base import AllocatorSite
+from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, LockStatistics
 
 BUCKETS: Final = 13
@@ -96,8 +97,11 @@ class LlvmMemoryManager:
         if self._site.uncontended:
             yield
             return
-        async with lock:
+        await take(lock, self._site.host_time)
+        try:
             yield
+        finally:
+            lock.release()
 
     async def _allocate_or_flush(self, nbytes: int, phantom: bool) -> int:
         driver = self._site.driver
@@ -108,14 +112,20 @@ class LlvmMemoryManager:
         return await driver.mem_alloc(nbytes, phantom=phantom)
 
     async def release_pooled(self) -> None:
+        """Each bucket's blocks under its mutex, as LLVM does. Their records go first: once a block is freed the driver
+        may hand its address to another thread, whose record must stay.
+        """
         for bucket in self._buckets:
             async with self._holding(bucket.lock):
                 blocks = [block for waiting in bucket.free.values() for block in waiting]
                 bucket.free.clear()
-            for block in blocks:
-                await self._site.driver.mem_free(block.address)
+                if not blocks:
+                    continue
                 async with self._holding(self._table_lock):
-                    del self._blocks[block.address]
+                    for block in blocks:
+                        del self._blocks[block.address]
+                for block in blocks:
+                    await self._site.driver.mem_free(block.address)
 
     def locks(self) -> dict[str, LockStatistics]:
         every = [bucket.lock for bucket in self._buckets] + [self._table_lock]

@@ -17,7 +17,7 @@ class Placement(enum.Enum):
     """The device uses the host address; no entry, no storage operation."""
 
 
-@attrs.define
+@attrs.frozen
 class MapRequest:
     """A section that a directive maps and the table does not contain."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
-from offloadrt.study.judging import Bench, Grid
+from offloadrt.study.judging import Bench, Extent, Grid
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
 from offloadrt.study.results import Result
@@ -51,25 +51,20 @@ bench = Bench()
 _claims = {claim.id: claim for claim in claims_of("exahype")}
 
 
-def grid(quick: bool, options: Options) -> Grid:
-    """Where the judges look; `quick` takes fewer thread counts and batches, and less work per thread."""
-    if quick:
-        return Grid(
-            SCENARIO,
-            threads=(1, 2, 16, 32, 128),
-            ends=(1, 16),
-            batches=(1, 4, 8, 16),
-            work={"patches": 512, "rounds with map": 2, "rounds with pool": 4, "weak": 32},
-            options=options,
-        )
-    return Grid(
-        SCENARIO,
-        threads=(1, 2, 4, 8, 16, 32, 64, 128),
-        ends=(1, 16, 128),
-        batches=(1, 2, 4, 8, 16, 32),
-        work={"patches": 2048, "rounds with map": 2, "rounds with pool": 8, "weak": 100},
-        options=options,
-    )
+def grid(extent: Extent, options: Options) -> Grid:
+    """Where the judges look; from `full` over `quick` to `ends`, fewer thread counts and batches, and less work."""
+    places: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
+        "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32)),
+        "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16)),
+        "ends": ((1, 16, 128), (1,), (1, 8)),
+    }
+    work = {
+        "full": {"patches": 2048, "rounds with map": 2, "rounds with pool": 8, "weak": 100},
+        "quick": {"patches": 512, "rounds with map": 2, "rounds with pool": 4, "weak": 32},
+        "ends": {"patches": 512, "rounds with map": 2, "rounds with pool": 4, "weak": 16},
+    }
+    threads, ends, batches = places[extent]
+    return Grid(SCENARIO, threads, ends, batches, work[extent], options)
 
 
 def _in_all(grid: Grid, memory: str, threads: int, batch: int) -> int:

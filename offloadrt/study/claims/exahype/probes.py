@@ -181,7 +181,7 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
         await pool.free(t, block)
 
     await run.parallel(at_once, num_threads=min(threads, len(held)))
-    cost = run.spec.value("manager.hand_out") * (1 - 1e-9)
+    cost = run.spec.value("gpu_memory_manager.hand_out") * (1 - 1e-9)
     seen["hand_outs"] = len(ends)
     seen["hand_outs_together"] = sum(later - earlier < cost for earlier, later in pairwise(sorted(ends)))
     return seen

@@ -1,4 +1,4 @@
-"""`python -m offloadrt.cli` is the command `offloadrt`."""
+"""`python -m offloadrt` is the command `offloadrt`."""
 
 from __future__ import annotations
 

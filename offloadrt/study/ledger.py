@@ -1,0 +1,84 @@
+"""What a run counted so far, as figures that can be added and subtracted: a measured window is a difference of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from offloadrt.study.run import Run
+
+Figures = Mapping[str, Mapping[str, float]]
+"""By name (of a lock, an engine, ...), the figures of each by their names."""
+
+
+@attrs.frozen
+class Ledger:
+    """Counts and virtual seconds of one stretch of a run; calls are kept apart (`Run.calls`)."""
+
+    locks: Figures = attrs.field(factory=dict)
+    engines: Figures = attrs.field(factory=dict)
+    bytes: Mapping[str, float] = attrs.field(factory=dict)
+    host_time: Mapping[str, float] = attrs.field(factory=dict)
+    lived_s: float = 0.0
+    """The lives of host threads that ended in it."""
+
+    @classmethod
+    def of(cls, run: Run) -> Ledger:
+        """Everything since the run's start."""
+        if not run.is_built:
+            return cls()
+        moved: dict[str, float] = {}
+        for device in run.devices:
+            moved = _joined(moved, device.bytes_moved(), _add)
+        return cls(
+            locks={name: _figures(lock) for name, lock in run.locks.items()},
+            engines={name: _figures(engine) for name, engine in run.engines.items()},
+            bytes=moved,
+            host_time=dict(run.host_time.seconds),
+            lived_s=run.host_time.lived_s,
+        )
+
+    def __add__(self, other: Ledger) -> Ledger:
+        return self._with(other, _add)
+
+    def __sub__(self, earlier: Ledger) -> Ledger:
+        return self._with(earlier, _subtract)
+
+    def _with(self, other: Ledger, operation: Callable[[float, float], float]) -> Ledger:
+        return Ledger(
+            locks=_each(self.locks, other.locks, operation),
+            engines=_each(self.engines, other.engines, operation),
+            bytes=_joined(self.bytes, other.bytes, operation),
+            host_time=_joined(self.host_time, other.host_time, operation),
+            lived_s=operation(self.lived_s, other.lived_s),
+        )
+
+
+def _add(a: float, b: float) -> float:
+    return a + b
+
+
+def _subtract(a: float, b: float) -> float:
+    return a - b
+
+
+def _figures(statistics: Any) -> dict[str, float]:
+    """The numbers in a frozen statistics object."""
+    return {
+        field.name: value
+        for field in attrs.fields(type(statistics))
+        if isinstance(value := getattr(statistics, field.name), int | float)
+    }
+
+
+def _joined(
+    a: Mapping[str, float], b: Mapping[str, float], operation: Callable[[float, float], float]
+) -> dict[str, float]:
+    return {name: operation(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}
+
+
+def _each(a: Figures, b: Figures, operation: Callable[[float, float], float]) -> dict[str, dict[str, float]]:
+    return {name: _joined(a.get(name, {}), b.get(name, {}), operation) for name in {**a, **b}}

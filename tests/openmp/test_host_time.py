@@ -1,0 +1,79 @@
+"""Where the host threads' time goes, as far as the runtime's own locks and deferred tasks are concerned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from openmp_rig import MakeRig
+
+from offloadrt import openmp as omp
+from offloadrt.trace import events
+
+
+def test_waiting_for_the_stream_pool(rig: MakeRig) -> None:
+    made = rig({"driver.stream_create": "1 ms", "driver.context.uncontended": True, "table.uncontended": True})
+
+    async def body(t: omp.HostThread) -> None:
+        async with t.target_data(omp.map(to=t.array("a", 4))):
+            pass
+
+    made.run(body, 4)
+    pool = made.program.locks()["stream pool"]
+    assert pool.wait_s > 5e-3
+    assert made.machine.host_time.seconds["runtime lock"] >= pool.wait_s
+    assert made.machine.host_time.shares()["other"] < 0.01
+
+
+def test_waiting_for_a_bucket_of_the_memory_manager(rig: MakeRig) -> None:
+    made = rig({"memory_manager.hand_out": "1 ms"})
+
+    async def body(t: omp.HostThread) -> None:
+        await t.omp_target_free(await t.omp_target_alloc(64))
+
+    made.run(body, 4)
+    bucket = made.program.locks()["memory manager bucket 5"]
+    assert bucket.wait_s > 5e-3
+    assert made.machine.host_time.seconds["runtime lock"] >= bucket.wait_s
+
+
+def test_waiting_for_a_gpu_memory_manager(rig: MakeRig) -> None:
+    made = rig({"gpu_memory_manager.hand_out": "1 ms"})
+    manager = omp.GpuMemoryManager(made.program)
+    other = omp.GpuMemoryManager(made.program)
+
+    async def body(t: omp.HostThread) -> None:
+        await manager.allocate(t, 64)
+
+    made.run(body, 4)
+    locks = made.program.locks()
+    lock = locks["gpu memory manager"]
+    assert lock == manager.semaphore.statistics()
+    assert (lock.acquired, lock.contended) == (4, 3)
+    assert lock.wait_s == pytest.approx(6e-3, rel=1e-2)
+    assert locks["gpu memory manager 1"] == other.semaphore.statistics()
+    assert made.machine.host_time.seconds["manager lock"] == pytest.approx(lock.wait_s)
+    counts = [
+        len([event for event in made.trace.events if isinstance(event, kind) and event.lock == "gpu memory manager"])
+        for kind in (events.LockWait, events.LockAcquire, events.LockRelease)
+    ]
+    assert counts == [3, 4, 4]
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_hidden_helpers_live_while_they_run_tasks(rig: MakeRig, gear: Any) -> None:
+    made = rig({"table.lookup": "1 ms"}, gear)
+
+    async def body(t: omp.HostThread) -> float:
+        begin = t.sim.now
+        for number in range(8):
+            await t.target_enter_data(omp.map(to=t.array(f"a{number}", 4)), nowait=True)
+        await t.taskwait()
+        return t.sim.now - begin
+
+    alive = made.alone(body)
+    host_time = made.machine.host_time
+    assert host_time.lived_s > 4 * alive, "eight tasks queue for the table, one after the other gets it"
+    assert math.fsum(host_time.seconds.values()) <= host_time.lived_s * (1 + 1e-9)
+    assert host_time.shares()["other"] < 0.01
