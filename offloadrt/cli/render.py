@@ -108,10 +108,12 @@ def result(found: Result) -> Iterable[RenderableType]:
     yield from _contended(found)
     yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in found.calls.items()})
     if found.devices:
-        table = _table("\ndevices", "engine", "busy", "share", right=(1, 2))
+        table = _table("\ndevices", "", "busy", "share", "waited for", right=(1, 2, 3))
         for name, engine in found.devices.items():
             whole = engine.busy_s + engine.idle_s
-            table.add_row(name, seconds(engine.busy_s), _percent(engine.busy_s / whole if whole else 0.0))
+            if engine.busy_s or engine.wait_s:
+                share = _percent(engine.busy_s / whole if whole else 0.0)
+                table.add_row(name, seconds(engine.busy_s), share, seconds(engine.wait_s))
         yield table
         moved = [f"{direction} {size(n)}" for direction, n in _bytes(found) if n]
         if moved:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from types import TracebackType
-from typing import Any
 
 from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.errors import DriverError
-from offloadrt.machine import Device, Machine
-from offloadrt.machine.hardware_queue import Stream
+from offloadrt.machine import Device, Machine, Stream
 from offloadrt.machine.messages import Packet
 from offloadrt.sim import Lock, Signal
 from offloadrt.trace import events
@@ -49,8 +47,8 @@ class Call:
 class Context:
     """What all calls on one device share.
 
-    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover`` while
-    it owns it.
+    ``lock`` is taken for the work of every call: ``async with context as woken``.  A thread that had to wait for it
+    pays ``driver.handover`` while it owns it: ``woken``, else 0.
     """
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
@@ -69,8 +67,7 @@ class Context:
         queue = -1 if stream is None else stream.queue.number
         return Call(self, api, queue, self.sim.current.cause if cause is None else cause)
 
-    async def enter(self) -> float:
-        """Take the context lock; returns what the wake-up costs the thread while it owns the lock."""
+    async def __aenter__(self) -> float:
         if self._uncontended:
             return 0.0
         if self.lock.owner is None:
@@ -82,8 +79,9 @@ class Context:
         self.machine.host_time.add("driver lock", sim.now - begin)
         return self.costs.handover
 
-    def leave(self) -> None:
-        """Give the context lock up."""
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if not self._uncontended:
             self.lock.release()
 
@@ -93,20 +91,14 @@ class Context:
 
     async def locked_work(self, dt: float) -> None:
         """Work under the context lock."""
-        woken = await self.enter()
-        try:
+        async with self as woken:
             await self.work(woken + dt)
-        finally:
-            self.leave()
 
-    async def submit(self, stream: Stream, packet: Packet, dt: float) -> None:
-        """Work under the context lock, then put a packet into the stream."""
-        woken = await self.enter()
-        try:
+    async def submit(self, packet: Packet, dt: float) -> None:
+        """Work under the context lock, then put a packet into its stream."""
+        async with self as woken:
             await self.work(woken + dt)
-            stream.submit(packet)
-        finally:
-            self.leave()
+            packet.stream.submit(packet)
 
     async def wait(self, stream: Stream, done: Signal) -> None:
         """Wait for a completion in a stream, and wake up."""
@@ -128,8 +120,3 @@ class Context:
             await self.work(self.costs.synchronize_idle)
         else:
             await self.wait(stream, done)
-
-    def trace(self, kind: Any, queue: int, cause: int, *payload: object) -> None:
-        """Record an event of this device, when the run is traced."""
-        if (trace := self.machine.trace) is not None:
-            trace(kind, self.device.index, queue, cause, *payload)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+INVALID = "CUDA_ERROR_INVALID_VALUE"
+
 
 class DriverError(Exception):
     """A call that returns an error code: ``call`` and ``code`` are the real names, ``detail`` says why."""

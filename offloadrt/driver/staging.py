@@ -9,13 +9,14 @@ is there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 import numpy as np
 
+from offloadrt.machine import Stream
 from offloadrt.machine.backing import Bytes
-from offloadrt.machine.hardware_queue import Stream
 from offloadrt.sim import Signal
 
 Move = Callable[[], None]
@@ -23,14 +24,19 @@ DeviceBytes = Callable[[int, int], Bytes]
 """``(offset, n)`` gives n bytes of the device's end of a copy."""
 
 
-@attrs.frozen
-class Steps:
+class Steps(Protocol):
     """What staging asks of the driver."""
 
-    submit: Callable[[Stream, str, int, Move | None], Awaitable[Signal]]
-    """Submit a transfer (stream, direction, bytes, how to move them); returns its completion."""
-    wait: Callable[[Stream, Signal], Awaitable[None]]
-    host_copy: Callable[[int], Awaitable[None]]
+    async def submit(
+        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
+    ) -> Signal:
+        """Submit a transfer; returns its completion."""
+
+    async def wait(self, stream: Stream, done: Signal, /) -> None:
+        """Wait for a completion in a stream."""
+
+    async def host_copy(self, nbytes: int, /) -> None:
+        """Copy within the host."""
 
 
 @attrs.define(eq=False)
@@ -44,7 +50,13 @@ class Staging:
     """Pieces on their way to the device: bytes and completion, the oldest first."""
 
     async def upload(
-        self, steps: Steps, stream: Stream, source: Bytes | None, target: DeviceBytes | None, nbytes: int
+        self,
+        steps: Steps,
+        stream: Stream,
+        cause: int,
+        source: Bytes | None,
+        target: DeviceBytes | None,
+        nbytes: int,
     ) -> None:
         """Host to device; ``source`` and ``target`` are None for phantoms."""
         for offset in range(0, nbytes, self.chunk):
@@ -60,38 +72,41 @@ class Staging:
                 move = _move(source[offset : offset + size].copy(), target, offset)
             try:
                 await steps.host_copy(size)
-                self.uploads.append((size, await steps.submit(stream, "h2d", size, move)))
+                self.uploads.append((size, await steps.submit(stream, "h2d", size, "staged", move, cause)))
             except BaseException:
                 self.used -= size
                 raise
 
     async def download(
-        self, steps: Steps, stream: Stream, target: Bytes | None, source: DeviceBytes | None, nbytes: int
+        self,
+        steps: Steps,
+        stream: Stream,
+        cause: int,
+        target: Bytes | None,
+        source: DeviceBytes | None,
+        nbytes: int,
     ) -> None:
         """Device to host; ``target`` and ``source`` are None for phantoms."""
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
-        used = self.used
-
-        async def finish_oldest() -> None:
-            offset, size, staged, done = pieces.popleft()
-            if not done.is_set:
-                await steps.wait(stream, done)
-            await steps.host_copy(size)
-            if target is not None and staged is not None:
-                target[offset : offset + size] = staged
-            self.used -= size
-
+        used, submitted = self.used, 0
         try:
-            for offset in range(0, nbytes, self.chunk):
-                size = min(self.chunk, nbytes - offset)
-                while pieces and self.used + size > self.capacity:
-                    await finish_oldest()
-                self.used += size
-                staged = None if source is None or target is None else np.empty(size, dtype=np.uint8)
-                move = None if staged is None or source is None else _fetch(staged, source, offset)
-                pieces.append((offset, size, staged, await steps.submit(stream, "d2h", size, move)))
-            while pieces:
-                await finish_oldest()
+            while pieces or submitted < nbytes:
+                size = min(self.chunk, nbytes - submitted)
+                if size and (not pieces or self.used + size <= self.capacity):
+                    self.used += size
+                    staged = None if source is None or target is None else np.empty(size, dtype=np.uint8)
+                    move = None if staged is None or source is None else _fetch(staged, source, submitted)
+                    done = await steps.submit(stream, "d2h", size, "staged", move, cause)
+                    pieces.append((submitted, size, staged, done))
+                    submitted += size
+                    continue
+                offset, size, staged, done = pieces.popleft()
+                if not done.is_set:
+                    await steps.wait(stream, done)
+                await steps.host_copy(size)
+                if target is not None and staged is not None:
+                    target[offset : offset + size] = staged
+                self.used -= size
         finally:
             self.used = used
 

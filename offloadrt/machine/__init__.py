@@ -20,13 +20,14 @@ from offloadrt.machine.cores import Cores, CoreStatistics
 from offloadrt.machine.device import Device
 from offloadrt.machine.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
 from offloadrt.machine.entry import Entry, RangeEnd
-from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics, Stream
-from offloadrt.machine.host_memory import HostBuffer, HostMemory
-from offloadrt.machine.machine import Machine
+from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.machine import Machine, Statistics
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
 from offloadrt.machine.profile import MachineSpec, ProfileError, UnknownEntry, available, load
 from offloadrt.machine.share import FairShare, SharedPool
+from offloadrt.machine.stream import Stream
 
 __all__ = [
     "MESSAGES",
@@ -48,6 +49,7 @@ __all__ = [
     "HardwareQueues",
     "HostBuffer",
     "HostMemory",
+    "HostMemoryStatistics",
     "InvalidDeviceAddress",
     "LaunchOutOfResources",
     "Machine",
@@ -58,6 +60,7 @@ __all__ = [
     "RangeEnd",
     "SMLimits",
     "SharedPool",
+    "Statistics",
     "Stream",
     "UnknownEntry",
     "available",

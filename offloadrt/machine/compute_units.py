@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Annotated
 
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.machine.level import Level
 from offloadrt.machine.messages import Drain, KernelPacket, Resume, Suspend
 from offloadrt.machine.occupancy import SMLimits
-from offloadrt.machine.profile import MachineSpec
 from offloadrt.machine.share import FairShare, Ticket
 from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
 from offloadrt.trace import Trace, events
@@ -26,30 +27,15 @@ from offloadrt.trace import Trace, events
 class ComputeSpec:
     """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
 
-    sms: int
-    flops: float
-    bandwidth: float
+    sms: Annotated[int, "gpu.sms"]
+    flops: Annotated[float, "gpu.fp64"]
+    bandwidth: Annotated[float, "mem.bw"]
     limits: SMLimits
-    saturating_occupancy: float
-    max_resident: int
-    launch_latency: float
-    save_restore: float
-    uncontended: bool
-
-    @classmethod
-    def of(cls, spec: MachineSpec) -> ComputeSpec:
-        """The compute units that a profile describes.  Raises ProfileError."""
-        return cls(
-            sms=spec.count("gpu.sms"),
-            flops=spec.value("gpu.fp64"),
-            bandwidth=spec.value("mem.bw"),
-            limits=SMLimits.of(spec),
-            saturating_occupancy=spec.value("sm.saturating_occupancy"),
-            max_resident=spec.count("gpu.max_concurrent_kernels"),
-            launch_latency=spec.value("launch.latency"),
-            save_restore=spec.value("driver.halt_save_restore"),
-            uncontended=spec.flag("compute.uncontended"),
-        )
+    saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
+    max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
+    launch_latency: Annotated[float, "launch.latency"]
+    save_restore: Annotated[float, "driver.halt_save_restore"]
+    uncontended: Annotated[bool, "compute.uncontended"]
 
     def demand(self, launch: Launch) -> float:
         """SMs that the teams of a launch fill, at most all.  Raises LaunchOutOfResources."""
@@ -57,8 +43,12 @@ class ComputeSpec:
         return min(float(self.sms), launch.teams / saturating)
 
     def time_alone(self, launch: Launch) -> float:
-        """Seconds from the first team's start to the last one's end on a device that does nothing else."""
-        roofline = max(launch.flops / (self.flops * launch.kernel.efficiency), launch.bytes / self.bandwidth)
+        """Seconds from the first team's start to the last one's end on a device that does nothing else.
+
+        The lanes of a warp without a thread compute nothing, so teams of less than whole warps lower the arithmetic rate.
+        """
+        flops = self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
+        roofline = max(launch.flops / flops, launch.bytes / self.bandwidth)
         return roofline * self.sms / self.demand(launch)
 
 
@@ -68,12 +58,14 @@ class ComputeStatistics:
 
     ``halted_s`` is the part of idle_s with kernels that were stopped; ``draining_s`` the time from a drain to its
     end. ``wall_s`` sums the kernels' times from start to end, ``alone_s`` what they would have taken with the
-    device to themselves. ``sm_s`` sums the seconds of all SMs that worked.
+    device to themselves. ``wait_s`` sums the seconds of kernels that were launched and not started, because the
+    device was halted or full of kernels. ``sm_s`` sums the seconds of all SMs that worked.
     """
 
     busy_s: float
     idle_s: float
     halted_s: float
+    wait_s: float
     draining_s: float
     drains: int
     suspensions: int
@@ -122,6 +114,7 @@ class ComputeUnits:
         self._resident: dict[Ticket, _Resident] = {}
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
+        self._delayed = Level(sim)
         self._draining: list[Call] = []
         self._drains = self._suspends = 0
         self._then = sim.now
@@ -205,7 +198,7 @@ class ComputeUnits:
                 packet.run()
             if (trace := self.trace) is not None:
                 name = packet.launch.kernel.name
-                trace(events.KernelEnd, self.device, packet.queue, packet.cause, packet.number, name)
+                trace(events.KernelEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, name)
             packet.done.set(("kernels", resident.start, now))
         if self._draining and not self._resident:
             for call in self._draining:
@@ -217,10 +210,12 @@ class ComputeUnits:
         now = self.sim.now
         while self._launching and self._launching[0][0] <= now:
             self._waiting.append(self._launching.popleft()[1])
+            self._delayed.rise()
         if self._drains or self._suspends:
             return
         while self._waiting and len(self._resident) < self._limit:
             packet = self._waiting.popleft()
+            self._delayed.fall()
             demand = self.spec.demand(packet.launch)
             alone = self.spec.time_alone(packet.launch)
             ticket = self._share.join(now, alone * demand, demand)
@@ -230,7 +225,7 @@ class ComputeUnits:
             if (trace := self.trace) is not None:
                 launch = packet.launch
                 trace(
-                    events.KernelStart, self.device, packet.queue, packet.cause,
+                    events.KernelStart, self.device, packet.stream.queue.number, packet.cause,
                     packet.number, launch.kernel.name, launch.teams,
                 )  # fmt: skip
 
@@ -250,4 +245,6 @@ class ComputeUnits:
         """What the compute units did so far."""
         self._account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
-        return ComputeStatistics(**attrs.asdict(self._tally), idle_s=idle_s, sm_s=self._share.delivered)
+        return ComputeStatistics(
+            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self._share.delivered
+        )

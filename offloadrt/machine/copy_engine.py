@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from offloadrt.machine.level import Level
 from offloadrt.machine.messages import CopyPacket, Resume, Suspend
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Mailbox, Simulation
@@ -12,7 +13,7 @@ from offloadrt.trace import Trace, events
 
 @attrs.frozen
 class EngineStatistics:
-    """What the engines of one direction did; times in virtual seconds, summed over the engines.
+    """What the engines of one direction did; times in virtual seconds, summed over the engines, up to now.
 
     busy_s + idle_s is the time elapsed times the number of engines.
     """
@@ -20,6 +21,8 @@ class EngineStatistics:
     engines: int
     busy_s: float
     idle_s: float
+    wait_s: float
+    """Of transfers that had no idle engine."""
     transfers: int
     bytes: int
 
@@ -56,7 +59,8 @@ class CopyEngines:
         self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
         self._engines = 0
         self._idle = 0
-        self._busy_s = 0.0
+        self._busy = Level(sim)
+        self._queued = Level(sim)
         self.bytes = 0
         """Bytes of the transfers that have ended."""
         self._transfers = 0
@@ -72,6 +76,7 @@ class CopyEngines:
         if self.spec.engine_uncontended and self._idle <= 0:
             self._start_one()
         self._idle -= 1
+        self._queued.rise()
         self.mailbox.put(packet)
 
     def _start_one(self) -> None:
@@ -84,13 +89,20 @@ class CopyEngines:
         """The actor: one transfer after the other, for ever."""
         sim, spec = self.sim, self.spec
         while True:
-            packet: CopyPacket = await self.mailbox.get()
+            packet = await self.mailbox.get()
+            if not isinstance(packet, CopyPacket):
+                raise TypeError(f"a copy engine does not understand {packet!r}")
+            self._queued.fall()
             if spec.halts_kernels:
                 await self._compute.call(Suspend("transfer", packet.cause))
             begin = sim.now
-            row = (packet.number, packet.direction, engine, packet.nbytes, packet.memory)
+            self._busy.rise()
+            queue, row = (
+                packet.stream.queue.number,
+                (packet.number, packet.direction, engine, packet.nbytes, packet.memory),
+            )
             if (trace := self.trace) is not None:
-                trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
+                trace(events.CopyBegin, self.device, queue, packet.cause, *row)
             if self._alone:
                 await sim.sleep(spec.latency + packet.nbytes / spec.bandwidth)
             else:
@@ -99,18 +111,17 @@ class CopyEngines:
             if packet.move is not None:
                 packet.move()
             if trace is not None:
-                trace(events.CopyEnd, self.device, packet.queue, packet.cause, *row)
+                trace(events.CopyEnd, self.device, queue, packet.cause, *row)
             if spec.halts_kernels:
                 self._compute.put(Resume("transfer", True, packet.cause))
-            self._busy_s += sim.now - begin
+            self._busy.fall()
             self._transfers += 1
             self.bytes += packet.nbytes
             self._idle += 1
             packet.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> EngineStatistics:
-        """What the engines did with the transfers that have ended."""
-        elapsed = (self.sim.now - self._born) * self.spec.engines
-        return EngineStatistics(
-            self.spec.engines, self._busy_s, max(elapsed - self._busy_s, 0.0), self._transfers, self.bytes
-        )
+        """What the engines did so far."""
+        elapsed, busy_s = (self.sim.now - self._born) * self.spec.engines, self._busy.total_s
+        idle_s = max(elapsed - busy_s, 0.0)
+        return EngineStatistics(self.spec.engines, busy_s, idle_s, self._queued.total_s, self._transfers, self.bytes)

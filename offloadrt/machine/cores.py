@@ -10,7 +10,10 @@ from offloadrt.trace import HostTime
 
 @attrs.frozen
 class CoreStatistics:
-    """What the cores did; times in virtual seconds, summed over cores or threads."""
+    """What the cores did; times in virtual seconds, summed over cores or threads, up to now.
+
+    busy_s + idle_s is the time elapsed times the number of cores.
+    """
 
     cores: int
     computed: int
@@ -18,7 +21,9 @@ class CoreStatistics:
     waited: int
     """How often a thread found no idle core."""
     wait_s: float
+    """Of threads for a core."""
     busy_s: float
+    idle_s: float
 
 
 class Cores:
@@ -27,18 +32,20 @@ class Cores:
     With ``uncontended`` every thread has a core of its own (an ablation).
     """
 
-    __slots__ = ("_busy_s", "_computed", "_host_seconds", "_idle", "_queue", "_queued", "_sim", "_uncontended", "count")
+    __slots__ = (
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_queue", "_sim", "_since", "_uncontended", "count",
+    )  # fmt: skip
 
     def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
         self._sim = sim
         self.count = count
-        self._idle = count
         self._queue = Semaphore(sim, 0, "core")
-        self._queued = 0
         self._uncontended = uncontended
         self._host_seconds = host_time.seconds
         self._computed = 0
+        self._busy = 0
         self._busy_s = 0.0
+        self._born = self._since = sim.now
 
     async def compute(self, dt: float, category: str = "compute") -> None:
         """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
@@ -47,38 +54,43 @@ class Cores:
         """
         sim = self._sim
         arrival = sim.now
-        if self._idle > 0 or self._uncontended:
-            self._idle -= 1
+        if self._busy < self.count or self._uncontended:
             self._computed += 1
+            self._account()
+            self._busy += 1
         else:
             await self.take()
         try:
             await sim.sleep(dt)
         finally:
-            self.give_back(dt)
+            self.give_back()
             self._host_seconds[category] += sim.now - arrival
 
     async def take(self) -> None:
         """Wait for a core and keep it until ``give_back``."""
         self._computed += 1
-        if self._idle > 0 or self._uncontended:
-            self._idle -= 1
-            return
-        self._queued += 1
-        try:
+        if self._busy < self.count or self._uncontended:
+            self._account()
+            self._busy += 1
+        else:
             await self._queue.acquire()
-        finally:
-            self._queued -= 1
 
-    def give_back(self, used_s: float) -> None:
-        """Leave the core after ``used_s`` virtual seconds on it; the thread that waits longest gets it."""
-        self._busy_s += used_s
-        if self._queued:
+    def give_back(self) -> None:
+        """Leave the core; the thread that waits longest gets it."""
+        if self._queue.waiters:
             self._queue.release()
         else:
-            self._idle += 1
+            self._account()
+            self._busy -= 1
+
+    def _account(self) -> None:
+        now = self._sim.now
+        self._busy_s += self._busy * (now - self._since)
+        self._since = now
 
     def statistics(self) -> CoreStatistics:
         """What the cores did so far."""
+        self._account()
         queue = self._queue.statistics()
-        return CoreStatistics(self.count, self._computed, queue.contended, queue.wait_s, self._busy_s)
+        idle_s = max((self._sim.now - self._born) * self.count - self._busy_s, 0.0)
+        return CoreStatistics(self.count, self._computed, queue.contended, queue.wait_s, self._busy_s, idle_s)

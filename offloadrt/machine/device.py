@@ -5,8 +5,9 @@ from __future__ import annotations
 from offloadrt.machine.compute_units import ComputeSpec, ComputeStatistics, ComputeUnits
 from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.device_memory import DeviceMemory
-from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, Stream
+from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.profile import MachineSpec, ProfileError
+from offloadrt.machine.stream import Stream
 from offloadrt.sim import Simulation
 from offloadrt.trace import Trace
 
@@ -53,7 +54,7 @@ class Device:
             alignment=int(spec.value("alloc.alignment")),
             fill=fill,
         )
-        self.compute = ComputeUnits(sim, index, ComputeSpec.of(spec), trace)
+        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace)
         self.engines = {
             one.direction: CopyEngines(sim, index, one, self.compute.mailbox, trace) for one in engine_specs(spec)
         }
@@ -63,6 +64,7 @@ class Device:
             uncontended=spec.flag("hardware_queue.uncontended"),
         )
         self.started = False
+        self._born = sim.now
 
     def open_stream(self) -> Stream:
         """A new stream; called by a running actor."""
@@ -77,20 +79,19 @@ class Device:
             for engines in self.engines.values():
                 engines.start()
 
-    def statistics(self) -> dict[str, ComputeStatistics | EngineStatistics]:
-        """By name: the compute units and the copy engines of each direction."""
-        statistics: dict[str, ComputeStatistics | EngineStatistics] = {
-            self.compute.mailbox.name: self.compute.statistics()
+    def statistics(self) -> dict[str, ComputeStatistics | EngineStatistics | QueueStatistics]:
+        """By name: the compute units, the copy engines of each direction and the hardware queues in use."""
+        return {
+            self.compute.mailbox.name: self.compute.statistics(),
+            **{engines.mailbox.name: engines.statistics() for engines in self.engines.values()},
+            **{queue.mailbox.name: queue.statistics() for queue in self.queues.queues},
         }
-        for engines in self.engines.values():
-            statistics[engines.mailbox.name] = engines.statistics()
-        return statistics
 
     def bytes_moved(self) -> dict[str, int]:
         """Bytes of the transfers that have ended, by direction; ``p2p`` is to and from other devices."""
         return {**{direction: one.bytes for direction, one in self.engines.items()}, "p2p": 0}
 
     def _make_queue(self, number: int) -> HardwareQueue:
-        queue = HardwareQueue(self.sim, self.index, number, self.engines, self.compute.mailbox)
+        queue = HardwareQueue(self.sim, self.index, number, self.engines, self.compute.mailbox, self._born)
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         return queue

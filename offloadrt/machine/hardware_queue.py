@@ -1,4 +1,4 @@
-"""Hardware queues (connections) and the streams that share them.
+"""Hardware queues (connections), which streams share.
 
 A queue dispatches the packets of its streams in order of submission.  A packet starts when the one before it in its
 stream has completed; until then it stays at the head and holds up all that is behind it, also of other streams.
@@ -6,69 +6,49 @@ stream has completed; until then it stays at the head and holds up all that is b
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
-from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, WaitPacket
+from offloadrt.machine.level import Level
+from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet
+from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Signal, Simulation
-
-_KEPT = 256
-"""Completed packets that a stream remembers for ``spans`` when nobody asks."""
-
-
-@attrs.define(eq=False)
-class Stream:
-    """A sequence of commands that run one after the other."""
-
-    index: int
-    queue: HardwareQueue
-    last: Signal | None = None
-    """Completion of the packet submitted last."""
-    running: Signal | None = None
-    """Completion of the packet dispatched last; the hardware queue's own."""
-    recent: deque[Signal] = attrs.field(factory=deque, repr=False)
-    """Completions of packets that nobody has asked ``spans`` for."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether everything that was submitted has completed."""
-        return self.last is None or self.last.is_set
-
-    def submit(self, packet: Packet) -> None:
-        """Append a command."""
-        self.last = packet.done
-        self.recent.append(packet.done)
-        if len(self.recent) > _KEPT and self.recent[0].is_set:
-            self.recent.popleft()
-        self.queue.mailbox.put((self, packet))
-
-    def spans(self) -> list[tuple[str, float, float]]:
-        """(``copies`` or ``kernels``, begin, end) of the packets that completed since the last call, in order."""
-        spans: list[tuple[str, float, float]] = []
-        while self.recent and self.recent[0].is_set:
-            span = self.recent.popleft().value
-            if span is not None:
-                spans.append(span)
-        return spans
 
 
 @attrs.frozen
 class QueueStatistics:
-    """``blocked_s`` is the time that the packet at the head waited for its stream or an event."""
+    """What a hardware queue did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
 
     packets: int
+    """Taken by the queue."""
     blocked: int
+    """How many of them had to wait at its head."""
     blocked_s: float
+    """With a packet at the head that waited for its stream or an event.  Dispatching itself takes no time."""
+    idle_s: float
+    """Without one, since the device was made."""
+    wait_s: float
+    """Of the packets behind a blocked one (head-of-line blocking), summed over them."""
+
+    @property
+    def busy_s(self) -> float:
+        """The same as ``blocked_s``, under the name that all statistics of a machine have."""
+        return self.blocked_s
 
 
 class HardwareQueue:
     """One connection to the device: an actor that dispatches packets to engines and compute units."""
 
     def __init__(
-        self, sim: Simulation, device: int, number: int, engines: dict[str, CopyEngines], compute: Mailbox
+        self,
+        sim: Simulation,
+        device: int,
+        number: int,
+        engines: dict[str, CopyEngines],
+        compute: Mailbox,
+        born: float,
     ) -> None:
         self.sim = sim
         self.number = number
@@ -77,13 +57,24 @@ class HardwareQueue:
         self._compute = compute
         self._packets = 0
         self._blocked = 0
-        self._blocked_s = 0.0
+        self._blocking = Level(sim)
+        self._behind = Level(sim)
+        self._born = born
+
+    def submit(self, packet: Packet) -> None:
+        """Append a packet."""
+        self._behind.rise()
+        self.mailbox.put(packet)
 
     async def run(self) -> None:
         """The actor: dispatch in order, for ever."""
         while True:
-            stream, packet = await self.mailbox.get()
+            packet = await self.mailbox.get()
+            if not isinstance(packet, PACKETS):
+                raise TypeError(f"a hardware queue does not understand {packet!r}")
+            self._behind.fall()
             self._packets += 1
+            stream = packet.stream
             if (before := stream.running) is not None and not before.is_set:
                 await self._block(before)
             stream.running = packet.done
@@ -91,22 +82,22 @@ class HardwareQueue:
                 self._compute.put(packet)
             elif isinstance(packet, CopyPacket):
                 self._engines[packet.direction].submit(packet)
-            elif isinstance(packet, WaitPacket):
+            else:
                 if not packet.event.is_set:
                     await self._block(packet.event)
                 packet.done.set()
-            else:
-                raise TypeError(f"a hardware queue does not understand {packet!r}")
 
     async def _block(self, signal: Signal) -> None:
-        begin = self.sim.now
-        await signal.wait()
         self._blocked += 1
-        self._blocked_s += self.sim.now - begin
+        self._blocking.rise()
+        await signal.wait()
+        self._blocking.fall()
 
     def statistics(self) -> QueueStatistics:
         """What the queue did so far."""
-        return QueueStatistics(self._packets, self._blocked, self._blocked_s)
+        blocked_s = self._blocking.total_s
+        idle_s = self.sim.now - self._born - blocked_s
+        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
 class HardwareQueues:

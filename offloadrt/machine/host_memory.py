@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offloadrt.machine.cores import Cores
+from offloadrt.machine.level import Level
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
@@ -29,6 +30,19 @@ class HostBuffer:
     bytes: npt.NDArray[np.uint8] | None = None
 
 
+@attrs.frozen
+class HostMemoryStatistics:
+    """What copies within the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """With a copy in progress, up to now."""
+    idle_s: float
+    wait_s: float
+    """That the copies which have ended took longer than alone, because they shared the bandwidth."""
+    copies: int
+    bytes: int
+
+
 class HostMemory:
     """Hands out addresses in heap, stack and globals, and copies within the host.
 
@@ -36,7 +50,8 @@ class HostMemory:
     """
 
     __slots__ = (
-        "_bandwidth_1t", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes", "_tops", "bytes_copied",
+        "_bandwidth_1t", "_born", "_copies", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
+        "_tops", "_wait_s", "bytes_copied",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +72,10 @@ class HostMemory:
         self._tops = dict(_REGION_BASES)
         self._free: dict[tuple[Region, int, int], list[int]] = {}
         self._sizes: dict[int, tuple[Region, int, int]] = {}
+        self._born = sim.now
+        self._copies = 0
+        self._copying = Level(sim)
+        self._wait_s = 0.0
         self.bytes_copied = 0
 
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
@@ -87,9 +106,19 @@ class HostMemory:
         arrival = sim.now
         await self._cores.take()
         begin = sim.now
+        self._copying.rise()
         try:
             await self._pool.serve(nbytes, self._bandwidth_1t)
         finally:
-            self._cores.give_back(sim.now - begin)
+            self._copying.fall()
+            self._cores.give_back()
             self._host_time.add(category, sim.now - arrival)
+        self._copies += 1
+        self._wait_s += max(sim.now - begin - nbytes / self._bandwidth_1t, 0.0)
         self.bytes_copied += nbytes
+
+    def statistics(self) -> HostMemoryStatistics:
+        """What the copies did so far."""
+        busy_s = self._copying.some_s
+        idle_s = self._sim.now - self._born - busy_s
+        return HostMemoryStatistics(busy_s, idle_s, self._wait_s, self._copies, self.bytes_copied)

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from typing import Protocol
 
-from offloadrt.machine.compute_units import ComputeStatistics
-from offloadrt.machine.copy_engine import EngineStatistics
 from offloadrt.machine.cores import Cores
 from offloadrt.machine.device import Device
 from offloadrt.machine.host_memory import HostMemory
 from offloadrt.machine.profile import MachineSpec
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
+
+
+class Statistics(Protocol):
+    """What each part of a machine says of its time, in virtual seconds up to now; the classes say what is counted."""
+
+    @property
+    def busy_s(self) -> float:
+        """In which it worked, summed over its servers (cores, engines)."""
+
+    @property
+    def idle_s(self) -> float:
+        """In which it did not: the rest of the time elapsed, times the number of servers."""
+
+    @property
+    def wait_s(self) -> float:
+        """In which somebody waited for it, summed over those who did."""
 
 
 class Machine:
@@ -56,9 +71,14 @@ class Machine:
             return dt
         return dt * float(self.sim.rng.uniform(1.0 - self._jitter, 1.0 + self._jitter))
 
-    def statistics(self) -> dict[str, ComputeStatistics | EngineStatistics]:
-        """What the engines of all devices did, by name (``device 0 compute units``, ``device 0 copy engine h2d``)."""
-        statistics: dict[str, ComputeStatistics | EngineStatistics] = {}
+    def statistics(self) -> dict[str, Statistics]:
+        """What every part did so far, by name: ``cores``, ``host memory``, ``device 0 compute units``, ``device 0 copy
+        engine h2d``, ``device 0 hardware queue 0``, …
+        """
+        statistics: dict[str, Statistics] = {
+            "cores": self.cores.statistics(),
+            "host memory": self.host_memory.statistics(),
+        }
         for device in self.devices:
             statistics.update(device.statistics())
         return statistics

@@ -1,18 +1,22 @@
 """The messages between the actors of a device, typed and frozen.
 
-A *packet* is a command of a stream: host threads submit it to a hardware queue, which dispatches it in order to a copy
-engine or to the compute units.  ``done`` is set at its completion; its value is (``copies`` or ``kernels``, begin, end)
-in virtual seconds, or None.  The other messages go to the compute units.
+A *packet* is a command of a stream, which it names: host threads submit it to the stream's hardware queue, which
+dispatches it in order to a copy engine or to the compute units.  ``done`` is set at its completion; its value is
+(``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  The other messages go to the compute units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.sim import Signal
+
+if TYPE_CHECKING:
+    from offloadrt.machine.stream import Stream
 
 
 @attrs.frozen(eq=False)
@@ -20,8 +24,7 @@ class CopyPacket:
     """Transfer ``nbytes``; to a copy engine of its direction (h2d, d2h, d2d)."""
 
     number: int
-    stream: int
-    queue: int
+    stream: Stream
     cause: int
     direction: str
     nbytes: int
@@ -37,8 +40,7 @@ class KernelPacket:
     """Run a kernel; to the compute units."""
 
     number: int
-    stream: int
-    queue: int
+    stream: Stream
     cause: int
     launch: Launch
     run: Callable[[], None] | None
@@ -50,12 +52,14 @@ class KernelPacket:
 class WaitPacket:
     """Let nothing after it in its stream start before ``event`` is set."""
 
-    stream: int
+    stream: Stream
     event: Signal
     done: Signal
 
 
 Packet = CopyPacket | KernelPacket | WaitPacket
+PACKETS = (CopyPacket, KernelPacket, WaitPacket)
+"""What a hardware queue understands."""
 
 
 @attrs.frozen
@@ -83,5 +87,5 @@ class Resume:
     cause: int = 0
 
 
-MESSAGES: tuple[type, ...] = (CopyPacket, KernelPacket, WaitPacket, Drain, Suspend, Resume)
+MESSAGES: tuple[type, ...] = (*PACKETS, Drain, Suspend, Resume)
 """Every type of message that the actors of a device receive."""

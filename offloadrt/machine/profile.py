@@ -10,14 +10,16 @@ from __future__ import annotations
 import difflib
 import importlib.resources
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import attrs
 import msgspec
 
 from offloadrt.machine.entry import Entry, EntryError, RangeEnd, parse
+
+T = TypeVar("T")
 
 RangeEnds = RangeEnd | Mapping[str, RangeEnd]
 """One end for all ranges, or the end of each entry named (the others at their mean)."""
@@ -99,6 +101,24 @@ class MachineSpec:
         if not isinstance(value, bool):
             raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
         return value
+
+    def read(self, cls: type[T]) -> T:
+        """An object of an attrs class whose fields name their entries: ``free: Annotated[float, "alloc.cudaFree"]``.
+
+        Fields of type float, int, bool and str hold what ``value``, ``count``, ``flag`` and ``text`` give; a field
+        whose type is such a class is read like it. Raises ProfileError.
+        """
+        readers: dict[object, Callable[[str], Any]] = {
+            float: self.value, int: self.count, bool: self.flag, str: self.text,
+        }  # fmt: skip
+        fields: dict[str, Any] = {}
+        for name, hint in get_type_hints(cls, include_extras=True).items():
+            if attrs.has(hint):
+                fields[name] = self.read(hint)
+            else:
+                kind, key = get_args(hint)
+                fields[name] = readers[kind](key)
+        return cls(**fields)
 
     def ranges(self) -> list[str]:
         """The keys of all entries that are given as a range and are charged."""

@@ -172,9 +172,11 @@ class FairShare:
 
     def _divide(self) -> None:
         """Fill the users up: those with small caps are content first, the others share equally what is left."""
+        self._used = 0.0
+        if not self._classes:
+            return
         left = 0.0 if self._halts else self.capacity
         users = self.users
-        self._used = 0.0
         for group in self._classes:
             group.rate = min(group.cap, max(left, 0.0) / users)
             used = group.rate * group.users
@@ -224,7 +226,8 @@ class SharedPool:
         finally:
             share.leave(sim.now, ticket)
             self._boxes.append(box)
-            self._wake_first()
+            if share.users:
+                self._wake_first()
 
     def _wake_first(self) -> None:
         first, _ = self.share.first()

@@ -7,10 +7,12 @@ knows these and nothing else; a unit of another field is an error and not a surp
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import pint
+
+if TYPE_CHECKING:
+    import pint
 
 COUNTS = (
     "SM", "buffer", "connection", "core", "device", "domain", "engine", "kernel", "queue", "register", "team", "thread",
@@ -55,6 +57,8 @@ class UnitError(ValueError):
 
 @functools.cache
 def _registry() -> pint.UnitRegistry[Any]:
+    import pint  # takes a quarter of a second, and only who loads a profile needs it
+
     registry: pint.UnitRegistry[Any] = pint.UnitRegistry(None)
     for prefix in _PREFIXES:
         registry.define(prefix)

@@ -6,13 +6,14 @@ Errors are MappingError; what LLVM prints goes to `device.messages` as well.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import attrs
 import numpy as np
 
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.directive_queue import DirectiveQueue, PostProcessing
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
 from offloadrt.runtime.map_item import Dimension, MapItem
@@ -76,7 +77,8 @@ async def target_data_begin(
         if item.type & RETURN_PARAM:
             returned[position] = returned_base
     for item in attachments.items:
-        await _attach_item(device, item, attachments, queue)
+        if item.type & ALWAYS or attachments.is_new(item.begin) or attachments.is_new(item.base):
+            await _attach_item(device, item, queue)
     return returned
 
 
@@ -152,10 +154,8 @@ def pointer_span(address: int, value: int) -> HostSpan:
     return HostSpan(address, POINTER_BYTES, np.array([value], "<u8").view(np.uint8))
 
 
-async def _attach_item(device: OffloadDevice, item: MapItem, attachments: Attachments, queue: DirectiveQueue) -> None:
-    """Attach if pointer and pointee are present and one of them is new in this construct (`processAttachEntries`)."""
-    if not item.type & ALWAYS and not attachments.is_new(item.begin) and not attachments.is_new(item.base):
-        return
+async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
+    """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
     pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
     pointee.release(device)
     if not pointee.is_present or pointee.is_host or pointee.address is None:
@@ -173,19 +173,13 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     """Unmap the items in reverse. What is removed is removed after the queue has drained."""
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
-    left: list[tuple[Entry, MapItem]] = []
+    left: list[PostProcessing] = []
     for item in reversed(items):
         if not item.type & (NOT_MAPPED | ATTACH):
             entry = await _end_item(device, item, queue, call)
             if entry is not None:
-                left.append((entry, item))
-
-    async def finish() -> None:
-        for entry, item in left:
-            await finish_data_end(device, entry, item, bool(item.type & FROM), queue.cause)
-
-    if left:
-        queue.post_processing.append(finish)
+                left.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
+    queue.post_processing.extend(left)
 
 
 async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue, call: str) -> Entry | None:

@@ -4,8 +4,8 @@ configuration.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 import attrs
 
@@ -17,6 +17,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.entry_locks import EntryLocks
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError
 from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.lock_wait import no_work, take
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import Plugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
@@ -25,16 +26,6 @@ from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace, events
 
 E = TypeVar("E", bound=OffloadError)
-
-
-class _NoWork:
-    """Awaitable that takes no time and no turn."""
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        yield from ()
-
-
-_NO_WORK = _NoWork()
 
 
 @attrs.frozen
@@ -106,6 +97,7 @@ class OffloadDevice:
             f"device table{suffix}",
             barging=spec.text("lock.handoff") == "barging",
             uncontended=spec.flag("table.uncontended"),
+            on_wait=self._waited_for_table,
         )
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")
         self._entries_uncontended = spec.flag("entry.uncontended")
@@ -113,6 +105,7 @@ class OffloadDevice:
         """What LLVM's runtime would have written to the standard error."""
         self._blocks: dict[int, int] = {}
         self._handover_due = 0.0
+        self._compute, self._jitter = machine.cores.compute, machine.jitter
 
     def start(self) -> None:
         self.table_lock.start()
@@ -159,13 +152,13 @@ class OffloadDevice:
 
         Raises what a kernel of the queue did wrong.
         """
-        await self.plugin.synchronize(queue)
+        if queue.stream is not None:
+            await self.plugin.synchronize(queue)
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name
             raise queue.kernel_error
-        pending = queue.post_processing
-        queue.post_processing = []
+        pending, queue.post_processing = queue.post_processing, []
         for action in pending:
             await action()
 
@@ -173,28 +166,26 @@ class OffloadDevice:
 
     def work(self, dt: float) -> Awaitable[None]:
         """The running thread does so much of the runtime's own work, on a core."""
-        return self.machine.cores.compute(self.machine.jitter(dt), "runtime") if dt else _NO_WORK
+        return self._compute(self._jitter(dt), "runtime") if dt else no_work()
 
-    async def lock_table(self) -> None:
+    def lock_table(self) -> Awaitable[bool]:
         """Take the table; a thread that had to wait for it owes the hand-over, which `table_work` pays."""
-        since = self.sim.now
-        if await self.table_lock.acquire():
-            self.machine.host_time.add("table lock", self.sim.now - since)
-            self._handover_due = self.costs.handover
+        return self.table_lock.acquire()
+
+    def _waited_for_table(self, dt: float) -> None:
+        self.machine.host_time.add("table lock", dt)
+        self._handover_due = self.costs.handover
 
     def table_work(self, dt: float) -> Awaitable[None]:
         """The holder of the table works there for so long, after what it owes for the hand-over."""
         due, self._handover_due = self._handover_due, 0.0
         return self.work(due + dt)
 
-    async def lock_entry(self, entry: Entry) -> None:
+    def lock_entry(self, entry: Entry) -> Awaitable[None]:
         """Take an entry's lock; the caller holds the table, or nobody else can know the entry."""
         if self._entries_uncontended:
-            return
-        since = self.sim.now
-        await entry.lock.acquire()
-        if self.sim.now > since:
-            self.machine.host_time.add("entry lock", self.sim.now - since)
+            return no_work()
+        return take(entry.lock, self.machine.host_time, "entry lock")
 
     def unlock_entry(self, entry: Entry) -> None:
         if not self._entries_uncontended:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from offloadrt.sim import Lock
 from offloadrt.trace import HostTime
 
 
-async def take(lock: Lock, host_time: HostTime, category: str = "runtime lock") -> None:
+async def no_work() -> None:
+    """What is awaited where there is nothing to wait for."""
+
+
+def take(lock: Lock, host_time: HostTime, category: str = "runtime lock") -> Awaitable[None]:
     """Acquire `lock`; the caller releases it. category: one of `trace.HOST_TIME`, gets the time until then."""
-    if lock.owner is None:
-        await lock.acquire()
-        return
+    return lock.acquire() if lock.owner is None else _wait(lock, host_time, category)
+
+
+async def _wait(lock: Lock, host_time: HostTime, category: str) -> None:
     since = lock.sim.now
     await lock.acquire()
     host_time.add(category, lock.sim.now - since)

@@ -20,7 +20,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.present_table import Entry, Lookup
 from offloadrt.trace import events
 
@@ -41,14 +41,6 @@ class TargetPointer:
     is_present: bool = False
     is_last: bool = False
     borrowed: bool = False
-
-    async def set_entry(self, device: OffloadDevice, entry: Entry, owned: Entry | None = None) -> None:
-        """Unlock the present entry, lock the other one (unless the caller has it locked already)."""
-        self.release(device)
-        self.borrowed = entry is owned
-        if not self.borrowed:
-            await device.lock_entry(entry)
-        self.entry = entry
 
     def release(self, device: OffloadDevice) -> None:
         if self.entry is not None:
@@ -75,7 +67,11 @@ async def visit(
     costs = device.costs
     await device.table_work(costs.lookup + costs.insert if inserts and size and not found.overlaps else costs.lookup)
     for entry in found.visited:
-        await pointer.set_entry(device, entry, owned)
+        pointer.release(device)
+        pointer.borrowed = entry is owned
+        if not pointer.borrowed:
+            await device.lock_entry(entry)
+        pointer.entry = entry
     return found
 
 
@@ -219,7 +215,10 @@ async def _find_or_create(
             offset=begin if array is None else begin - array.address,
         )
         enter_entry(device, queue.cause, entry)
-        await pointer.set_entry(device, entry)
+        pointer.release(device)
+        pointer.borrowed = False
+        await device.lock_entry(entry)
+        pointer.entry = entry
         pointer.address = address
     else:
         pointer.is_present = False
@@ -299,7 +298,7 @@ async def get_present_pointer(
     return pointer
 
 
-async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, restore: bool, cause: int) -> None:
+async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
     """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
 
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
@@ -311,7 +310,7 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, re
     remove = entry.total == 0 and entry.data_end_users == 0
     if not remove:
         device.table_lock.release()
-    if restore:
+    if item.type & FROM and entry.shadow_pointers:
         restore_host_pointers(item.array, entry)
     device.unlock_entry(entry)
     if not remove:

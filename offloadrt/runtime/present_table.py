@@ -115,7 +115,7 @@ class Entry:
         return True
 
 
-@attrs.frozen
+@attrs.define
 class Lookup:
     """Where a section lies relative to the table. `visited` are the entries that the search locks, in order.
 

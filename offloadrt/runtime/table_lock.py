@@ -8,6 +8,7 @@ the lock.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import attrs
 
@@ -49,18 +50,25 @@ class DeviceTableLock:
     """``await lock.acquire()`` and ``lock.release()``; start it once with `start`.
 
     barging: a release frees the table and wakes the longest waiter, who asks again and may find that somebody running
-    was faster.
-    uncontended: an ablation; the lock excludes nobody. acquire tells whether the lock was contended; what a hand-over
-    costs is the caller's business, who then owns the lock. Looks like `offloadrt.sim.Lock` to whoever reads its
-    statistics or watches it.
+    was faster. uncontended: an ablation; the lock excludes nobody. on_wait: if the lock was contended, told how long
+    the wait was, in the thread that has just got the lock; what a hand-over costs is its business. Looks like
+    `offloadrt.sim.Lock` to whoever reads its statistics or watches it.
     """
 
-    def __init__(self, sim: Simulation, name: str, barging: bool = False, uncontended: bool = False) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        name: str,
+        barging: bool = False,
+        uncontended: bool = False,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> None:
         self.sim = sim
         self.name = name
         self.owner: Actor | None = None
         self.barging = barging
         self.uncontended = uncontended
+        self._on_wait = on_wait
         self._mailbox = Mailbox(sim, name)
         self._mailbox.served_for = self.holders
         self._queue: deque[Call] = deque()
@@ -76,8 +84,9 @@ class DeviceTableLock:
         self.sim.spawn(self._serve, name=self.name, daemon=True)
 
     async def _serve(self) -> None:
+        get = self._mailbox.get
         while True:
-            item = await self._mailbox.get()
+            item = await get()
             if isinstance(item, Call) and isinstance(item.message, AcquireTable):
                 if self._granted_to is None:
                     self._grant(item, _GRANTED)
@@ -105,9 +114,9 @@ class DeviceTableLock:
             self._granted_to = call.caller
 
     async def acquire(self) -> bool:
-        """Wait for the table. True if somebody else had it first, so that the hand-over is to be paid."""
+        """Wait for the table. True if somebody else had it first."""
         sim = self.sim
-        me = sim.current
+        me = sim.running or sim.current
         if self.owner is me:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
         if self.uncontended:
@@ -122,9 +131,12 @@ class DeviceTableLock:
         contended = contended or reply.contended
         self.owner = me
         self._acquired += 1
-        self._contended += contended
-        self._wait_s += sim.now - since
-        self._held_since = sim.now
+        self._held_since = now = sim.now
+        self._wait_s += now - since
+        if contended:
+            self._contended += 1
+            if self._on_wait is not None:
+                self._on_wait(now - since)
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
         return contended
@@ -134,7 +146,7 @@ class DeviceTableLock:
         if self.uncontended:
             return
         sim = self.sim
-        me = sim.current
+        me = sim.running or sim.current
         if self.owner is not me:
             raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
         self._hold_s += sim.now - self._held_since
@@ -151,7 +163,7 @@ class DeviceTableLock:
 
     def assert_held(self) -> None:
         """The table's methods are for its holder only. RuntimeError otherwise."""
-        if self.owner is not self.sim.current and not self.uncontended:
+        if self.owner is not (self.sim.running or self.sim.current) and not self.uncontended:
             raise RuntimeError(f"{self.sim.current.name} uses the present table without holding {self.name!r}")
 
     def statistics(self) -> LockStatistics:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import outcome
-from trio.lowlevel import Abort, Task, enable_ki_protection, reschedule, wait_task_rescheduled
+from trio.lowlevel import Abort, enable_ki_protection, reschedule, wait_task_rescheduled
 
 from offloadrt.sim.errors import Handover
 
@@ -68,7 +68,7 @@ class Actor:
         self.index = sim.next_index()
         self.cause = 0
         self.data: dict[str, Any] = {}
-        self.task: Task | None = None
+        self.task: Any = None  # a trio.lowlevel.Task as soon as it has begun
         self.detached = False
         self.finished = False
         self.value: Any = None
@@ -91,9 +91,7 @@ class Actor:
     def wake(self, _: Any) -> Any:
         """Gear ``native``, and attached actors in ``turbo``: the next step is Trio's."""
         sim = self.sim
-        task = self.task
-        assert task is not None
-        sim.expected = task
+        sim.expected = task = self.task
         reschedule(task, GO)
         sim.running = self
         return hand_over

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from functools import partial
 from heapq import heappop, heappush, heappushpop
+from inspect import iscoroutinefunction
 from itertools import repeat
 from math import inf
 from operator import length_hint
@@ -132,10 +133,14 @@ class Simulation(trio.abc.Clock):
         """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
+        self.timer_due = False
+        """The kernel let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None
         """The task that the kernel itself has just woken: any other wake-up is Trio's."""
-        self._tank = self.fuel = SLICE
+        self.fuel = SLICE
         """How many more uncontended operations may pass before the kernel gets a look."""
+        self.trio_has_work = False
+        """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
         self._slice = slice
         self._livelock_limit = livelock_limit
         self.trouble: SimulationError | None = None
@@ -167,21 +172,11 @@ class Simulation(trio.abc.Clock):
             return 0
         if self.trouble is not None and not self.ending:
             return self.fail(self.trouble)
-        fence = None
+        self.timer_due = False
         if deadline < inf:
-            fence = _Fence()
-            heappush(self.heap, (deadline, 0, fence))
-        if self.turbo:
-            found = self._run_turbo_slice()
+            found = self._run_until(deadline)
         else:
-            found = self._run_native_step()
-            self._steps += 1
-        if fence is None:
-            self._watch.timer_due = False
-        else:
-            self._watch.timer_due = fence.fired
-            if not fence.fired:
-                self.remove_timer(fence)
+            found = self._run_turbo_slice() if self.turbo else self._run_native_step()
         if found:
             if self._steps > SLICE:
                 self._look_for_livelock()
@@ -191,6 +186,15 @@ class Simulation(trio.abc.Clock):
         if self._alive:
             return self.fail(self._watch.blocked_outside() or story.deadlock(self))
         return inf
+
+    def _run_until(self, deadline: float) -> bool:
+        fence = _Fence()
+        heappush(self.heap, (deadline, 0, fence))
+        self._run_turbo_slice() if self.turbo else self._run_native_step()
+        self.timer_due = fence.fired
+        if not fence.fired:
+            self.remove_timer(fence)
+        return True
 
     def _look_for_livelock(self) -> None:
         self._still = self._still + self._steps if self.now == self._still_at else 0
@@ -248,24 +252,24 @@ class Simulation(trio.abc.Clock):
             self.ready.appendleft(item)
 
     def _run_native_step(self) -> bool:
+        """Let one actor go on; False if nothing was due."""
+        self._steps += 1
         heap, ready = self.heap, self.ready
-        step: Any = None
-        while step is None:
+        while True:
             if ready:
                 item = ready.popleft()
             elif heap:
                 self.now, _, item = heappop(heap)
             else:
                 return False
-            step = item.send(GO)
-        return True
+            if item.send(GO) is not None:
+                return True
 
     def _foreign_yield(self, message: Any) -> None:
         """A detached actor yielded something that is Trio's: tell it, where it did so."""
         actor = self.running
         if not isinstance(actor, Actor) or isinstance(message, _OUR_STEPS):
             raise
-        assert actor.task is not None
         coroutine: Any = actor.task.coro
         step = actor.task.context.run(coroutine.throw, DetachedTrioCall(story.detached_call(self, actor)))
         if step is not None:
@@ -347,9 +351,11 @@ class Simulation(trio.abc.Clock):
     @uninterrupted
     @types.coroutine
     def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Many uncontended operations in a row: let Trio look at signals and cancellations, then go on first."""
-        self._steps += self._tank
-        self._tank = self.fuel = SLICE
+        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
+        self.trio_has_work = False
+        if not self.fuel:
+            self._steps += SLICE
+            self.fuel = SLICE
         self.ready.appendleft(me)
         me.waits_for = self._paused if cancellable else None
         me.waits_since = self.now
@@ -362,11 +368,6 @@ class Simulation(trio.abc.Clock):
         me.waits_for = None
         if me.trouble is not None:
             yield from self.interrupted(me)
-
-    def empty_tank(self) -> None:
-        """Trio has woken somebody: let it run, alone, before this actor does more than wait."""
-        self._tank -= self.fuel
-        self.fuel = 0
 
     def resume(self, actor: Actor) -> None:
         """What ``actor`` waits for has happened: it is ready, after all that are ready already."""
@@ -454,14 +455,12 @@ class Simulation(trio.abc.Clock):
         me.trap = me.own_trap
         me.send = me.wake
         self.running = None
-        assert me.task is not None
         self.expected = me.task
         await reattach_detached_coroutine_object(me.task, hand_over)
 
     @uninterrupted
     async def detach(self, me: Actor) -> None:
         """A plain Trio task becomes a detached actor and goes on first."""
-        assert me.task is not None
         coroutine: Any = me.task.coro
         me.detached = True
         me.trap = None
@@ -535,8 +534,12 @@ class Simulation(trio.abc.Clock):
         try:
             if actor.trouble is not None:
                 await _awaitable(self.interrupted(actor))
-            actor.value = await _interruptible(fn, args)
-            if not self.fuel:
+            if hasattr(fn, "__code__") and iscoroutinefunction(fn):
+                disable_ki_protection(fn)  # Ctrl-C may strike in the user's code
+                actor.value = await fn(*args)
+            else:
+                actor.value = await _interruptible(fn, args)
+            if self.trio_has_work:
                 await self.pause(actor, cancellable=False)
         except (trio.Cancelled, Expired):
             raise

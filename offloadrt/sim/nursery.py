@@ -32,7 +32,7 @@ class Nursery:
     async def __aenter__(self) -> Nursery:
         sim = self._sim
         me = sim.current
-        if sim.fuel:
+        if sim.fuel and not sim.trio_has_work:
             sim.fuel -= 1
         else:
             await sim.pause(me)
@@ -56,7 +56,7 @@ class Nursery:
         assert self._trio is not None, "open the nursery with 'async with'"
         sim = self._sim
         sim.cancel_scope(self._trio.cancel_scope)
-        sim.empty_tank()
+        sim.trio_has_work = True
         if sim.turbo:
             sim.ready.appendleft(_LOOK_AT_TRIO)
 
@@ -70,7 +70,7 @@ class Nursery:
         if error is not None:
             error = sim.explained(me, error)
             kind = type(error)
-        elif not sim.fuel:
+        if sim.trio_has_work:
             await sim.pause(me, cancellable=False)
         if me.detached:
             await sim.attach(me)

@@ -36,7 +36,7 @@ class Attached:
     @uninterrupted
     async def __aenter__(self) -> None:
         me = self._sim.current
-        if not self._sim.fuel:
+        if self._sim.trio_has_work:
             await self._sim.pause(me)
         if me.raw_section is not None:
             return

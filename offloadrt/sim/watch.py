@@ -24,14 +24,12 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 class Watch(trio.abc.Instrument):
     """Sees every wake-up that is not the kernel's own.
 
-    The first violation becomes ``sim.trouble``. ``timer_due`` is set by the kernel when it let Trio go for one of
-    Trio's own deadlines.
+    The first violation becomes ``sim.trouble``.
     """
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.by_kernel = False
-        self.timer_due = False
         self.root: Task | None = None
         self._passes: _Passes | None = None
         self._woken_in = -1
@@ -58,7 +56,7 @@ class Watch(trio.abc.Instrument):
         if waker is None and sim.running is not None and sim.running.is_actor:
             sim.trouble = DetachedTrioCall(story.detached_call(sim, sim.running))
             return
-        if (waker is None and not self.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
+        if (waker is None and not sim.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
             sim.trouble = self._outside(task, "was woken by")
             return
         if self._many_steps_at_one_instant():

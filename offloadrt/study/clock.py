@@ -35,6 +35,7 @@ class ClockedRun(Run, trio.abc.Clock):
             async with self.sim.running_here():
                 async with self.sim.adopt("test"):
                     await main()
+                    await self.finish()
             if self.sim.trouble is not None:
                 raise self.sim.trouble
         except BaseExceptionGroup as group:

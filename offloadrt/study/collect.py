@@ -39,7 +39,10 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
             for name, lock in ledger.locks.items()
             if lock["acquired"]
         },
-        devices={name: DeviceFigures(engine["busy_s"], engine["idle_s"]) for name, engine in ledger.engines.items()},
+        devices={
+            name: DeviceFigures(engine["busy_s"], engine["idle_s"], engine["wait_s"])
+            for name, engine in ledger.engines.items()
+        },
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={},
         events=run.sim.events,

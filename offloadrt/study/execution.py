@@ -74,7 +74,9 @@ def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> An
     """Runs the scenario's function as the first actor; what it returned. The trace is closed whatever happens."""
 
     async def main() -> Any:
-        return await scenario(run, **parameters)
+        returned = await scenario(run, **parameters)
+        await run.finish()
+        return returned
 
     try:
         with _patient_collector():

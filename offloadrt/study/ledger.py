@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Figures = Mapping[str, Mapping[str, float]]
 """By name (of a lock, an engine, ...), the figures of each by their names."""
+LOCK = ("acquired", "contended", "wait_s", "hold_s")
+ENGINE = ("busy_s", "idle_s", "wait_s")
 
 
 @attrs.frozen
@@ -34,8 +36,8 @@ class Ledger:
         for device in run.devices:
             moved = _joined(moved, device.bytes_moved(), _add)
         return cls(
-            locks={name: _figures(lock) for name, lock in run.locks.items()},
-            engines={name: _figures(engine) for name, engine in run.engines.items()},
+            locks={name: _figures(lock, LOCK) for name, lock in run.locks.items()},
+            engines={name: _figures(engine, ENGINE) for name, engine in run.engines.items()},
             bytes=moved,
             host_time=dict(run.host_time.seconds),
             lived_s=run.host_time.lived_s,
@@ -65,13 +67,8 @@ def _subtract(a: float, b: float) -> float:
     return a - b
 
 
-def _figures(statistics: Any) -> dict[str, float]:
-    """The numbers in a frozen statistics object."""
-    return {
-        field.name: value
-        for field in attrs.fields(type(statistics))
-        if isinstance(value := getattr(statistics, field.name), int | float)
-    }
+def _figures(statistics: Any, names: Sequence[str]) -> dict[str, float]:
+    return {name: getattr(statistics, name) for name in names}
 
 
 def _joined(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
+from msgspec import UNSET
 
 from offloadrt.driver import Driver
 from offloadrt.kernels import Kernel
@@ -23,15 +24,12 @@ from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import NON_CONTIG
 from offloadrt.runtime.present_table import count_text
 from offloadrt.sim import Simulation
+from offloadrt.study import recorded
 
 ELEMENT: Final = np.dtype("<u4")
 ALIGNMENT: Final = 256
 WHOLE_CASE: Final = -1
 """The step of a difference that concerns the program as a whole."""
-
-
-class ConformanceFileError(ValueError):
-    """A file that cannot be read as conformance cases; the message names file, line and reason."""
 
 
 @attrs.frozen
@@ -86,23 +84,22 @@ def _lowered(item: MapItem) -> dict[str, Any]:
     return {"base": at(item.base), "begin": begin, "size": item.size, "type": hex(item.type)}
 
 
-_KINDS: Final = {"static": "static", "heap": "heap", "global": "global", "link": "link", "assoc": "static"}
 _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close", "ompx_hold": "hold"}
 
 
 class Replay:
     """One case while it runs."""
 
-    def __init__(self, case: dict[str, Any], sim: Simulation, machine: str, lowering: bool) -> None:
+    def __init__(self, case: recorded.Case, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case
         self.lowering = lowering
         self.step = 0
         self.differences: list[Difference] = []
         self.machine = Machine(sim, load(machine))
         driver = Driver.of(self.machine)
-        self.program = OpenMP(self.machine, [driver], configuration=case["mode"], allocator="malloc")
+        self.program = OpenMP(self.machine, [driver], configuration=case.mode, allocator="malloc")
         self.device = self.program.devices[0]
-        self.record = _Record(self.device.memory, case["device_fill"])
+        self.record = _Record(self.device.memory, case.device_fill)
         self.device.tool = self.record
         self.arrays: dict[str, HostArray] = {}
         self.blocks: dict[str, DevicePointer | None] = {}
@@ -110,173 +107,170 @@ class Replay:
 
     async def run(self) -> None:
         t = self.program.host_thread()
-        for name, spec in self.case["arrays"].items():
+        for name, spec in self.case.arrays.items():
             self.arrays[name] = self._declare(t, name, spec)
         await self.program.globals.load()
-        host = {name: array.data.tolist() for name, array in self.arrays.items()}
-        device = {name: self._device_values(array) for name, array in self.arrays.items()}
+        host: dict[str, Any] = {name: array.data.tolist() for name, array in self.arrays.items()}
+        device: dict[str, Any] = {name: self._device_values(array) for name, array in self.arrays.items()}
         completed = True
-        for number, step in enumerate(self.case["steps"]):
+        for number, step in enumerate(self.case.steps):
             self.step = number
-            truth = step["truth"]
+            truth = step.truth
             self.record.ops.clear()
             self.record.lowered.clear()
             try:
                 code = await self._do(t, number, step)
             except OffloadError:
                 completed = False
-                self._check(number, "ops", truth["ops"], list(self.record.ops))
-                self._check(number, "fatal", truth.get("fatal", False), True)
+                self._check(number, "ops", truth.ops, list(self.record.ops))
+                self._check(number, "fatal", truth.fatal, True)
                 break
-            self._check(number, "fatal", truth.get("fatal", False), False)
-            if truth.get("fatal"):
+            self._check(number, "fatal", truth.fatal, False)
+            if truth.fatal:
                 break
             self._compare_step(number, truth, code, host, device)
         self._compare_outcome(completed)
 
-    def _declare(self, t: HostThread, name: str, spec: dict[str, Any]) -> HostArray:
-        kind = _KINDS[spec["kind"]]
-        count = spec["bytes"] // ELEMENT.itemsize
-        fill = np.array(spec["init"], ELEMENT)
-        if kind == "global":
+    def _declare(self, t: HostThread, name: str, spec: recorded.ArraySpec) -> HostArray:
+        fill = np.array(spec.init, ELEMENT)
+        count = len(spec.init)
+        if spec.kind == "global":
             return self.program.declare_target(name, count, ELEMENT, fill, align=ALIGNMENT)
-        if kind == "link":
+        if spec.kind == "link":
             return self.program.declare_target_link(name, count, ELEMENT, fill, align=ALIGNMENT)
-        return t.array(name, count, ELEMENT, fill, kind="heap" if kind == "heap" else "static", align=ALIGNMENT)
+        return t.array(name, count, ELEMENT, fill, kind="heap" if spec.kind == "heap" else "static", align=ALIGNMENT)
 
     # steps
 
-    async def _do(self, t: HostThread, number: int, step: dict[str, Any]) -> int | None:
-        op = step["op"]
-        nowait = bool(step.get("nowait"))
-        if op == "host":
-            for statement in step["body"]:
-                _apply(statement, self.arrays[statement["arr"]].data)
-        elif op == "enter":
-            await t.target_enter_data(*self._maps(step), nowait=nowait)
-        elif op == "exit":
-            await t.target_exit_data(*self._maps(step), nowait=nowait)
-        elif op == "update":
-            await t.target_update(*self._motions(step), nowait=nowait)
-        elif op == "data_begin":
-            self.regions[number] = t.target_data(*self._maps(step))
-            await self.regions[number].__aenter__()
-        elif op == "data_end":
-            await self.regions.pop(step["begin"]).__aexit__(None, None, None)
-        elif op == "target":
-            names = list(dict.fromkeys(statement["arr"] for statement in step["body"]))
-            kernel = _kernel(step["body"], names)
-            arguments = [self.arrays[name] for name in names]
-            await t.target(kernel, *arguments, maps=self._maps(step), nowait=nowait)
-        elif op == "dtarget":
-            block = self.blocks[step["h"]]
-            assert block is not None
-            await t.target(
-                _kernel(step["body"], [step["h"]]), block.viewed(ELEMENT), is_device_ptr=block.viewed(ELEMENT)
-            )
-        else:
-            return await self._routine(t, step)
-        if nowait:
+    async def _do(self, t: HostThread, number: int, step: recorded.Step) -> int | None:
+        """Returns what the step's routine returned."""
+        match step:
+            case recorded.Host():
+                for statement in step.body:
+                    _apply(statement, self.arrays[statement.arr].data)
+            case recorded.Enter():
+                await t.target_enter_data(*self._maps(step.maps), nowait=step.nowait)
+            case recorded.Exit():
+                await t.target_exit_data(*self._maps(step.maps), nowait=step.nowait)
+            case recorded.Update():
+                await t.target_update(*self._motions(step.maps), nowait=step.nowait)
+            case recorded.DataBegin():
+                self.regions[number] = t.target_data(*self._maps(step.maps))
+                await self.regions[number].__aenter__()
+            case recorded.DataEnd():
+                await self.regions.pop(step.begin).__aexit__(None, None, None)
+            case recorded.Target():
+                names = list(dict.fromkeys(statement.arr for statement in step.body))
+                kernel = _kernel(step.body, names)
+                arguments = [self.arrays[name] for name in names]
+                await t.target(kernel, *arguments, maps=self._maps(step.maps), nowait=step.nowait)
+            case recorded.DeviceTarget():
+                block = self._block(step.h).viewed(ELEMENT)
+                await t.target(_kernel(step.body, [step.h]), block, is_device_ptr=block)
+            case _:
+                return await self._routine(t, step)
+        if step.nowait:
             await t.taskwait()
         return None
 
-    async def _routine(self, t: HostThread, step: dict[str, Any]) -> int | None:
-        op = step["op"]
-        if op == "alloc":
-            self.blocks[step["h"]] = await t.omp_target_alloc(step["bytes"])
-            return int(self.blocks[step["h"]] is not None)
-        if op == "free":
-            await t.omp_target_free(self.blocks.pop(step["h"]))
-            return None
-        if op not in ("assoc", "disassoc", "memcpy"):
-            raise ConformanceFileError(f"{self.case['name']}: step of unknown kind {op!r}")
-        array = self.arrays[step["arr"]]
-        if op == "disassoc":
-            return await t.omp_target_disassociate_ptr(omp.section(array, step["off"] // ELEMENT.itemsize))
-        block = self.blocks[step["h"]]
-        assert block is not None
-        if op == "assoc":
-            place = omp.section(array, step["off"] // ELEMENT.itemsize)
-            return await t.omp_target_associate_ptr(place, block, step["bytes"], step["hoff"])
-        if step["dir"] == "h2d":
-            return await t.omp_target_memcpy(block, array, step["bytes"], step["hoff"], step["off"])
-        return await t.omp_target_memcpy(array, block, step["bytes"], step["off"], step["hoff"])
+    async def _routine(
+        self,
+        t: HostThread,
+        step: recorded.Alloc | recorded.Free | recorded.Associate | recorded.Disassociate | recorded.Memcpy,
+    ) -> int | None:
+        match step:
+            case recorded.Alloc():
+                self.blocks[step.h] = await t.omp_target_alloc(step.bytes)
+                return int(self.blocks[step.h] is not None)
+            case recorded.Free():
+                await t.omp_target_free(self.blocks.pop(step.h))
+                return None
+            case recorded.Disassociate():
+                place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
+                return await t.omp_target_disassociate_ptr(place)
+            case recorded.Associate():
+                place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
+                return await t.omp_target_associate_ptr(place, self._block(step.h), step.bytes, step.hoff)
+            case recorded.Memcpy():
+                array, block = self.arrays[step.arr], self._block(step.h)
+                if step.dir == "h2d":
+                    return await t.omp_target_memcpy(block, array, step.bytes, step.hoff, step.off)
+                return await t.omp_target_memcpy(array, block, step.bytes, step.off, step.hoff)
 
-    def _place(self, item: dict[str, Any]) -> Any:
-        array = self.arrays[item["arr"]]
-        if item.get("whole"):
+    def _block(self, handle: str) -> DevicePointer:
+        block = self.blocks[handle]
+        if block is None:
+            raise ValueError(f"omp_target_alloc gave no block {handle!r}")
+        return block
+
+    def _place(self, item: recorded.MapItemSpec) -> Any:
+        array = self.arrays[item.arr]
+        if item.whole:
             return array
-        lower = item["off"] // ELEMENT.itemsize
-        if "stride" in item:
-            return omp.section(array, lower, item["count"], item["stride"] // ELEMENT.itemsize)
-        return omp.section(array, lower, item["len"] // ELEMENT.itemsize)
+        lower = item.off // ELEMENT.itemsize
+        if item.stride is not None:
+            return omp.section(array, lower, item.count, item.stride // ELEMENT.itemsize)
+        return omp.section(array, lower, item.len // ELEMENT.itemsize)
 
-    def _maps(self, step: dict[str, Any]) -> list[Any]:
+    def _maps(self, items: Sequence[recorded.MapItemSpec]) -> list[Any]:
         clauses = []
-        for item in step["maps"]:
-            kind = "from_" if item["type"] == "from" else item["type"]
-            modifiers: dict[str, Any] = {_MODIFIERS[name]: True for name in item["mods"]}
+        for item in items:
+            kind = "from_" if item.type == "from" else item.type
+            modifiers: dict[str, Any] = {_MODIFIERS[name]: True for name in item.mods}
             clauses.append(omp.map(**{kind: self._place(item)}, **modifiers))
         return clauses
 
-    def _motions(self, step: dict[str, Any]) -> list[Clause]:
+    def _motions(self, items: Sequence[recorded.MapItemSpec]) -> list[Clause]:
         motions: dict[str, Callable[..., Clause]] = {"to": omp.to, "from": omp.from_}
-        return [motions[item["type"]](self._place(item), present="present" in item["mods"]) for item in step["maps"]]
+        return [motions[item.type](self._place(item), present="present" in item.mods) for item in items]
 
     # comparison
 
     def _check(self, step: int, field: str, expected: Any, actual: Any) -> None:
         if expected != actual:
-            self.differences.append(Difference(self.case["name"], step, field, expected, actual))
+            self.differences.append(Difference(self.case.name, step, field, expected, actual))
 
     def _compare_step(
-        self, number: int, truth: dict[str, Any], code: int | None, host: dict[str, Any], device: dict[str, Any]
+        self, number: int, truth: recorded.Truth, code: int | None, host: dict[str, Any], device: dict[str, Any]
     ) -> None:
-        self._check(number, "ops", truth["ops"], list(self.record.ops))
-        if self.lowering and "lowered" in truth:
-            recorded = [item for call in truth["lowered"] for item in call["maps"]]
-            self._check(number, "lowered", recorded, list(self.record.lowered))
-        if "rc" in truth:
-            self._check(number, "rc", truth["rc"], code)
-        if "table" in truth:
-            self._check(number, "table", _sorted_table(truth["table"]), _sorted_table(self._table()))
+        self._check(number, "ops", truth.ops, list(self.record.ops))
+        if self.lowering and truth.lowered is not UNSET:
+            items = [item for call in truth.lowered for item in call.maps]
+            self._check(number, "lowered", items, list(self.record.lowered))
+        if truth.rc is not UNSET:
+            self._check(number, "rc", truth.rc, code)
+        if truth.table is not UNSET:
+            self._check(number, "table", sorted(truth.table), sorted(self._table()))
         self._check(
-            number, "present", truth["present"], {name: self._present(array) for name, array in self.arrays.items()}
+            number, "present", truth.present, {name: self._present(array) for name, array in self.arrays.items()}
         )
-        host.update(truth["host"])
-        device.update(truth["device"])
+        host.update(truth.host)
+        device.update(truth.device)
         for name, array in self.arrays.items():
             self._check(number, f"host {name}", host[name], array.data.tolist())
             self._check(number, f"device {name}", device[name], self._device_values(array))
 
     def _compare_outcome(self, completed: bool) -> None:
-        outcome = self.case["outcome"]
-        self._check(WHOLE_CASE, "completed", outcome["completed"], completed)
+        outcome = self.case.outcome
+        self._check(WHOLE_CASE, "completed", outcome.completed, completed)
         self._check(
-            WHOLE_CASE, "errors", [_without_source(line) for line in outcome["errors"]],
+            WHOLE_CASE, "errors", [_without_source(line) for line in outcome.errors],
             [_without_source(line) for line in self.device.messages],
         )  # fmt: skip
-        if completed and outcome.get("final_host") is not None:
-            for name, expected in outcome["final_host"].items():
+        if completed and outcome.final_host is not None:
+            for name, expected in outcome.final_host.items():
                 self._check(WHOLE_CASE, f"final_host {name}", expected, self.arrays[name].data.tolist())
-        if completed and outcome.get("final_device") is not None:
-            for name, expected in outcome["final_device"].items():
-                self._check(WHOLE_CASE, f"final_device {name}", expected, self._device_values(self.arrays[name]))
+        if completed and outcome.final_device is not None:
+            for name, values in outcome.final_device.items():
+                self._check(WHOLE_CASE, f"final_device {name}", values, self._device_values(self.arrays[name]))
 
-    def _table(self) -> list[dict[str, Any]]:
+    def _table(self) -> list[recorded.Row]:
         rows = []
         for entry in self.device.table:
             array = self.arrays.get(entry.name)
             if array is not None:
-                rows.append(
-                    {
-                        "arr": entry.name,
-                        "off": entry.host_begin - array.address,
-                        "len": entry.size,
-                        "dyn": count_text(entry.dynamic),
-                        "hold": count_text(entry.hold),
-                    }
-                )
+                counts = count_text(entry.dynamic), count_text(entry.hold)
+                rows.append(recorded.Row(entry.name, entry.host_begin - array.address, entry.size, *counts))
         return rows
 
     def _address(self, host_address: int) -> int | None:
@@ -307,31 +301,27 @@ class Replay:
         return values
 
 
-def _sorted_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["arr"], row["off"]))
-
-
 def _without_source(line: str) -> str:
     """The last line of a fatal error without the source line that only the real program has."""
     return re.sub(r"^.*?: (omptarget fatal error)", r"\1", line)
 
 
-def _kernel(body: Sequence[dict[str, Any]], names: Sequence[str]) -> Kernel:
+def _kernel(body: Sequence[recorded.Statement], names: Sequence[str]) -> Kernel:
     """The statements of a target region as a kernel over the named arrays."""
 
     def run(*views: Any) -> None:
         for statement in body:
-            _apply(statement, views[names.index(statement["arr"])])
+            _apply(statement, views[names.index(statement.arr)])
 
     return Kernel("region", run)
 
 
-def _apply(statement: dict[str, Any], values: Any) -> None:
-    lower, upper = statement["lo"], statement["lo"] + statement["len"]
-    constant = np.uint32(statement["c"])
-    if statement["op"] == "add":
+def _apply(statement: recorded.Statement, values: Any) -> None:
+    lower, upper = statement.lo, statement.lo + statement.len
+    constant = np.uint32(statement.c)
+    if statement.op == "add":
         values[lower:upper] = values[lower:upper] + constant
-    elif statement["op"] == "mul":
+    elif statement.op == "mul":
         values[lower:upper] = values[lower:upper] * constant
     else:
         values[lower:upper] = np.arange(lower, upper, dtype=ELEMENT) + constant

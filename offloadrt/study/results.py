@@ -36,10 +36,13 @@ class LockFigures:
 
 @attrs.frozen
 class DeviceFigures:
-    """One engine of a device: virtual seconds in which it worked, and the rest of the run."""
+    """One part of the machine (an engine of a device, a hardware queue, the cores): virtual seconds in which it worked,
+    the rest of the time, and those that work for it waited until it was free.
+    """
 
     busy_s: float
     idle_s: float
+    wait_s: float
 
 
 @attrs.frozen

@@ -175,6 +175,18 @@ class Run:
         """Start any other actor. The run waits for it at its end, unless it is a daemon."""
         return self.sim.spawn(function, *args, name=name, daemon=daemon)
 
+    async def finish(self) -> None:
+        """The end of the program: deferred tasks complete, then the runtime gives pooled memory back, as at exit.
+
+        What nobody measured in windows is measured up to the exit.
+        """
+        if self._openmp is None:
+            return
+        await self._openmp.complete_tasks()
+        if self._window_open is not None and not self._measured:
+            self._close_window(self._window_open)
+        await self._openmp.shutdown()
+
     def attached(self) -> AbstractAsyncContextManager[None]:
         """`async with run.attached():` plain Trio may be used inside, in virtual time."""
         return self.sim.attached()
@@ -199,7 +211,10 @@ class Run:
         """The measured time ends here."""
         if not self._measured or self._window_open is None:
             raise UserError("end_window: no measured window is open")
-        self._window += self.sim.now - self._window_open
+        self._close_window(self._window_open)
+
+    def _close_window(self, opened: float) -> None:
+        self._window += self.sim.now - opened
         self._window_open = None
         self._ledger += Ledger.of(self) - self._ledger_at_start
         self._calls_inside.include(self._counting.cut())

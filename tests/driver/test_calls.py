@@ -230,6 +230,63 @@ def test_a_kernel_computes_when_it_ends(rig):
     assert hardware.run(main) == [0, 3, 6, 9]
 
 
+def test_memory_is_pinned_when_the_call_has_done_its_work(rig):
+    hardware = rig({"pin.register": "50 us"})
+    sim, driver, source = hardware.sim, hardware.driver, hardware.buffer(8)
+    done = []
+
+    async def register():
+        await driver.mem_host_register(source.address, 8)
+        done.append(sim.now)
+
+    async def main():
+        stream, block = await driver.stream_create(), await driver.mem_alloc(8)
+        begin = sim.now
+        sim.spawn(register)
+        await sim.sleep(1e-6)
+        for _ in range(2):
+            await driver.memcpy_htod_async(block, source, 8, stream)
+            await driver.stream_synchronize(stream)
+        return done[0] - begin
+
+    assert hardware.run(main) > 50e-6
+    assert [row.memory for row in hardware.trace.events if isinstance(row, events.CopyBegin)] == ["staged", "pinned"]
+
+
+def test_memory_is_not_pinned_by_a_call_that_was_given_up(rig):
+    hardware = rig()
+
+    async def main():
+        with hardware.sim.move_on_after(1e-6) as scope:
+            await hardware.driver.mem_host_register(0x1000, 0x1000)
+        assert scope.timed_out
+        await hardware.driver.mem_host_register(0x1000, 0x1000)
+
+    hardware.run(main)
+
+
+def test_the_streams_of_the_context_change_under_its_lock(rig):
+    hardware = rig()
+    owners = []
+
+    class Watched(list):
+        def append(self, stream):
+            owners.append(hardware.driver.context.owner)
+            super().append(stream)
+
+        def remove(self, stream):
+            owners.append(hardware.driver.context.owner)
+            super().remove(stream)
+
+    hardware.driver.streams = Watched()
+
+    async def body():
+        await hardware.driver.stream_destroy(await hardware.driver.stream_create())
+
+    hardware.together(*[body] * 3)
+    assert len(owners) == 6 and None not in owners
+
+
 def test_a_kernel_with_a_phantom_costs_the_same_and_computes_nothing(rig):
     def run(phantom):
         hardware, seen = rig(), []

@@ -46,8 +46,11 @@ def test_everything_is_accounted_for(rig):
     moved = 3 * sum(8000 * (number + 1) for number in range(8))
     assert hardware.machine.devices[0].bytes_moved() == {"h2d": moved, "d2h": moved, "d2d": 0, "p2p": 0}
     assert hardware.machine.devices[0].memory.allocated_bytes == 0
-    for name, did in hardware.machine.statistics().items():
-        assert did.busy_s + did.idle_s == pytest.approx(hardware.sim.now), name
+    parts = hardware.machine.statistics()
+    assert {"cores", "host memory", "device 0 compute units", "device 0 hardware queue 2"} < set(parts)
+    for name, did in parts.items():
+        assert did.busy_s + did.idle_s == pytest.approx(hardware.sim.now * (5 if name == "cores" else 1)), name
+        assert did.wait_s >= 0.0
     waits = hardware.driver.context.statistics()
     assert hardware.machine.host_time.seconds["driver lock"] == pytest.approx(waits.wait_s)
     assert waits.hold_s <= hardware.sim.now

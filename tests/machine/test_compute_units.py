@@ -20,12 +20,13 @@ class Device:
 
     def __init__(self, rig):
         self.rig, self.compute, self.number = rig, rig.machine.devices[0].compute, 0
+        self.stream = None
 
     async def run(self, launch):
-        self.rig.machine.devices[0].start()
+        self.stream = self.stream or self.rig.machine.devices[0].open_stream()
         self.number += 1
         done = Signal(self.rig.sim)
-        self.compute.mailbox.put(KernelPacket(self.number, 0, 0, 0, launch, None, done))
+        self.compute.mailbox.put(KernelPacket(self.number, self.stream, 0, launch, None, done))
         await done.wait()
 
     async def halt(self, message):
@@ -51,6 +52,8 @@ def device(rig):
         (BYTES.launch(1, iterations=1000), 1000 * 4096 / 2039e9 * 108 * 4),
         (Kernel("spills", None, 1e6, 0.0, 256, 32, 0.05).launch(FULL), FULL * 256 * 1e6 / 9.7e12 / 0.05),
         (Kernel("empty").launch(1), 0.0),
+        (Kernel("one lane", None, 1e6, 0.0, 1).launch(108 * 64), 108 * 64 * 1e6 / 9.7e12 * 32),
+        (Kernel("half a warp", None, 1e6, 0.0, 48).launch(FULL * 8), FULL * 8 * 48 * 1e6 / 9.7e12 * 64 / 48),
     ],
 )
 def test_a_kernel_alone_takes_its_roofline_time(device, launch, seconds):
@@ -202,15 +205,31 @@ def test_saving_and_restoring_visits_each_resident_kernel(rig):
 
 @pytest.mark.parametrize(
     ("threads", "registers", "teams"),
-    [(128, 32, 16), (1024, 32, 2), (32, 32, 32), (256, 64, 4), (256, 255, 1), (289, 32, 6), (100, 40, 12)],
+    [
+        (128, 32, 16),
+        (1024, 32, 2),
+        (32, 32, 32),
+        (256, 64, 4),
+        (256, 255, 1),
+        (289, 32, 6),
+        (100, 40, 12),
+        (32, 96, 20),
+    ],
 )
 def test_resident_teams_are_those_of_the_occupancy_calculator(threads, registers, teams):
-    limits = SMLimits.of(load("alex-a100"))
+    limits = load("alex-a100").read(SMLimits)
     assert limits.resident_teams(Kernel("k", None, 0, 0, threads, registers).launch(1)) == teams
 
 
 @pytest.mark.parametrize(("threads", "registers"), [(2048, 32), (1024, 128)])
 def test_a_team_that_does_not_fit_is_an_error(threads, registers):
-    limits = SMLimits.of(load("alex-a100"))
+    limits = load("alex-a100").read(SMLimits)
     with pytest.raises(LaunchOutOfResources, match=f"'k': a team of {threads} threads with {registers} registers"):
         limits.resident_teams(Kernel("k", None, 0, 0, threads, registers).launch(1))
+
+
+def test_the_time_of_kernels_that_may_not_start_is_known(rig):
+    device = Device(rig({"gpu.max_concurrent_kernels": 1, "launch.latency": 0.0}))
+    device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3)
+    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+    assert device.compute.statistics().wait_s == pytest.approx((1 + 2) * alone)

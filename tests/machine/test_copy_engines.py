@@ -16,9 +16,8 @@ def copier(rig, direction="h2d"):
     device = rig.machine.devices[0]
 
     async def copy(nbytes=MIB):
-        device.start()
         done = Signal(rig.sim)
-        packet = CopyPacket(rig.machine.next_number(), 0, 0, 0, direction, nbytes, "pinned", None, done)
+        packet = CopyPacket(rig.machine.next_number(), device.open_stream(), 0, direction, nbytes, "pinned", None, done)
         device.engines[direction].submit(packet)
         await done.wait()
 
@@ -55,9 +54,38 @@ def test_two_engines_of_one_direction_share_its_bandwidth(rig):
 def test_time_is_conserved(rig):
     hardware = rig()
     hardware.together(*[copier(hardware)] * 5, *[copier(hardware, "d2h")] * 2)
-    for name, did in hardware.machine.statistics().items():
-        assert did.busy_s + did.idle_s == pytest.approx(hardware.sim.now), name
-    assert hardware.machine.statistics()["device 0 copy engine h2d"].transfers == 5
+    statistics = hardware.machine.statistics()
+    for name in ("device 0 compute units", "device 0 copy engine h2d", "device 0 copy engine d2h", "host memory"):
+        assert statistics[name].busy_s + statistics[name].idle_s == pytest.approx(hardware.sim.now), name
+    assert statistics["cores"].idle_s == pytest.approx(128 * hardware.sim.now)
+    engine = statistics["device 0 copy engine h2d"]
+    assert engine.transfers == 5
+    assert engine.busy_s == pytest.approx(5 * (LATENCY + MIB / H2D))
+    assert engine.wait_s == pytest.approx((1 + 2 + 3 + 4) * (LATENCY + MIB / H2D))
+
+
+def test_a_transfer_in_progress_counts_up_to_now(rig):
+    hardware = rig()
+
+    async def main():
+        hardware.sim.spawn(copier(hardware))
+        await hardware.sim.sleep(LATENCY)
+        return hardware.machine.statistics()["device 0 copy engine h2d"]
+
+    did = hardware.run(main)
+    assert (did.busy_s, did.transfers) == (pytest.approx(LATENCY), 0)
+
+
+def test_a_copy_engine_takes_nothing_but_copies(rig):
+    hardware = rig()
+
+    async def main():
+        hardware.machine.devices[0].start()
+        hardware.machine.devices[0].engines["h2d"].mailbox.put("a copy")
+        await hardware.sim.sleep(1.0)
+
+    with pytest.raises(TypeError, match="a copy engine does not understand 'a copy'"):
+        hardware.run(main)
 
 
 def test_the_wait_for_the_engine_is_that_of_an_m_d_1_queue(rig):

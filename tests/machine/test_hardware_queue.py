@@ -22,7 +22,7 @@ class Streams:
 
     def kernel(self, stream):
         done = Signal(self.sim)
-        stream.submit(KernelPacket(1, stream.index, stream.queue.number, 0, ONE, None, done))
+        stream.submit(KernelPacket(1, stream, 0, ONE, None, done))
         return done
 
     def ends(self, main):
@@ -70,12 +70,28 @@ def test_a_command_that_waits_for_its_stream_holds_up_the_queue(streams):
         return [one.kernel(a), one.kernel(a), one.kernel(b)]
 
     assert one.ends(main) == [1, 2, 2]  # b's kernel is behind a's second, which waits for a's first
-    assert one.device.queues.queues[0].statistics().blocked_s == pytest.approx(one.alone)
+    did = one.rig.machine.statistics()["device 0 hardware queue 0"]
+    assert (did.packets, did.blocked) == (3, 1)
+    assert did.busy_s == did.blocked_s == pytest.approx(one.alone)
+    assert did.wait_s == pytest.approx(one.alone)  # b's kernel
+    assert did.idle_s == pytest.approx(one.sim.now - one.alone)
 
 
 def test_independent_commands_of_one_queue_do_not_hold_each_other_up(streams):
     one = streams({"gpu.max_connections": 1})
     assert one.ends(lambda: [one.kernel(stream) for stream in one.open(3)]) == [1] * 3
+
+
+def test_a_hardware_queue_takes_nothing_but_packets(streams):
+    one = streams()
+
+    async def main():
+        (stream,) = one.open(1)
+        stream.queue.mailbox.put((stream, "a kernel"))
+        await one.sim.sleep(1.0)
+
+    with pytest.raises(TypeError, match="a hardware queue does not understand"):
+        one.rig.run(main)
 
 
 def test_streams_share_the_queues_round_robin(streams):
@@ -105,7 +121,7 @@ def test_an_event_makes_another_stream_wait(streams):
     def main():
         a, b = one.open(2)
         first = one.kernel(a)
-        b.submit(WaitPacket(b.index, first, Signal(one.sim)))
+        b.submit(WaitPacket(b, first, Signal(one.sim)))
         return [first, one.kernel(b)]
 
     assert one.ends(main) == [1, 2]

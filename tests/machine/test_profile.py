@@ -1,9 +1,13 @@
 """Profiles: what they hold, what can be overridden, and what errors say."""
 
 import pickle
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Annotated
 
+import attrs
 import pytest
 
 from offloadrt.machine import ProfileError, UnknownEntry, available, load
@@ -180,3 +184,32 @@ def test_the_profile_holds_what_was_collected_about_the_machine():
         scale = 1.0 if fact["unit"] == "s" else unit.factor
         assert entry.at("low").value <= low * scale * 1.001 and entry.at("high").value >= high * scale * 0.999, fact
         assert entry.source_type == fact["source_type"]
+
+
+def test_importing_a_machine_does_not_import_the_registry_of_units():
+    code = "import sys, offloadrt.machine; print('pint' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_class_names_the_entries_of_its_fields():
+    @attrs.frozen
+    class Inner:
+        sms: Annotated[int, "gpu.sms"]
+
+    @attrs.frozen
+    class Outer:
+        inner: Inner
+        free: Annotated[float, "alloc.cudaFree"]
+        halt: Annotated[str, "driver.halt"]
+        alone: Annotated[bool, "link.uncontended"]
+
+    spec = load("alex-a100")
+    assert spec.read(Outer) == Outer(Inner(108), spec.value("alloc.cudaFree"), "drain_on_free", False)
+
+    @attrs.frozen
+    class Wrong:
+        sms: Annotated[int, "gpu.sm"]
+
+    with pytest.raises(UnknownEntry, match=r"gpu\.sms"):
+        spec.read(Wrong)

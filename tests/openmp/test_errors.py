@@ -190,7 +190,7 @@ def test_names_that_do_not_exist(rig: MakeRig) -> None:
         rig(configuration="copied")
     with pytest.raises(ValueError, match="no allocator 'lvm'; there are: direct, llvm, malloc"):
         rig(allocator="lvm")
-    with pytest.raises(ProfileError, match="runtime.strided_update"):
+    with pytest.raises(ProfileError, match=r"runtime\.strided_update"):
         rig({"runtime.strided_update": "openmp"})
     with pytest.raises(ProfileError, match="0 must be positive"):
         rig({"runtime.hidden_helper_threads": 0})

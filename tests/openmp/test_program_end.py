@@ -49,7 +49,6 @@ def test_pooled_memory_is_returned(rig: MakeRig) -> None:
 
     made.sim.run(main)
     assert made.calls.count("cuMemFree") == 1
-    assert made.machine.devices[0].memory.free_bytes == made.machine.devices[0].memory.capacity
 
 
 def test_an_error_in_deferred_work_ends_the_run(rig: MakeRig) -> None:

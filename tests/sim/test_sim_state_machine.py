@@ -249,7 +249,7 @@ class Primitives(RuleBasedStateMachine):
 
     def pass_time(self):
         self.now += 1
-        for alarm in sorted(self.alarms):
+        for alarm in sorted(self.alarms, key=lambda alarm: alarm[0]):  # at one instant, in the order they were set
             at, worker, begun = alarm
             if any(outcome[0] == worker for outcome in self.reference.outcomes[begun:]):
                 self.alarms.remove(alarm)

@@ -75,10 +75,6 @@ def section(array: HostArray, lower: int = 0, length: int | None = None, stride:
     return Section(array, lower, length, stride)
 
 
-def whole(item: HostArray | Section) -> Section:
-    return item if isinstance(item, Section) else Section(item, 0, item.shape[0])
-
-
 @attrs.frozen(eq=False)
 class Map:
     """One map clause: its items share type and modifiers."""
@@ -153,18 +149,13 @@ def map(
     Of several map types, each is a clause of its own, in the order to, from, tofrom, alloc, release, delete.
     """
     bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
-    given: list[tuple[MapKind, tuple[Any, ...]]] = [
-        ("to", _listed(to)),
-        ("from", _listed(from_)),
-        ("tofrom", _listed(tofrom)),
-        ("alloc", _listed(alloc)),
-        ("release", _listed(release)),
-        ("delete", _listed(delete)),
-    ]
-    clauses = tuple(Map(items, kind, KIND_BITS[kind] | bits, mapper) for kind, items in given if items)
+    clauses: list[Map] = []
+    for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
+        if items is not None and (listed := _listed(items)):
+            clauses.append(Map(listed, kind, KIND_BITS[kind] | bits, mapper))
     if not clauses:
         raise ValueError("a map clause without list items")
-    return clauses[0] if len(clauses) == 1 else Maps(clauses)
+    return clauses[0] if len(clauses) == 1 else Maps(tuple(clauses))
 
 
 def to(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:

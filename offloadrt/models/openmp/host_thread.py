@@ -11,7 +11,7 @@ LLVM's entry points do: what is fatal there raises here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,10 @@ from offloadrt.runtime.target import target
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
+
+
+Running = Coroutine[Any, Any, object]
+"""What a directive returns: to be awaited; lowering has been done, nothing has run."""
 
 
 def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
@@ -142,7 +146,7 @@ class HostThread(Routines):
         """
         return TargetData(self, clauses, device)
 
-    async def target_enter_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> None:
+    def target_enter_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target enter data``."""
         others, depends = _without_dependences(clauses)
         items = lower_data(others, "target enter data", self.program.mappers)
@@ -150,15 +154,15 @@ class HostThread(Routines):
         def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return target_data_begin(where, items, queue, "target enter data")
 
-        await self._run_or_defer("target enter data", device, begin, nowait, depends)
+        return self._run_or_defer("target enter data", device, begin, nowait, depends)
 
-    async def target_exit_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> None:
+    def target_exit_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target exit data``."""
         others, depends = _without_dependences(clauses)
         items = lower_data(others, "target exit data", self.program.mappers)
-        await self._run_or_defer("target exit data", device, _ending(items, "target exit data"), nowait, depends)
+        return self._run_or_defer("target exit data", device, _ending(items, "target exit data"), nowait, depends)
 
-    async def target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> None:
+    def target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target update to(…) from(…)``."""
         others, depends = _without_dependences(clauses)
         items = lower_update(others, self.program.mappers)
@@ -167,9 +171,9 @@ class HostThread(Routines):
         def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return target_data_update(where, items, queue, "target update", specification)
 
-        await self._run_or_defer("target update", device, update, nowait, depends)
+        return self._run_or_defer("target update", device, update, nowait, depends)
 
-    async def target(
+    def target(
         self,
         kernel: Kernel,
         *arguments: Any,
@@ -185,7 +189,7 @@ class HostThread(Routines):
         private: Any = (),
         defaultmap: str = "default",
         device: int | None = None,
-    ) -> None:
+    ) -> Running:
         """``target teams distribute parallel for``: run a kernel with these arguments on a device.
 
         arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly (a C array
@@ -219,13 +223,13 @@ class HostThread(Routines):
 
             return target(where, launch, items, arguments, queue, "target", globals_of)
 
-        await self._run_or_defer("target", device, region, nowait, _as_sequence(depend))
+        return self._run_or_defer("target", device, region, nowait, _as_sequence(depend))
 
     # how directives run
 
     def _run_or_defer(
         self, name: str, device: int | None, work: Work, nowait: bool, depends: tuple[Depend, ...]
-    ) -> Awaitable[object]:
+    ) -> Running:
         if nowait:
             return self._defer(name, device, work, depends)
         if depends:

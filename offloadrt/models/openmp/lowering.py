@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.models.openmp.clauses import Clause, Map, Motion, Section, UseDevice, flatten, whole
+from offloadrt.models.openmp.clauses import Clause, Map, Motion, Section, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
@@ -39,46 +39,47 @@ Construct = Literal["target", "target data", "target enter data", "target exit d
 
 
 @attrs.define(eq=False)
-class _Component:
-    """A list item of one clause: a section with its bits; rank 0 present, 1 alloc, 2 other."""
-
-    section: Section
-    bits: int
-    rank: int
-
-
-@attrs.define(eq=False)
 class _Variable:
-    """All list items of one array in one construct."""
+    """All list items of one array in one construct, each with its bits and its rank: 0 present, 1 alloc, 2 other."""
 
     array: HostArray
-    components: list[_Component] = attrs.field(factory=list)
+    components: list[tuple[int, HostArray | Section, int]] = attrs.field(factory=list)
 
-    def lower(self, attach: bool, parameter: bool, return_pointer: bool = False) -> list[MapItem]:
+    def lower(self, attach: bool, first: int = 0) -> list[MapItem]:
+        """first: bits for the first of the items."""
+        array, components = self.array, self.components
+        if len(components) > 1:
+            components.sort(key=_rank)
         items: list[MapItem] = []
-        array = self.array
-        for position, component in enumerate(self.components):
-            bits = component.bits
-            if parameter and position == 0:
-                bits |= TARGET_PARAM
-            if return_pointer and position == 0:
-                bits |= RETURN_PARAM
-            items.append(_item(component.section, bits))
+        for _, place, bits in components:
+            items.append(_item(place, bits | first))
+            first = 0
         if attach and array.kind == "heap":
-            begin = self.components[-1].section.begin
+            begin = _begin(components[-1][1])
             items.append(MapItem(array, array.pointer_address, begin, POINTER_BYTES, ATTACH))
         return items
 
 
-def _item(section: Section, bits: int) -> MapItem:
-    array = section.array
+def _rank(component: tuple[int, HostArray | Section, int]) -> int:
+    return component[0]
+
+
+def _begin(place: HostArray | Section) -> int:
+    return place.begin if isinstance(place, Section) else place.address
+
+
+def _item(place: HostArray | Section, bits: int) -> MapItem:
+    if isinstance(place, Section):
+        array, begin, nbytes = place.array, place.begin, place.nbytes
+    else:
+        array, begin, nbytes = place, place.address, place.nbytes
     if array.kind == "link":
-        return MapItem(array, array.pointer_address, section.begin, section.nbytes, bits | PTR_AND_OBJ)
-    if section.stride == 1:
-        return MapItem(array, array.address, section.begin, section.nbytes, bits)
-    row = section.row_bytes
-    dimensions = (Dimension(section.lower, section.length, section.stride * row), Dimension(0, 1, row))
-    return MapItem(array, array.address, section.begin, len(dimensions), bits | NON_CONTIG, dimensions)
+        return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
+    if not isinstance(place, Section) or place.stride == 1:
+        return MapItem(array, array.address, begin, nbytes, bits)
+    row = place.row_bytes
+    dimensions = (Dimension(place.lower, place.length, place.stride * row), Dimension(0, 1, row))
+    return MapItem(array, array.address, begin, len(dimensions), bits | NON_CONTIG, dimensions)
 
 
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
@@ -86,13 +87,13 @@ def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> 
     found: dict[HostArray, _Variable] = {}
     for clause in clauses:
         for listed in clause.items:
-            for item, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
-                section = whole(item)
+            for place, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
                 rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
-                variable = found.setdefault(section.array, _Variable(section.array))
-                variable.components.append(_Component(section, bits, rank))
-    for variable in found.values():
-        variable.components.sort(key=lambda component: component.rank)
+                array = place.array if isinstance(place, Section) else place
+                variable = found.get(array)
+                if variable is None:
+                    variable = found[array] = _Variable(array)
+                variable.components.append((rank, place, bits))
     return found
 
 
@@ -108,7 +109,7 @@ def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[ty
     attach = construct in ("target data", "target enter data")
     items: list[MapItem] = []
     for variable in variables.values():
-        items.extend(variable.lower(attach, parameter=False, return_pointer=variable.array in returned))
+        items.extend(variable.lower(attach, RETURN_PARAM if variable.array in returned else 0))
     items.extend(
         MapItem(array, array.address, array.address, 0, RETURN_PARAM) for array in returned if array not in variables
     )
@@ -130,7 +131,7 @@ def lower_update(clauses: Sequence[Clause], mappers: dict[type, Mapper]) -> list
     ]
     items: list[MapItem] = []
     for variable in _variables(ordered, mappers).values():
-        items.extend(variable.lower(attach=False, parameter=False))
+        items.extend(variable.lower(attach=False))
     return items
 
 
@@ -168,7 +169,7 @@ def lower_target(
             elif array in on_device:
                 items.append(MapItem(array, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
             elif array in variables:
-                items.extend(variables[array].lower(attach=True, parameter=True))
+                items.extend(variables[array].lower(attach=True, first=TARGET_PARAM))
             else:
                 items.append(implicit(array))
         elif isinstance(argument, DevicePointer):
@@ -178,9 +179,9 @@ def lower_target(
             items.append(MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument))
     for array, variable in variables.items():
         if array not in captured:
-            items.extend(variable.lower(attach=True, parameter=False))
+            items.extend(variable.lower(attach=True))
     linked = [argument for argument in arguments if isinstance(argument, HostArray) and argument.kind == "link"]
-    items.extend(_item(whole(array), TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
+    items.extend(_item(array, TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
     return items
 
 

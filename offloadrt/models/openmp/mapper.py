@@ -25,8 +25,13 @@ def expand(
     Raises TypeError for an object that has no mapper.
     """
     if mapper is None and isinstance(item, (HostArray, Section)):
-        yield item, bits, kind
-        return
+        return ((item, bits, kind),)
+    return _expand(item, bits, kind, mapper, declared)
+
+
+def _expand(
+    item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
+) -> Iterable[tuple[HostArray | Section, int, str]]:
     chosen = mapper or declared.get(type(item))
     if chosen is None:
         raise TypeError(f"{item!r} can be mapped only with a mapper: declare one for {type(item).__name__}")

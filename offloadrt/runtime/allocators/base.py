@@ -36,11 +36,11 @@ class DeviceAllocator(Protocol):
 
     def __init__(self, site: AllocatorSite) -> None: ...
 
-    async def allocate(self, nbytes: int, phantom: bool) -> int:
+    def allocate(self, nbytes: int, phantom: bool) -> Awaitable[int]:
         """A device block. Raises the driver's OutOfDeviceMemory."""
         ...
 
-    async def free(self, address: int) -> None: ...
+    def free(self, address: int) -> Awaitable[None]: ...
 
     async def release_pooled(self) -> None:
         """Return everything that is pooled to the driver, as at exit."""

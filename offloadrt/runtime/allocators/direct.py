@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from offloadrt.runtime.allocators.base import AllocatorSite
 from offloadrt.sim import LockStatistics
 
@@ -12,11 +14,11 @@ class Direct:
     def __init__(self, site: AllocatorSite) -> None:
         self._driver = site.driver
 
-    async def allocate(self, nbytes: int, phantom: bool) -> int:
-        return await self._driver.mem_alloc(nbytes, phantom=phantom)
+    def allocate(self, nbytes: int, phantom: bool) -> Awaitable[int]:
+        return self._driver.mem_alloc(nbytes, phantom=phantom)
 
-    async def free(self, address: int) -> None:
-        await self._driver.mem_free(address)
+    def free(self, address: int) -> Awaitable[None]:
+        return self._driver.mem_free(address)
 
     async def release_pooled(self) -> None:
         return None

@@ -9,15 +9,14 @@ pooled returned to it, and the request repeated.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from typing import Final
 
 import attrs
 
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.runtime.allocators.base import AllocatorSite
-from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.lock_wait import no_work, take
 from offloadrt.sim import Lock, LockStatistics
 
 BUCKETS: Final = 13
@@ -62,45 +61,52 @@ class LlvmMemoryManager:
         self.hits = 0
         self.misses = 0
 
-    async def allocate(self, nbytes: int, phantom: bool) -> int:
+    def allocate(self, nbytes: int, phantom: bool) -> Awaitable[int]:
         if nbytes > self.threshold:
-            return await self._allocate_or_flush(nbytes, phantom)
+            return self._allocate_or_flush(nbytes, phantom)
+        return self._allocate_pooled(nbytes, phantom)
+
+    async def _allocate_pooled(self, nbytes: int, phantom: bool) -> int:
         bucket = self._buckets[bucket_of(nbytes)]
         block: _Block | None = None
-        async with self._holding(bucket.lock):
+        await self._take(bucket.lock)
+        try:
             await self._site.work(self._site.hand_out_s)
             waiting = bucket.free.get((nbytes, phantom))
             if waiting:
                 block = waiting.popleft()
+        finally:
+            self._release(bucket.lock)
         if block is not None:
             self.hits += 1
             return block.address
         self.misses += 1
         address = await self._allocate_or_flush(nbytes, phantom)
-        async with self._holding(self._table_lock):
-            self._blocks[address] = _Block(address, nbytes, phantom)
+        await self._take(self._table_lock)
+        self._blocks[address] = _Block(address, nbytes, phantom)
+        self._release(self._table_lock)
         return address
 
     async def free(self, address: int) -> None:
-        async with self._holding(self._table_lock):
-            block = self._blocks.get(address)
+        await self._take(self._table_lock)
+        block = self._blocks.get(address)
+        self._release(self._table_lock)
         if block is None:
             await self._site.driver.mem_free(address)
             return
         bucket = self._buckets[bucket_of(block.nbytes)]
-        async with self._holding(bucket.lock):
+        await self._take(bucket.lock)
+        try:
             await self._site.work(self._site.hand_out_s)
             bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
-
-    @asynccontextmanager
-    async def _holding(self, lock: Lock) -> AsyncIterator[None]:
-        if self._site.uncontended:
-            yield
-            return
-        await take(lock, self._site.host_time)
-        try:
-            yield
         finally:
+            self._release(bucket.lock)
+
+    def _take(self, lock: Lock) -> Awaitable[None]:
+        return no_work() if self._site.uncontended else take(lock, self._site.host_time)
+
+    def _release(self, lock: Lock) -> None:
+        if not self._site.uncontended:
             lock.release()
 
     async def _allocate_or_flush(self, nbytes: int, phantom: bool) -> int:
@@ -116,16 +122,19 @@ class LlvmMemoryManager:
         may hand its address to another thread, whose record must stay.
         """
         for bucket in self._buckets:
-            async with self._holding(bucket.lock):
+            await self._take(bucket.lock)
+            try:
                 blocks = [block for waiting in bucket.free.values() for block in waiting]
                 bucket.free.clear()
-                if not blocks:
-                    continue
-                async with self._holding(self._table_lock):
+                if blocks:
+                    await self._take(self._table_lock)
                     for block in blocks:
                         del self._blocks[block.address]
+                    self._release(self._table_lock)
                 for block in blocks:
                     await self._site.driver.mem_free(block.address)
+            finally:
+                self._release(bucket.lock)
 
     def locks(self) -> dict[str, LockStatistics]:
         every = [bucket.lock for bucket in self._buckets] + [self._table_lock]

@@ -1,0 +1,53 @@
+"""Streams: what host threads submit commands to."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import attrs
+
+from offloadrt.machine.messages import Packet
+from offloadrt.sim import Signal
+
+if TYPE_CHECKING:
+    from offloadrt.machine.hardware_queue import HardwareQueue
+
+_KEPT = 256
+"""Completed packets that a stream remembers for ``spans`` when nobody asks."""
+
+
+@attrs.define(eq=False)
+class Stream:
+    """A sequence of commands that run one after the other."""
+
+    index: int
+    queue: HardwareQueue
+    last: Signal | None = None
+    """Completion of the packet submitted last."""
+    running: Signal | None = None
+    """Completion of the packet dispatched last; the hardware queue's own."""
+    recent: deque[Signal] = attrs.field(factory=deque, repr=False)
+    """Completions of packets that nobody has asked ``spans`` for."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was submitted has completed."""
+        return self.last is None or self.last.is_set
+
+    def submit(self, packet: Packet) -> None:
+        """Append a command."""
+        self.last = packet.done
+        self.recent.append(packet.done)
+        if len(self.recent) > _KEPT and self.recent[0].is_set:
+            self.recent.popleft()
+        self.queue.submit(packet)
+
+    def spans(self) -> list[tuple[str, float, float]]:
+        """(``copies`` or ``kernels``, begin, end) of the packets that completed since the last call, in order."""
+        spans: list[tuple[str, float, float]] = []
+        while self.recent and self.recent[0].is_set:
+            span = self.recent.popleft().value
+            if span is not None:
+                spans.append(span)
+        return spans

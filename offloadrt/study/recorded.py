@@ -1,0 +1,242 @@
+"""A recorded program as its file has it: one JSON object a line, read into these classes.
+
+The fields are explained in ``tests/data/conformance/SCHEMA.md``. Offsets and lengths are bytes unless said otherwise;
+what a file has besides is ignored. Reading refuses whatever a replay could not understand: fields of the wrong type,
+steps of unknown kind, and names of arrays, blocks and regions that do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Values = dict[str, list[int]]
+DeviceValues = dict[str, list[int | None]]
+
+
+class ArraySpec(msgspec.Struct, frozen=True):
+    """An array of the program; init: its values before the first step."""
+
+    kind: Literal["static", "heap", "global", "link", "assoc"]
+    bytes: int
+    init: list[int]
+
+
+class MapItemSpec(msgspec.Struct, frozen=True):
+    """A list item of a map or motion clause. whole: written as the bare name. stride, count: of a strided update."""
+
+    arr: str
+    type: Literal["to", "from", "tofrom", "alloc", "release", "delete"]
+    mods: list[Literal["always", "present", "close", "ompx_hold"]] = []
+    off: int = 0
+    len: int = 0
+    whole: bool = False
+    stride: int | None = None
+    count: int | None = None
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """On elements lo to lo + len - 1: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c, modulo 2^32."""
+
+    arr: str
+    op: Literal["add", "set", "mul"]
+    lo: int
+    len: int
+    c: int
+
+
+class Row(msgspec.Struct, frozen=True, order=True):
+    """An entry of the present table; counts as LLVM prints them."""
+
+    arr: str
+    off: int
+    len: int
+    dyn: str
+    hold: str
+
+
+class LoweredCall(msgspec.Struct, frozen=True):
+    """A call of the runtime as clang made it."""
+
+    fn: str
+    maps: list[dict[str, Any]]
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """What LLVM's runtime did in a step. host, device: values of the arrays that changed."""
+
+    ops: list[dict[str, Any]]
+    present: dict[str, list[list[int]]] = {}
+    host: Values = {}
+    device: DeviceValues = {}
+    lowered: list[LoweredCall] | UnsetType = UNSET
+    table: list[Row] | UnsetType = UNSET
+    rc: int | UnsetType | None = UNSET
+    fatal: bool = False
+
+
+class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
+    """A step of the program, and what it did."""
+
+    truth: Truth
+    nowait: bool = False
+
+
+class Host(StepSpec, frozen=True, tag="host"):
+    """Code on the host."""
+
+    body: list[Statement]
+
+
+class Enter(StepSpec, frozen=True, tag="enter"):
+    """target enter data."""
+
+    maps: list[MapItemSpec]
+
+
+class Exit(StepSpec, frozen=True, tag="exit"):
+    """target exit data."""
+
+    maps: list[MapItemSpec]
+
+
+class Update(StepSpec, frozen=True, tag="update"):
+    """target update."""
+
+    maps: list[MapItemSpec]
+
+
+class DataBegin(StepSpec, frozen=True, tag="data_begin"):
+    """A target data region begins."""
+
+    maps: list[MapItemSpec]
+
+
+class DataEnd(StepSpec, frozen=True, tag="data_end"):
+    """The region that began in step `begin` ends."""
+
+    begin: int
+
+
+class Target(StepSpec, frozen=True, tag="target"):
+    """A target region."""
+
+    maps: list[MapItemSpec]
+    body: list[Statement]
+
+
+class DeviceTarget(StepSpec, frozen=True, tag="dtarget"):
+    """A target region on the block `h` of omp_target_alloc."""
+
+    h: str
+    body: list[Statement]
+
+
+class Alloc(StepSpec, frozen=True, tag="alloc"):
+    """omp_target_alloc."""
+
+    h: str
+    bytes: int
+
+
+class Free(StepSpec, frozen=True, tag="free"):
+    """omp_target_free."""
+
+    h: str
+
+
+class Associate(StepSpec, frozen=True, tag="assoc"):
+    """omp_target_associate_ptr; hoff: offset in the block."""
+
+    arr: str
+    h: str
+    off: int
+    bytes: int
+    hoff: int
+
+
+class Disassociate(StepSpec, frozen=True, tag="disassoc"):
+    """omp_target_disassociate_ptr."""
+
+    arr: str
+    off: int
+
+
+class Memcpy(StepSpec, frozen=True, tag="memcpy"):
+    """omp_target_memcpy between an array and a block."""
+
+    h: str
+    arr: str
+    dir: Literal["h2d", "d2h"]
+    hoff: int
+    off: int
+    bytes: int
+
+
+Step = (
+    Host | Enter | Exit | Update | DataBegin | DataEnd | Target
+    | DeviceTarget | Alloc | Free | Associate | Disassociate | Memcpy
+)  # fmt: skip
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How the program ended; errors: the lines of its standard error."""
+
+    completed: bool
+    errors: list[str]
+    final_host: Values | None = None
+    final_device: DeviceValues | None = None
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A sequential program on one device. device_fill: what the recorder filled new device blocks with."""
+
+    name: str
+    mode: Literal["copy", "usm"]
+    device_fill: int
+    arrays: dict[str, ArraySpec]
+    steps: list[Step]
+    outcome: Outcome
+    element_bytes: Literal[4] = 4
+
+    ELEMENT_BYTES: ClassVar[int] = 4
+
+    def __post_init__(self) -> None:
+        """ValueError for an inconsistency; msgspec adds where it is."""
+        if not 0 <= self.device_fill <= 255:
+            raise ValueError(f"device_fill {self.device_fill} is no byte")
+        for name, array in self.arrays.items():
+            if array.bytes != self.ELEMENT_BYTES * len(array.init):
+                raise ValueError(f"array {name!r} has {array.bytes} bytes and {len(array.init)} initial values")
+        blocks: set[str] = set()
+        regions: set[int] = set()
+        for number, step in enumerate(self.steps):
+            for name in _arrays_of(step):
+                if name not in self.arrays:
+                    raise ValueError(f"step {number}: no array {name!r}")
+            if isinstance(step, Alloc):
+                blocks.add(step.h)
+            elif isinstance(step, (Free, Memcpy, Associate, DeviceTarget)) and step.h not in blocks:
+                raise ValueError(f"step {number}: no block {step.h!r}")
+            if isinstance(step, Free):
+                blocks.remove(step.h)
+            elif isinstance(step, DataBegin):
+                regions.add(number)
+            elif isinstance(step, DataEnd):
+                if step.begin not in regions:
+                    raise ValueError(f"step {number}: no region began in step {step.begin}")
+                regions.remove(step.begin)
+
+
+def _arrays_of(step: Step) -> Iterable[str]:
+    """The names of arrays that a step uses; a `dtarget` has statements on a block."""
+    if isinstance(step, (Enter, Exit, Update, DataBegin, Target)):
+        yield from (item.arr for item in step.maps)
+    if isinstance(step, (Host, Target)):
+        yield from (statement.arr for statement in step.body)
+    elif isinstance(step, (Associate, Disassociate, Memcpy)):
+        yield step.arr
+    yield from (name for names in (step.truth.host, step.truth.device) for name in names)
