@@ -1,6 +1,6 @@
 """How fast virtual time is: events a second of both gears, next to SimPy and to plain Trio with its MockClock.
 
-    python bench/engine.py [--json] [--check] [--rounds N]
+    uv run bench/engine.py [--json] [--check] [--rounds N]
 
 All engines run the models of ``models.py`` interleaved in one process, several rounds; what counts is the median over
 the rounds of the ratio to SimPy within a round, in CPU time, so that a busy machine disturbs little. ``--check`` exits
@@ -15,17 +15,24 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-import models
 import simpy
 import trio
 from rich.console import Console
 from rich.table import Table
 
+from bench import models
+
 CASES = [("M1", 8), ("M1", 128), ("M2", 8), ("M2", 128), ("M3", 8), ("M3", 128), ("M4", 1), ("M4", 128)]
-ENGINES = {"simpy": models.run_simpy, "trio": models.run_trio, "native": models.run_native, "turbo": models.run_turbo}
+ENGINES: dict[str, Callable[[str, int, int], float]] = {
+    "simpy": models.run_simpy,
+    "trio": models.run_trio,
+    "native": models.run_native,
+    "turbo": models.run_turbo,
+}
 EVENTS = {"simpy": 100_000, "trio": 12_000, "native": 50_000, "turbo": 150_000}
 """Events of one run of each engine: about a tenth of a second."""
 

@@ -1,14 +1,14 @@
-"""Four queueing models, the same for every engine: what the threads of an offloading program do to a kernel of virtual time.
+"""Four queueing models, the same for every engine: what an offloading program's threads do to a kernel of virtual time.
 
-======  ==========================================================================  ====================
-M1      N threads and one FIFO lock                                                 4 events an iteration
-M2      N clients call one server through its mailbox                               4
-M3      N threads, N queue actors, a copy engine of 2 and a compute unit of 4       7
-M4      N threads that only sleep                                                   1
-======  ==========================================================================  ====================
+==  ===========================================================================  =====================
+M1  N threads and one FIFO lock                                                  4 events an iteration
+M2  N clients call one server through its mailbox                                4
+M3  N threads, N queue actors, a copy engine of 2 and a compute unit of 4        7
+M4  N threads that only sleep                                                    1
+==  ===========================================================================  =====================
 
-``run_simpy``, ``run_trio`` (plain Trio with its MockClock), ``run_native`` and ``run_turbo`` take (model, N, iterations)
-and return the virtual time of the end, which is the same for all.
+``run_simpy``, ``run_trio`` (plain Trio with its MockClock), ``run_native`` and ``run_turbo`` take (model, threads,
+iterations) and return the virtual time of the end, which is the same for all.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def build(model: str, threads: int, iterations: int, kit: Toolkit) -> None:
     if model == "M1":
         lock = kit.lock()
         for i in range(threads):
-            times = (delays(iterations, 3 * i), delays(iterations, 3 * i + 1, 1 / threads), delays(iterations, 3 * i + 2))
-            kit.spawn(lock_user, lock, *times)
+            before, after = delays(iterations, 3 * i), delays(iterations, 3 * i + 2)
+            kit.spawn(lock_user, lock, before, delays(iterations, 3 * i + 1, 1 / threads), after)
     elif model == "M2":
         box = kit.mailbox()
         kit.spawn(server, box, delays(threads * iterations, 999, 1 / threads))
@@ -203,8 +203,8 @@ def run_simpy(model: str, threads: int, iterations: int) -> float:
     if model == "M1":
         lock = simpy.Resource(env, 1)
         for i in range(threads):
-            times = (delays(iterations, 3 * i), delays(iterations, 3 * i + 1, 1 / threads), delays(iterations, 3 * i + 2))
-            env.process(lock_user(lock, *times))
+            before, after = delays(iterations, 3 * i), delays(iterations, 3 * i + 2)
+            env.process(lock_user(lock, before, delays(iterations, 3 * i + 1, 1 / threads), after))
     elif model == "M2":
         box = simpy.Store(env)
         env.process(server(box, delays(threads * iterations, 999, 1 / threads)))

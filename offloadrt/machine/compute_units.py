@@ -45,7 +45,7 @@ class ComputeSpec:
     def time_alone(self, launch: Launch) -> float:
         """Seconds from the first team's start to the last one's end on a device that does nothing else.
 
-        The lanes of a warp without a thread compute nothing, so teams of less than whole warps lower the arithmetic rate.
+        A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
         """
         flops = self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
         roofline = max(launch.flops / flops, launch.bytes / self.bandwidth)

@@ -172,11 +172,31 @@ class Simulation(trio.abc.Clock):
             return 0
         if self.trouble is not None and not self.ending:
             return self.fail(self.trouble)
-        self.timer_due = False
+        fence = None
         if deadline < inf:
-            found = self._run_until(deadline)
+            fence = _Fence()
+            heappush(self.heap, (deadline, 0, fence))
+        found = True
+        if self.turbo:
+            found = self._run_turbo_slice()
+        else:  # let one actor go on
+            self._steps += 1
+            step = None
+            while step is None:
+                if self.ready:
+                    item = self.ready.popleft()
+                elif self.heap:
+                    self.now, _, item = heappop(self.heap)
+                else:
+                    found = False
+                    break
+                step = item.send(GO)
+        if fence is None:
+            self.timer_due = False
         else:
-            found = self._run_turbo_slice() if self.turbo else self._run_native_step()
+            self.timer_due = fence.fired
+            if not fence.fired:
+                self.remove_timer(fence)
         if found:
             if self._steps > SLICE:
                 self._look_for_livelock()
@@ -186,15 +206,6 @@ class Simulation(trio.abc.Clock):
         if self._alive:
             return self.fail(self._watch.blocked_outside() or story.deadlock(self))
         return inf
-
-    def _run_until(self, deadline: float) -> bool:
-        fence = _Fence()
-        heappush(self.heap, (deadline, 0, fence))
-        self._run_turbo_slice() if self.turbo else self._run_native_step()
-        self.timer_due = fence.fired
-        if not fence.fired:
-            self.remove_timer(fence)
-        return True
 
     def _look_for_livelock(self) -> None:
         self._still = self._still + self._steps if self.now == self._still_at else 0
@@ -250,20 +261,6 @@ class Simulation(trio.abc.Clock):
             item.fired = True
         else:
             self.ready.appendleft(item)
-
-    def _run_native_step(self) -> bool:
-        """Let one actor go on; False if nothing was due."""
-        self._steps += 1
-        heap, ready = self.heap, self.ready
-        while True:
-            if ready:
-                item = ready.popleft()
-            elif heap:
-                self.now, _, item = heappop(heap)
-            else:
-                return False
-            if item.send(GO) is not None:
-                return True
 
     def _foreign_yield(self, message: Any) -> None:
         """A detached actor yielded something that is Trio's: tell it, where it did so."""

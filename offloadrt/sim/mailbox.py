@@ -66,8 +66,7 @@ class Call:
         self.open = False
         caller = self.caller
         caller.value = value
-        caller.waits_for = None
-        self.box.sim.ready.append(caller)
+        self.box.sim.resume(caller)
         return True
 
 
@@ -158,11 +157,7 @@ class Mailbox:
             me = sim.current
         call = Call(self, me, message)
         self.put(call)
-        me.waits_for = call
-        me.waits_since = sim.now
-        yield me.trap
-        if me.trouble is not None:
-            yield from sim.interrupted(me)
+        yield from sim.park(me, call)
         return me.value
 
     def statistics(self) -> MailboxStatistics:

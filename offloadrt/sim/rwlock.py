@@ -87,13 +87,9 @@ class RWLock:
             self._contended += 1
             if sim.observer is not None:
                 sim.observer.lock_waited(self, me)
+            since = sim.now
             self.waiters.append((me, write))
-            me.waits_for = self
-            me.waits_since = since = sim.now
-            me.story.append((since, self.name))
-            yield me.trap
-            if me.trouble is not None:
-                yield from sim.interrupted(me)
+            yield from sim.park(me, self)
             self._wait_s += sim.now - since
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
@@ -114,8 +110,7 @@ class RWLock:
         while self.waiters and self._free_for(self.waiters[0][1]):
             actor, write = self.waiters.popleft()
             self._take(actor, write)
-            actor.waits_for = None
-            self.sim.ready.append(actor)
+            self.sim.resume(actor)
 
     @uninterrupted
     def release(self) -> None:

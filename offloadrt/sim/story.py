@@ -57,7 +57,8 @@ def everybody(sim: Simulation) -> str:
 
 def deadlock(sim: Simulation) -> Deadlock:
     count = len([a for a in sim.actors.values() if not a.daemon])
-    return Deadlock(f"t={sim.now:g}: {count} actors wait, nothing is ready and no timer is pending\n{everybody(sim)}")
+    who = "1 actor waits" if count == 1 else f"{count} actors wait"
+    return Deadlock(f"t={sim.now:g}: {who}, nothing is ready and no timer is pending\n{everybody(sim)}")
 
 
 def livelock(sim: Simulation, steps: int) -> Livelock:

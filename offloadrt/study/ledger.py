@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,12 +26,13 @@ class Ledger:
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
     """The lives of host threads that ended in it."""
+    elapsed_s: float = 0.0
 
     @classmethod
     def of(cls, run: Run) -> Ledger:
         """Everything since the run's start."""
         if not run.is_built:
-            return cls()
+            return cls(elapsed_s=run.now)
         moved: dict[str, float] = {}
         for device in run.devices:
             moved = _joined(moved, device.bytes_moved(), _add)
@@ -41,6 +42,7 @@ class Ledger:
             bytes=moved,
             host_time=dict(run.host_time.seconds),
             lived_s=run.host_time.lived_s,
+            elapsed_s=run.now,
         )
 
     def __add__(self, other: Ledger) -> Ledger:
@@ -49,13 +51,20 @@ class Ledger:
     def __sub__(self, earlier: Ledger) -> Ledger:
         return self._with(earlier, _subtract)
 
+    def _parts(self, names: Iterable[str]) -> Figures:
+        """The engines of these names; one that came into use later was idle in all of this stretch."""
+        idle = {"busy_s": 0.0, "idle_s": self.elapsed_s, "wait_s": 0.0}
+        return {name: self.engines.get(name, idle) for name in names}
+
     def _with(self, other: Ledger, operation: Callable[[float, float], float]) -> Ledger:
+        parts = {**self.engines, **other.engines}
         return Ledger(
             locks=_each(self.locks, other.locks, operation),
-            engines=_each(self.engines, other.engines, operation),
+            engines=_each(self._parts(parts), other._parts(parts), operation),
             bytes=_joined(self.bytes, other.bytes, operation),
             host_time=_joined(self.host_time, other.host_time, operation),
             lived_s=operation(self.lived_s, other.lived_s),
+            elapsed_s=operation(self.elapsed_s, other.elapsed_s),
         )
 
 

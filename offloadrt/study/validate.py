@@ -108,13 +108,15 @@ def validate(
     runs = _Runs(pool, jobs, advanced)
     said = hear(judges, module.grid("quick" if quick else "full", Options()), runs)
     turned: dict[str, list[Variant]] = {claim.id: [] for claim in claims}
+    unlike: set[str] = set()
     if ranges:
         small = module.grid("ends", Options())
         nominal = hear(judges, small, runs)
+        unlike = {claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds}
         variants = variants_of(profiles.load(module.MACHINE), module.CANDIDATES)
         for variant in _that_matter(variants, small, module.SENSITIVITY, runs):
             for claim, judgement in hear(judges, attrs.evolve(small, options=variant.options), runs).items():
-                if judgement.holds != nominal[claim].holds:
+                if judgement.holds != nominal[claim].holds and nominal[claim].holds == said[claim].holds:
                     turned[claim].append(variant)
     findings = [
         Finding(
@@ -123,7 +125,7 @@ def validate(
             said[claim.id].emulated,
             bench.judges[claim.id].expression,
             _verdict(said[claim.id], turned[claim.id]),
-            _reason(said[claim.id], turned[claim.id]),
+            _reason(said[claim.id], turned[claim.id], claim.id in unlike),
         )
         for claim in claims
     ]
@@ -138,13 +140,17 @@ def _verdict(judgement: Judgement, turned: Sequence[Variant]) -> str:
     return "holds" if judgement.holds else "fails"
 
 
-def _reason(judgement: Judgement, turned: Sequence[Variant]) -> str:
+def _reason(judgement: Judgement, turned: Sequence[Variant], unlike: bool = False) -> str:
     if judgement.holds is None:
         return ""
     parts = [judgement.reason] if not judgement.holds else []
     if turned:
         stands = "holds" if judgement.holds else "fails"
         parts.append(f"{stands} as the profile stands, the other way round with {'; '.join(v.text for v in turned)}")
+    if unlike:
+        parts.append(
+            "the ranges say nothing about it: on their smaller grid the claim comes out otherwise to begin with"
+        )
     return ". ".join(part for part in parts if part)
 
 

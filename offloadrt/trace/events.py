@@ -227,7 +227,7 @@ class CopyBegin(Event):
     """Name of the copy engine, as "copy engine h2d"."""
     bytes: int
     memory: str
-    """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" where there is none."""
+    """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" if it has none."""
 
 
 @event

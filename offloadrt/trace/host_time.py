@@ -12,7 +12,7 @@ HOST_TIME: dict[str, str] = {
     "runtime": "the offloading runtime's own steps: table look-up, bookkeeping, lock hand-over",
     "table lock": "waiting for the lock of the device table",
     "entry lock": "waiting for the lock of a table entry, or for another thread's pending copy of it",
-    "runtime lock": "waiting for another lock of the runtime: stream pool, pooled device blocks, loading of the globals",
+    "runtime lock": "waiting for another lock of the runtime: stream pool, pooled blocks, loading of the globals",
     "manager lock": "waiting for the semaphore of a GPU memory manager of the program",
     "driver lock": "waiting for a lock of the driver",
     "driver": "in a call of the driver, while it does its work",

@@ -1,4 +1,4 @@
-"""The border to Trio: what an actor may use, what is an error and says so, and the clock hook that all this stands on."""
+"""The border to Trio: what an actor may use, what is an error and says so, and the clock hook all this stands on."""
 
 import socket
 
@@ -167,7 +167,7 @@ def test_two_plain_tasks_woken_by_one_event_are_reported(sim):
             await trio.sleep(1)
             event.set()
 
-    with pytest.raises(UncontrolledNondeterminism, match="left hand.*right hand|right hand.*left hand"):
+    with pytest.raises(UncontrolledNondeterminism, match=r"left hand.*right hand|right hand.*left hand"):
         sim.run(main)
 
 

@@ -250,8 +250,7 @@ def test_get_until_returns_an_item_or_timed_out(sim):
     box, log = Mailbox(sim, "box"), []
 
     async def getter():
-        for until in (1, 1, 0.5, 3, 9):
-            log.append((await box.get_until(until), sim.now))
+        log.extend([(await box.get_until(until), sim.now) for until in (1, 1, 0.5, 3, 9)])
 
     async def putter():
         await sim.sleep(2)

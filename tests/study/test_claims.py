@@ -266,6 +266,14 @@ def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> Non
     assert {key for point in invented_runs for key in point.options.range_end} > {"alloc.cudaFree", "driver.launch"}
 
 
+def test_ranges_say_nothing_where_their_grid_cannot_tell(invented_runs: list[Point]) -> None:
+    finding = {found.claim: found for found in validate("exahype", InProcess(), quick=True, ranges=True).findings}[
+        "exahype.fig2.speedup_iff"
+    ]
+    assert finding.verdict == "fails", "on the smaller grid no place is left where a speedup is expected"
+    assert "the ranges say nothing about it" in finding.reason
+
+
 def test_the_report_is_printed_or_is_json(
     invented_runs: list[Point], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
