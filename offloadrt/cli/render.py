@@ -113,7 +113,7 @@ def result(found: Result) -> Iterable[RenderableType]:
             whole = engine.busy_s + engine.idle_s
             if engine.busy_s or engine.wait_s:
                 share = _percent(engine.busy_s / whole if whole else 0.0)
-                table.add_row(name, seconds(engine.busy_s), share, seconds(engine.wait_s))
+                table.add_row(name, seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
         yield table
         moved = [f"{direction} {size(n)}" for direction, n in _bytes(found) if n]
         if moved:

@@ -373,8 +373,7 @@ class Simulation(trio.abc.Clock):
 
     @property
     def events(self) -> int:
-        """Timers set so far: sleeps, services, timeouts. The same in both gears; study/ reports it with every result.
-        """
+        """Timers set so far: sleeps, services, timeouts; the same in both gears, and part of every result of study/."""
         self._looked += 1
         return self.next_sequence() - self._looked
 

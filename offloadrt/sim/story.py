@@ -62,9 +62,7 @@ def deadlock(sim: Simulation) -> Deadlock:
 
 
 def livelock(sim: Simulation, steps: int) -> Livelock:
-    return Livelock(
-        f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}"
-    )
+    return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
 def unregistered(sim: Simulation, inherited: Actor | None) -> str:

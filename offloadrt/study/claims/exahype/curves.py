@@ -3,7 +3,8 @@
 t(T, n) is the time per volume update with T host threads and batches of n patches. Weak scaling (Figure 1) gives
 each thread 100 patches. Strong scaling (Figures 2 and 3) divides one amount of work; the paper made it so large
 that what a thread does first does not show, so t is what the second half of the work adds, per volume: 2 t(all) -
-t(half). The saturation batch is the smallest n with t(2n) >= 0.85 t(n); a rise counts from 5 % on.
+t(half). The saturation batch is the smallest n with t(2n) >= 0.85 t(n). What rises and what falls is
+read as the claim says it, however little: the figure is printed beside the verdict.
 """
 
 from __future__ import annotations
