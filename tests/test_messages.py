@@ -167,11 +167,11 @@ def mailbox_of(owner: Any, name: str) -> Any:
 
 
 async def to_the_device_table_lock(actors: Actors) -> None:
-    mailbox_of(actors.program.devices[0].table_lock, "_mailbox").put(Stranger())
+    mailbox_of(actors.program.devices[0].table_lock, "_requests").put(Stranger())
 
 
 async def to_the_device_table_lock_as_a_call(actors: Actors) -> None:
-    await mailbox_of(actors.program.devices[0].table_lock, "_mailbox").call(Stranger())
+    await mailbox_of(actors.program.devices[0].table_lock, "_requests").call(Stranger())
 
 
 async def to_the_hidden_helper_threads(actors: Actors) -> None:

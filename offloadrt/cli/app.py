@@ -118,7 +118,6 @@ def run(
     hash:
         Compute the trace hash: equal hashes mean equal runs, event by event.
     """
-    from offloadrt.cli import render
     from offloadrt.study import registry, results
     from offloadrt.study.execution import execute_repeatedly
     from offloadrt.study.parameters import split_assignment
@@ -131,6 +130,8 @@ def run(
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
     else:
+        from offloadrt.cli import render
+
         _console().print(*render.result(result), sep="\n")
 
 

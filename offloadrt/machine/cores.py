@@ -33,7 +33,7 @@ class Cores:
     """
 
     __slots__ = (
-        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_queue", "_sim", "_since", "_uncontended", "count",
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_queue", "_sim", "_uncontended", "count",
     )  # fmt: skip
 
     def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
@@ -44,8 +44,8 @@ class Cores:
         self._host_seconds = host_time.seconds
         self._computed = 0
         self._busy = 0
-        self._busy_s = 0.0
-        self._born = self._since = sim.now
+        self._busy_s = 0.0  # ends less beginnings, so that those at work need no look
+        self._born = sim.now
 
     async def compute(self, dt: float, category: str = "compute") -> None:
         """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
@@ -56,22 +56,27 @@ class Cores:
         arrival = sim.now
         if self._busy < self.count or self._uncontended:
             self._computed += 1
-            self._account()
             self._busy += 1
+            self._busy_s -= arrival
         else:
             await self.take()
         try:
             await sim.sleep(dt)
         finally:
-            self.give_back()
-            self._host_seconds[category] += sim.now - arrival
+            now = sim.now
+            if self._queue.waiters:
+                self._queue.release()
+            else:
+                self._busy -= 1
+                self._busy_s += now
+            self._host_seconds[category] += now - arrival
 
     async def take(self) -> None:
         """Wait for a core and keep it until ``give_back``."""
         self._computed += 1
         if self._busy < self.count or self._uncontended:
-            self._account()
             self._busy += 1
+            self._busy_s -= self._sim.now
         else:
             await self._queue.acquire()
 
@@ -80,17 +85,12 @@ class Cores:
         if self._queue.waiters:
             self._queue.release()
         else:
-            self._account()
             self._busy -= 1
-
-    def _account(self) -> None:
-        now = self._sim.now
-        self._busy_s += self._busy * (now - self._since)
-        self._since = now
+            self._busy_s += self._sim.now
 
     def statistics(self) -> CoreStatistics:
         """What the cores did so far."""
-        self._account()
-        queue = self._queue.statistics()
-        idle_s = max((self._sim.now - self._born) * self.count - self._busy_s, 0.0)
-        return CoreStatistics(self.count, self._computed, queue.contended, queue.wait_s, self._busy_s, idle_s)
+        now, queue = self._sim.now, self._queue.statistics()
+        busy_s = self._busy_s + self._busy * now
+        idle_s = max((now - self._born) * self.count - busy_s, 0.0)
+        return CoreStatistics(self.count, self._computed, queue.contended, queue.wait_s, busy_s, idle_s)

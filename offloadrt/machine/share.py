@@ -215,7 +215,9 @@ class SharedPool:
         try:
             while not share.is_finished(ticket):
                 first, time = share.first()
-                if first is ticket:
+                if share.users == 1:  # whoever comes can only make it later
+                    await sim.sleep(max(time - sim.now, 0.0))
+                elif first is ticket:
                     await box.get_until(time)
                 else:
                     if woken:  # another user is first by now, and may have no timer

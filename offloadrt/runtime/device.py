@@ -12,6 +12,7 @@ import attrs
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
+from offloadrt.runtime.barging_table_lock import BargingTableLock
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.entry_locks import EntryLocks
@@ -92,10 +93,10 @@ class OffloadDevice:
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
         suffix = f" {number}" if number else ""
         self.table = PresentTable()
-        self.table_lock = DeviceTableLock(
+        table_lock = BargingTableLock if spec.text("lock.handoff") == "barging" else DeviceTableLock
+        self.table_lock = table_lock(
             sim,
             f"device table{suffix}",
-            barging=spec.text("lock.handoff") == "barging",
             uncontended=spec.flag("table.uncontended"),
             on_wait=self._waited_for_table,
         )

@@ -7,8 +7,7 @@ the lock.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import attrs
 
@@ -27,51 +26,40 @@ class ReleaseTable:
 
 @attrs.frozen
 class TableGranted:
-    """The caller owns the table. contended: it had to wait for somebody."""
-
-    contended: bool
+    """The caller owns the table."""
 
 
-@attrs.frozen
-class TableFreed:
-    """Reply under barging: the table is free and the caller has waited longest, but somebody may still be faster."""
-
-
-MESSAGES = (AcquireTable, ReleaseTable, TableGranted, TableFreed)
+MESSAGES = (AcquireTable, ReleaseTable, TableGranted)
 
 _ACQUIRE = AcquireTable()
 _RELEASE = ReleaseTable()
-_GRANTED = TableGranted(contended=False)
-_HANDED_OVER = TableGranted(contended=True)
-_FREED = TableFreed()
+_GRANTED = TableGranted()
 
 
 class DeviceTableLock:
     """``await lock.acquire()`` and ``lock.release()``; start it once with `start`.
 
-    barging: a release frees the table and wakes the longest waiter, who asks again and may find that somebody running
-    was faster. uncontended: an ablation; the lock excludes nobody. on_wait: if the lock was contended, told how long
-    the wait was, in the thread that has just got the lock; what a hand-over costs is its business. Looks like
-    `offloadrt.sim.Lock` to whoever reads its statistics or watches it.
+    uncontended: an ablation; the lock excludes nobody. on_wait: if the lock was contended, told how long the wait was,
+    in the thread that has just got the lock; what a hand-over costs is its business. Looks like `offloadrt.sim.Lock` to
+    whoever reads its statistics or watches it. `runtime.barging_table_lock` is the same without a queue's fairness.
     """
 
     def __init__(
         self,
         sim: Simulation,
         name: str,
-        barging: bool = False,
         uncontended: bool = False,
         on_wait: Callable[[float], None] | None = None,
     ) -> None:
         self.sim = sim
         self.name = name
         self.owner: Actor | None = None
-        self.barging = barging
         self.uncontended = uncontended
         self._on_wait = on_wait
-        self._mailbox = Mailbox(sim, name)
-        self._mailbox.served_for = self.holders
-        self._queue: deque[Call] = deque()
+        self._requests = Mailbox(sim, name)
+        self._requests.served_for = self.holders
+        self._releases = Mailbox(sim, f"release of the {name}")
+        self._users = 0
         self._granted_to: Actor | None = None
         self._acquired = 0
         self._contended = 0
@@ -84,34 +72,18 @@ class DeviceTableLock:
         self.sim.spawn(self._serve, name=self.name, daemon=True)
 
     async def _serve(self) -> None:
-        get = self._mailbox.get
+        """One holder after the other: the requests of those who wait stay in their mailbox meanwhile."""
+        requests, releases = self._requests, self._releases
         while True:
-            item = await get()
-            if isinstance(item, Call) and isinstance(item.message, AcquireTable):
-                if self._granted_to is None:
-                    self._grant(item, _GRANTED)
-                else:
-                    self._queue.append(item)
-                    if self.sim.observer is not None:
-                        self.sim.observer.lock_waited(self, item.caller)
-            elif isinstance(item, ReleaseTable):
+            call = await requests.get()
+            if not isinstance(call, Call) or not isinstance(call.message, AcquireTable):
+                raise misunderstood(call)
+            if call.reply(_GRANTED):  # else it was cancelled while it waited
+                self._granted_to = call.caller
+                released = await releases.get()
+                if not isinstance(released, ReleaseTable):
+                    raise misunderstood(released)
                 self._granted_to = None
-                self._pass_on()
-            else:
-                raise TypeError(f"the device table lock does not understand {getattr(item, 'message', item)!r}")
-
-    def _pass_on(self) -> None:
-        """To the longest waiter; one that was cancelled while it waited gets nothing, and the next one is asked."""
-        while self._queue and self._granted_to is None:
-            call = self._queue.popleft()
-            if not self.barging:
-                self._grant(call, _HANDED_OVER)
-            elif call.reply(_FREED):
-                return
-
-    def _grant(self, call: Call, reply: TableGranted) -> None:
-        if call.reply(reply):
-            self._granted_to = call.caller
 
     async def acquire(self) -> bool:
         """Wait for the table. True if somebody else had it first."""
@@ -123,12 +95,15 @@ class DeviceTableLock:
             self._acquired += 1
             return False
         since = sim.now
-        contended = False
-        reply: TableGranted | TableFreed = await self._mailbox.call(_ACQUIRE)
-        while isinstance(reply, TableFreed):
-            contended = True
-            reply = await self._mailbox.call(_ACQUIRE)
-        contended = contended or reply.contended
+        contended = self._users > 0
+        if contended and sim.observer is not None:
+            sim.observer.lock_waited(self, me)
+        self._users += 1
+        try:
+            await self._granted()
+        except BaseException:
+            self._users -= 1
+            raise
         self.owner = me
         self._acquired += 1
         self._held_since = now = sim.now
@@ -141,6 +116,9 @@ class DeviceTableLock:
             sim.observer.lock_acquired(self, me)
         return contended
 
+    def _granted(self) -> Awaitable[object]:
+        return self._requests.call(_ACQUIRE)
+
     def release(self) -> None:
         """Give the table up. RuntimeError if the caller does not hold it."""
         if self.uncontended:
@@ -151,9 +129,10 @@ class DeviceTableLock:
             raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
         self._hold_s += sim.now - self._held_since
         self.owner = None
+        self._users -= 1
         if sim.observer is not None:
             sim.observer.lock_released(self, me)
-        self._mailbox.put(_RELEASE)
+        self._releases.put(_RELEASE)
 
     def holders(self) -> list[Actor]:
         return [] if self._granted_to is None else [self._granted_to]
@@ -173,6 +152,11 @@ class DeviceTableLock:
             contended=self._contended,
             wait_s=self._wait_s,
             hold_s=self._hold_s + holding,
-            tasks_waiting=len(self._queue),
+            tasks_waiting=max(self._users - 1, 0),
             owner=None if self.owner is None else self.owner.name,
         )
+
+
+def misunderstood(message: object) -> TypeError:
+    """For a message that the lock does not know."""
+    return TypeError(f"the device table lock does not understand {getattr(message, 'message', message)!r}")

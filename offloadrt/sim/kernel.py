@@ -146,6 +146,7 @@ class Simulation(trio.abc.Clock):
         self.trouble: SimulationError | None = None
         """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
         self._looked = 0
+        self._looks = 0
         self._steps = 0
         self._still = 0
         self._still_at = -1.0
@@ -199,7 +200,7 @@ class Simulation(trio.abc.Clock):
                 self.remove_timer(fence)
         if found:
             if self._steps > SLICE:
-                self._look_for_livelock()
+                self._look_around()
             return 0
         if self.ending:
             return self._force_out()
@@ -207,12 +208,17 @@ class Simulation(trio.abc.Clock):
             return self.fail(self._watch.blocked_outside() or story.deadlock(self))
         return inf
 
-    def _look_for_livelock(self) -> None:
+    def _look_around(self) -> None:
         self._still = self._still + self._steps if self.now == self._still_at else 0
         self._still_at = self.now
         self._steps = 0
-        if self._still > self.livelock_limit and self.trouble is None:
+        self._looks += 1
+        if self.trouble is not None:
+            return
+        if self._still > self.livelock_limit:
             self.trouble = story.livelock(self, self._still)
+        elif self._looks & (self._looks - 1) == 0:  # now and then, and ever more rarely
+            self.trouble = self._watch.blocked_outside()
 
     @property
     def livelock_limit(self) -> int:
@@ -315,6 +321,9 @@ class Simulation(trio.abc.Clock):
                     item = popleft()
                 else:
                     sim.now, _, item = heappushpop(heap, (sim.now + dt, sequence(), me))
+                    if item is me and sim.fuel:  # nobody else is due before: go on without a switch
+                        sim.fuel -= 1
+                        return
                 sim.running = item
                 yield item.send
             if me.trouble is not None:
@@ -623,10 +632,13 @@ class Simulation(trio.abc.Clock):
             async with self.running_here():
                 actor.append(self.spawn(main, *args, name="main"))
 
+        error: BaseException | None = None
         try:
             trio.run(root, clock=self)
         except BaseExceptionGroup as group:
-            raise story.only_error(group) from None
+            error = story.only_error(group)
+        if error is not None:
+            raise error  # here, so that its own cause and context stay
         if self.trouble is not None:
             raise self.trouble
         value: T = actor[0].value

@@ -83,7 +83,7 @@ class Watch(trio.abc.Instrument):
         return self._wakes > self.sim.livelock_limit
 
     def blocked_outside(self) -> SimulationError | None:
-        """When nothing is left to run: does a task of the run wait for the world outside?"""
+        """Does a task of the run wait for the world outside?"""
         for actor in self.sim.actors.values():
             if actor.task is None or actor.waits_for is not None:
                 continue

@@ -9,6 +9,7 @@ from openmp_rig import MakeRig
 
 from offloadrt import openmp as omp
 from offloadrt.runtime import DeviceTableLock
+from offloadrt.runtime.barging_table_lock import BargingTableLock
 from offloadrt.sim import Simulation
 from offloadrt.trace import events
 
@@ -49,7 +50,7 @@ class TestDeviceTableLock:
 
     def test_barging_lets_a_running_thread_overtake(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
-        lock = DeviceTableLock(sim, "device table", barging=True)
+        lock = BargingTableLock(sim, "device table")
         assert contend(sim, lock, 2, 1.0) == ["thread 0", "thread 0", "thread 1", "thread 1"]
 
     def test_uncontended_excludes_nobody(self, gear: Any) -> None:

@@ -138,8 +138,10 @@ def test_many_steps_in_which_time_advances_are_no_livelock(sim):
 
 
 def causes(error):
-    """The types of an error and of what led to it. Ctrl-C may strike between the end of an __aenter__ and the body that
-    it guards (Python's own gap): Trio then complains of a nursery that was never closed, because of a KeyboardInterrupt.
+    """The types of an error and of what led to it.
+
+    Ctrl-C may strike between the end of an __aenter__ and the body that it guards (Python's own gap): Trio then
+    complains of a nursery that was never closed, because of a KeyboardInterrupt.
     """
     found = []
     while error is not None:

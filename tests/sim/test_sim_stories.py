@@ -66,6 +66,19 @@ def test_a_crash_tells_the_last_waits_of_who_crashed(sim):
     assert caught.value.__notes__ == ["raised in main at t=3 s of virtual time", "its last waits: tables at t=1"]
 
 
+def test_a_crash_keeps_its_cause_and_its_context(sim):
+    async def main():
+        await sim.sleep(1)
+        try:
+            raise KeyError("cause")
+        except KeyError as cause:
+            raise ValueError("boom") from cause
+
+    with pytest.raises(ValueError, match="boom") as caught:
+        sim.run(main)
+    assert isinstance(caught.value.__cause__, KeyError) and isinstance(caught.value.__context__, KeyError)
+
+
 def test_several_crashes_at_one_instant_come_as_a_group(sim):
     async def broken(i):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -120,7 +119,7 @@ class OpenMP:
 
         async with self.sim.open_nursery() as nursery:
             for number in range(num_threads):
-                nursery.spawn(functools.partial(member, number), name=f"host thread {number}")
+                nursery.spawn(member, number, name=f"host thread {number}")
         return [results[number] for number in range(num_threads)]
 
     # data

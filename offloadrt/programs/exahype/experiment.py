@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Awaitable
 
 import attrs
 import numpy as np
@@ -118,11 +119,11 @@ class Experiment:
         queue = EnclaveQueue(threshold=setup.batch, producing=setup.threads)
         spawn_s = self.program.machine.spec.value("runtime.task")
 
-        async def body(t: omp.HostThread) -> list[int]:
+        def body(t: omp.HostThread) -> Awaitable[list[int]]:
             offload = self._offload(t, t.number % setup.devices, dt_over_dx)
             if setup.arrival == "burst":
-                return await burst(t, offload, shares[t.number], make_patch)
-            return await enclave(t, offload, shares[t.number], make_patch, queue, spawn_s)
+                return burst(t, offload, shares[t.number], make_patch)
+            return enclave(t, offload, shares[t.number], make_patch, queue, spawn_s)
 
         return list(await self.program.parallel(body, num_threads=setup.threads))
 
