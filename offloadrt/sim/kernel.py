@@ -191,6 +191,11 @@ class Simulation(trio.abc.Clock):
                 else:
                     found = False
                     break
+                if item.is_actor:  # as Actor.wake does
+                    self.expected = task = item.task
+                    reschedule(task, GO)
+                    self.running = item
+                    break
                 step = item.send(GO)
         if fence is None:
             self.timer_due = False

@@ -49,7 +49,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        return f"a reply from {self.box.name}"
+        return self.box.reply_name
 
     def holders(self) -> list[Actor]:
         """Whom the caller really waits for, when the one who serves the mailbox says so."""
@@ -78,11 +78,12 @@ class Mailbox:
     names the actors on which a reply depends; a report of a deadlock shows them.
     """
 
-    __slots__ = ("_got", "_put", "getters", "items", "name", "served_for", "sim")
+    __slots__ = ("_got", "_put", "getters", "items", "name", "reply_name", "served_for", "sim")
 
     def __init__(self, sim: Simulation, name: str) -> None:
         self.sim = sim
         self.name = name
+        self.reply_name = f"a reply from {name}"
         self.items: deque[Any] = deque()
         self.getters: deque[Actor] = deque()
         self.served_for: Any = tuple
@@ -157,7 +158,12 @@ class Mailbox:
             me = sim.current
         call = Call(self, me, message)
         self.put(call)
-        yield from sim.park(me, call)
+        me.waits_for = call
+        me.waits_since = sim.now
+        me.story.append((sim.now, self.reply_name))
+        yield me.trap
+        if me.trouble is not None:
+            yield from sim.interrupted(me)
         return me.value
 
     def statistics(self) -> MailboxStatistics:

@@ -119,8 +119,7 @@ def saturates_at_8(grid: Grid, cases: Sequence[str]) -> Asking:
 
 @bench.judge(
     "exahype.obs4.alloc",
-    "kernel wall time next to 1, 4, 16 threads that only allocate and free, over its time alone: "
-    "rises",
+    "kernel wall time next to 1, 4, 16 threads that only allocate and free, over its time alone: rises",
 )
 def allocations_delay_kernels(grid: Grid) -> Asking:
     counts = (0, 1, 4, 16)

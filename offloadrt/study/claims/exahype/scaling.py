@@ -89,9 +89,7 @@ def batch_pays(grid: Grid, memory: str) -> Asking:
     return Judgement(f"from n = 1 to {grid.batches[-1]}: {said}", not rising, "; ".join(rising[:4]))
 
 
-@bench.judge(
-    "exahype.fig2.penalty", f"t(128, {BATCH}) > min over T of t(T, {BATCH}), in each 3D case (map, strong)"
-)
+@bench.judge("exahype.fig2.penalty", f"t(128, {BATCH}) > min over T of t(T, {BATCH}), in each 3D case (map, strong)")
 def penalty(grid: Grid) -> Asking:
     rises = {}
     for name, case in CASES.items():
