@@ -33,7 +33,7 @@ ENGINES: dict[str, Callable[[str, int, int], float]] = {
     "native": models.run_native,
     "turbo": models.run_turbo,
 }
-EVENTS = {"simpy": 100_000, "trio": 12_000, "native": 50_000, "turbo": 150_000}
+EVENTS = {"simpy": 60_000, "trio": 6_000, "native": 30_000, "turbo": 150_000}
 """Events of one run of each engine: about a tenth of a second."""
 
 FLOORS = {
@@ -110,7 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a ratio is below its floor")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
+    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="default 9")
     options = parser.parse_args()
     rates = measure(options.rounds)
     if options.json:
