@@ -139,6 +139,8 @@ class Simulation(trio.abc.Clock):
         """The task that the kernel itself has just woken: any other wake-up is Trio's."""
         self.fuel = SLICE
         """How many more uncontended operations may pass before the kernel gets a look."""
+        self.strides = 0
+        """How many more sleeps may pass without a switch in this slice (turbo)."""
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
         self._slice = slice
@@ -233,6 +235,7 @@ class Simulation(trio.abc.Clock):
     def _run_turbo_slice(self) -> bool:
         """Step detached actors until Trio has something to run or the slice is used up; False if nothing was due."""
         heap, ready, popleft = self.heap, self.ready, self.ready.popleft
+        self.strides = SLICE
         step: Any = None
         budget = repeat(None, self._slice)
         try:
@@ -326,8 +329,8 @@ class Simulation(trio.abc.Clock):
                     item = popleft()
                 else:
                     sim.now, _, item = heappushpop(heap, (sim.now + dt, sequence(), me))
-                    if item is me and sim.fuel:  # nobody else is due before: go on without a switch
-                        sim.fuel -= 1
+                    if item is me and sim.strides:  # nobody else is due before: go on without a switch
+                        sim.strides -= 1
                         return
                 sim.running = item
                 yield item.send
