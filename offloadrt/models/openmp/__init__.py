@@ -5,6 +5,7 @@
 ``HostThread`` (``t``)                  what a thread does: ``t.target_data``, ``t.target_enter_data``,
 ``t.target_exit_data``,
                                         ``t.target_update``, ``t.target``, ``t.taskwait``, ``t.omp_target_*``
+``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``section``                             ``a[lower:length:stride]``
 ``pointees``                            a kernel argument that follows device pointers
@@ -31,6 +32,7 @@ from offloadrt.models.openmp.clauses import (
     use_device_addr,
     use_device_ptr,
 )
+from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics
 from offloadrt.models.openmp.program import OpenMP
@@ -45,6 +47,7 @@ from offloadrt.runtime import (
 )
 
 __all__ = [
+    "Construct",
     "Depend",
     "DevicePointer",
     "GpuMemoryManager",
@@ -61,6 +64,7 @@ __all__ = [
     "OpenMP",
     "OutsideArray",
     "Section",
+    "TargetClauses",
     "UseDevice",
     "depend",
     "from_",

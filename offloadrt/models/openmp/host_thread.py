@@ -13,26 +13,33 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.kernels import Kernel
 from offloadrt.models.openmp.barrier import Barrier
-from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
+from offloadrt.models.openmp.clauses import Clause, Depend
+from offloadrt.models.openmp.construct import (
+    Construct,
+    TargetClauses,
+    ending,
+    enter_data_construct,
+    exit_data_construct,
+    target_construct,
+    update_construct,
+)
 from offloadrt.models.openmp.directive import Work, in_directive
 from offloadrt.models.openmp.host_places import Arena
-from offloadrt.models.openmp.lowering import at_data_end, defaultmap_item, lower_data, lower_target, lower_update
+from offloadrt.models.openmp.lowering import at_data_end, lower_data
 from offloadrt.models.openmp.routines import Routines
 from offloadrt.models.openmp.tasks import TaskRegion, taskwait, wait_for
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
+from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray, Kind
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.target import target
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
@@ -40,17 +47,6 @@ if TYPE_CHECKING:
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
-
-
-def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
-    others: list[Clause] = [clause for clause in clauses if not isinstance(clause, Depend)]
-    return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
-
-
-def _as_sequence(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 class HostThread(Routines):
@@ -148,93 +144,45 @@ class HostThread(Routines):
 
     def target_enter_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target enter data``."""
-        others, depends = _without_dependences(clauses)
-        items = lower_data(others, "target enter data", self.program.mappers)
-
-        def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return target_data_begin(where, items, queue, "target enter data")
-
-        return self._run_or_defer("target enter data", device, begin, nowait, depends)
+        return self.run(enter_data_construct(self.program, clauses, device, nowait))
 
     def target_exit_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target exit data``."""
-        others, depends = _without_dependences(clauses)
-        items = lower_data(others, "target exit data", self.program.mappers)
-        return self._run_or_defer("target exit data", device, _ending(items, "target exit data"), nowait, depends)
+        return self.run(exit_data_construct(self.program, clauses, device, nowait))
 
     def target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target update to(…) from(…)``."""
-        others, depends = _without_dependences(clauses)
-        items = lower_update(others, self.program.mappers)
-        specification = self.program.strided_update == "specification"
+        return self.run(self.construct_target_update(*clauses, device=device, nowait=nowait))
 
-        def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return target_data_update(where, items, queue, "target update", specification)
-
-        return self._run_or_defer("target update", device, update, nowait, depends)
-
-    def target(
-        self,
-        kernel: Kernel,
-        *arguments: Any,
-        maps: Map | Maps | Sequence[Map | Maps] = (),
-        teams: int | None = None,
-        threads: int | None = None,
-        iterations: int | None = None,
-        nowait: bool = False,
-        depend: Depend | Sequence[Depend] = (),
-        is_device_ptr: Any = (),
-        has_device_addr: Any = (),
-        firstprivate: Any = (),
-        private: Any = (),
-        defaultmap: str = "default",
-        device: int | None = None,
-    ) -> Running:
+    def target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Running:
         """``target teams distribute parallel for``: run a kernel with these arguments on a device.
 
-        arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly (a C array
-        tofrom, a pointer as a zero-length section). Numbers are firstprivate, a DevicePointer is passed as it is,
-        `pointees` follows stored device pointers.
-        teams, threads, iterations: launch configuration; one team and one iteration a thread unless given.
-        is_device_ptr, has_device_addr: arguments that are device addresses already. firstprivate, private: arrays of
-        which the region gets its own copy. Raises MappingError, IllegalAddress, and what the driver raises.
+        arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly. Numbers are
+        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored device pointers.
+        clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
-        for pointer in _as_sequence(is_device_ptr):
-            if not isinstance(pointer, DevicePointer):
-                raise TypeError(f"is_device_ptr takes device pointers, not {pointer!r}")
-        extra = [pointer for pointer in _as_sequence(is_device_ptr) if pointer not in arguments]
-        items = lower_target(
-            _as_sequence(maps),
-            [*arguments, *extra],
-            self.program.mappers,
-            firstprivate=_as_sequence(firstprivate),
-            private=_as_sequence(private),
-            on_device=_as_sequence(has_device_addr),
-            implicit=defaultmap_item(defaultmap),
-        )
-        per_team = kernel.threads_per_team if threads is None else threads
-        if teams is None:
-            teams = 1 if iterations is None else max(1, -(-iterations // per_team))
-        launch = kernel.launch(teams, per_team, iterations)
+        return self.run(target_construct(self.program, kernel, arguments, **clauses))
 
-        def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            def globals_of(array: HostArray) -> Any:
-                return self.program.globals.binding(where, array)
+    # directives that run many times
 
-            return target(where, launch, items, arguments, queue, "target", globals_of)
+    def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
+        """What `target` would run, to be given to `run` as often as the program comes to it."""
+        return target_construct(self.program, kernel, arguments, **clauses)
 
-        return self._run_or_defer("target", device, region, nowait, _as_sequence(depend))
+    def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
+        """What `target_update` would run."""
+        return update_construct(self.program, clauses, device, nowait)
 
-    # how directives run
-
-    def _run_or_defer(
-        self, name: str, device: int | None, work: Work, nowait: bool, depends: tuple[Depend, ...]
-    ) -> Running:
-        if nowait:
+    def run(self, construct: Construct) -> Running:
+        """Run a construct."""
+        name, device, work, depends = construct.name, construct.device, construct.work, construct.depends
+        if construct.nowait:
             return self._defer(name, device, work, depends)
         if depends:
             return self._run_after(name, device, work, depends)
         return in_directive(self.program, name, device, work)
+
+    # how directives run
 
     async def _defer(self, name: str, device: int | None, work: Work, depends: tuple[Depend, ...]) -> None:
         program = self.program
@@ -277,15 +225,8 @@ class TargetData:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is None:
-            end = _ending(at_data_end(self._items), "target data")
+            end = ending(at_data_end(self._items), "target data")
             await in_directive(self._thread.program, "target data end", self._device, end)
-
-
-def _ending(items: list[MapItem], call: str) -> Work:
-    def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_end(where, items, queue, call)
-
-    return end
 
 
 def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:

@@ -1,0 +1,170 @@
+"""Constructs: directives as the compiler leaves them, lowered once and run whenever a thread comes to them.
+
+    step = t.construct_target(update, psi, maps=omp.map(tofrom=psi), teams=108)
+    for _ in range(1000):
+        await t.run(step)
+
+``t.target(…)`` does both at once. Lowering takes no virtual time either way; a program that runs one directive many
+times saves the emulator's own by preparing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
+from offloadrt.models.openmp.directive import Work
+from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
+from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.target import target
+
+if TYPE_CHECKING:
+    from offloadrt.models.openmp.program import OpenMP
+
+
+@attrs.frozen(eq=False)
+class Construct:
+    """One lowered directive; any thread of the program may run it, any number of times."""
+
+    name: str
+    work: Work
+    device: int | None = None
+    nowait: bool = False
+    depends: tuple[Depend, ...] = ()
+
+
+class TargetClauses(TypedDict, total=False):
+    """The clauses of ``target teams distribute parallel for``.
+
+    maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
+    zero-length section). teams, threads, iterations: launch configuration; one team and one iteration a thread unless
+    given. is_device_ptr, has_device_addr: arguments that are device addresses already. firstprivate, private: arrays of
+    which the region gets its own copy. defaultmap: what implicit maps do. device: its number. nowait, depend: as a
+    deferred task.
+    """
+
+    maps: Map | Maps | Sequence[Map | Maps]
+    teams: int | None
+    threads: int | None
+    iterations: int | None
+    nowait: bool
+    depend: Depend | Sequence[Depend]
+    is_device_ptr: Any
+    has_device_addr: Any
+    firstprivate: Any
+    private: Any
+    defaultmap: str
+    device: int | None
+
+
+def target_construct(
+    program: OpenMP,
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    *,
+    maps: Map | Maps | Sequence[Map | Maps] = (),
+    teams: int | None = None,
+    threads: int | None = None,
+    iterations: int | None = None,
+    nowait: bool = False,
+    depend: Depend | Sequence[Depend] = (),
+    is_device_ptr: Any = (),
+    has_device_addr: Any = (),
+    firstprivate: Any = (),
+    private: Any = (),
+    defaultmap: str = "default",
+    device: int | None = None,
+) -> Construct:
+    """A target region; the clauses are those of `TargetClauses`. TypeError and ValueError for what a compiler
+    refuses.
+    """
+    for pointer in _as_sequence(is_device_ptr):
+        if not isinstance(pointer, DevicePointer):
+            raise TypeError(f"is_device_ptr takes device pointers, not {pointer!r}")
+    extra = [pointer for pointer in _as_sequence(is_device_ptr) if pointer not in arguments]
+    items = lower_target(
+        _as_sequence(maps),
+        [*arguments, *extra],
+        program.mappers,
+        firstprivate=_as_sequence(firstprivate),
+        private=_as_sequence(private),
+        on_device=_as_sequence(has_device_addr),
+        implicit=defaultmap_item(defaultmap),
+    )
+    per_team = kernel.threads_per_team if threads is None else threads
+    if teams is None:
+        teams = 1 if iterations is None else max(1, -(-iterations // per_team))
+    launch = kernel.launch(teams, per_team, iterations)
+
+    def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        def globals_of(array: HostArray) -> Any:
+            return program.globals.binding(where, array)
+
+        return target(where, launch, items, arguments, queue, "target", globals_of)
+
+    return Construct("target", region, device, nowait, _as_sequence(depend))
+
+
+def enter_data_construct(
+    program: OpenMP, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+) -> Construct:
+    """``target enter data``. ValueError for a clause that it does not take."""
+    others, depends = _without_dependences(clauses)
+    items = lower_data(others, "target enter data", program.mappers)
+
+    def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return target_data_begin(where, items, queue, "target enter data")
+
+    return Construct("target enter data", begin, device, nowait, depends)
+
+
+def exit_data_construct(
+    program: OpenMP, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+) -> Construct:
+    """``target exit data``. ValueError for a clause that it does not take."""
+    others, depends = _without_dependences(clauses)
+    items = lower_data(others, "target exit data", program.mappers)
+    return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
+
+
+def update_construct(
+    program: OpenMP, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+) -> Construct:
+    """``target update``. ValueError for a clause that it does not take."""
+    others, depends = _without_dependences(clauses)
+    items = lower_update(others, program.mappers)
+    specification = program.strided_update == "specification"
+
+    def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return target_data_update(where, items, queue, "target update", specification)
+
+    return Construct("target update", update, device, nowait, depends)
+
+
+def ending(items: list[MapItem], call: str) -> Work:
+    """The work of a directive that ends the mapping of these items."""
+
+    def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return target_data_end(where, items, queue, call)
+
+    return end
+
+
+def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
+    others: list[Clause] = [clause for clause in clauses if not isinstance(clause, Depend)]
+    return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
+
+
+def _as_sequence(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
