@@ -16,7 +16,8 @@ from offloadrt.programs.exahype import Experiment, Setup
         lines=("threads",),
         xlabel="patches per offload",
         ylabel="time per volume update of one thread (s)",
-        title="ExaHyPE, Euler 2D, weak scaling, map clauses",
+        title="ExaHyPE, Euler 2D (17² volumes a patch), weak scaling, map clauses",
+        legend="host threads",
     ),
     sweep={"batch": (1, 2, 4, 8, 16, 32), "threads": (1, 2, 4, 8, 16, 32, 64, 128)},
 )
@@ -32,7 +33,7 @@ async def exahype_fig1(
     `time_per_volume_per_thread_s` divides by the volumes of one thread: it stays the same where threads do not disturb
     one another. `time_per_volume_s` divides by those of all.
     The figure: `offloadrt sweep exahype_fig1 --jobs 2 --out DIR`.
-    A quick look: `offloadrt sweep exahype_fig1 threads=1,8,64 batch=1,8,32`.
+    A quick look: `offloadrt sweep exahype_fig1 threads=1,8,64 batch=1,8,32 --out DIR`.
 
     Parameters:
         batch: patches per offload

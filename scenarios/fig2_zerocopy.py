@@ -13,23 +13,24 @@ def add_scaled(a: Any, b: Any, alpha: Any) -> None:
     a += alpha[0] * b
 
 
-@scenario(machine="alex-a100")
+@scenario(machine="mi300a")
 async def fig2_zerocopy(
     run: Run,
     n: int = 1 << 20,
     iterations: int = 4,
-    configuration: Literal["copy", "usm"] = "copy",
+    configuration: Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"] = "copy",
     phantom: bool = False,
 ) -> dict[str, Any]:
     """Two arrays are mapped around a loop; the host changes a global before each kernel and maps it with `always`.
 
     Under `copy` the arrays move once and the global with every kernel; under `usm` nothing moves, and the kernel sees
-    what the host wrote.
+    what the host wrote. Under `implicit_zero_copy` and `eager_maps` only the global moves; the latter fills the GPU's
+    page table at each map of an array, where the others have the first kernel fault.
 
     Parameters:
         n: doubles in each array
         iterations: kernels, each after a new value of the global
-        configuration: what a map means: `copy` or `usm`
+        configuration: what a map means; `environment`: as the runtime chooses (`--env HSA_XNACK=0`)
         phantom: sizes without numbers
     """
     alpha = run.openmp.declare_target("alpha", 1, fill=0.0)

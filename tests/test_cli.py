@@ -85,7 +85,43 @@ def test_a_perfetto_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_repeats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", DRAWN, "--repeat", "3"]) == 0
-    assert "3 runs, of which this is the median" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "3 runs, of which this is the median" in shown
+    assert "coefficient of variation" in shown and "elapsed_s" in shown
+
+
+def test_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", QUEUEING, "threads=2,4", "policy=fair,rude", "--baseline", "threads=4", "--jobs", "1"]
+    assert main([*command, "--measure", "contended"]) == 0
+    shown = capsys.readouterr().out
+    assert "baseline: threads=4" in shown and "hold_s=0.5" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["fair", "4", "2", "s", "1", "3", "1"] in lines
+    assert ["fair", "2", "1", "s", "2", "1", "3"] in lines
+    assert ["policy", "4", "2"] in lines
+
+
+def test_repeated_runs_are_compared_by_their_medians(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", QUEUEING, "threads=2,4", "--repeat", "3", "--jobs", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "the median of 3 runs" in shown and "CoV" in shown and "0.000" in shown
+
+
+def test_a_comparison_writes_tables_and_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", QUEUEING, "--baseline", "threads=4", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert "comparison_calls.csv" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "comparison.csv", "comparison_calls.csv", "comparison.png", "comparison.svg",
+    }  # fmt: skip
+    assert (tmp_path / "comparison.csv").read_text().splitlines()[:3] == [
+        "policy,threads,elapsed_s,elapsed_s_ratio,elapsed_s_cov", "fair,4,2.0,1.0,", "fair,1,0.5,4.0,",
+    ]  # fmt: skip
+
+
+def test_a_comparison_as_json(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["compare", QUEUEING, "threads=2,4", "--jobs", "1", "--json"]) == 0
+    record = json.loads(capsysbinary.readouterr().out)
+    assert record["baseline"] == {"threads": 2} and len(record["cases"][0]["variants"]) == 2
 
 
 def test_show_says_what_a_scenario_takes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +183,11 @@ BAD = [
     (["conform", "/no/such/cases.jsonl"], "cannot be read"),
     (["conform", str(TOYS)], "toys.py: line 1"),
     (["validate", "--paper", "exahip"], "did you mean exahype?"),
+    (["compare", PICKY], "give a parameter the values to compare"),
+    (["compare", PICKY, "left=3"], "give a parameter the values to compare"),
+    (["compare", QUEUEING, "threads=2,4", "--baseline", "threads"], "a baseline is written name=value"),
+    (["compare", QUEUEING, "threads=2,4", "--baseline", "threads=8"], "8 is not among the values 2, 4"),
+    (["compare", QUEUEING, "threads=2,4", "--repeat", "0"], "--repeat 0"),
     (["sweep", DRAWN, "--out", "/tmp/never-made"], "no sweep of its own"),
     (["sweep", QUEUEING, "threads=1,0", "--out", "/tmp/never-made"], "0 is out of range"),
     (["sweep", QUEUEING, "--out", "/tmp/never-made", "--jobs", "0"], "--jobs 0"),

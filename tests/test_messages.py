@@ -17,7 +17,7 @@ import pytest
 
 import offloadrt
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver
+from offloadrt.driver import Driver, Kfd
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 
@@ -133,12 +133,13 @@ class Stranger:
 
 @attrs.define
 class Actors:
-    """All actors of an emulated machine with an OpenMP program, started."""
+    """All actors of an emulated machine with an OpenMP program, and of an APU with its kernel driver, started."""
 
     sim: Simulation
     machine: Machine
     driver: Driver
     program: omp.OpenMP
+    apu: Kfd
 
 
 async def to_a_hardware_queue(actors: Actors) -> None:
@@ -166,6 +167,21 @@ def mailbox_of(owner: Any, name: str) -> Any:
     return getattr(owner, name)
 
 
+async def to_a_dma_ring(actors: Actors) -> None:
+    actors.apu.device.rings[0].mailbox.put(Stranger())
+
+
+async def to_an_hsa_queue(actors: Actors) -> None:
+    stream = actors.apu.device.open_stream()
+    actors.apu.device.hsa_queues.take(stream).submit(Stranger())  # type: ignore[arg-type]  # that is the point
+
+
+async def to_the_page_fault_handler(actors: Actors) -> None:
+    faults = actors.apu.device.faults
+    assert faults is not None
+    faults.handler.put(Stranger())
+
+
 async def to_the_device_table_lock(actors: Actors) -> None:
     mailbox_of(actors.program.devices[0].table_lock, "_requests").put(Stranger())
 
@@ -186,6 +202,9 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
         to_the_compute_units,
         to_the_compute_units_as_a_call,
         to_a_copy_engine,
+        to_a_dma_ring,
+        to_an_hsa_queue,
+        to_the_page_fault_handler,
         to_the_device_table_lock,
         to_the_device_table_lock_as_a_call,
         to_the_hidden_helper_threads,
@@ -196,10 +215,12 @@ def test_an_actor_refuses_a_message_that_it_does_not_know(send: Callable[[Actors
     sim = Simulation(gear=gear)
     machine = Machine(sim, load("alex-a100"))
     driver = Driver.of(machine)
-    actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]))
+    apu = Machine(sim, load("mi300a"))
+    actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]), Kfd(apu, apu.devices[0]))
 
     async def main() -> None:
         actors.program.start()
+        actors.apu.start()
         await send(actors)
         await sim.sleep(1.0)
 

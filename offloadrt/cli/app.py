@@ -41,6 +41,15 @@ Overrides = Annotated[
         negative=(),
     ),
 ]
+Environment = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--env",
+        help="Set an environment variable of the program, as in `--env HSA_XNACK=0`; may be repeated. With "
+        "`configuration=environment` it also chooses the memory configuration, where a scenario takes that.",
+        negative=(),
+    ),
+]
 Repeat = Annotated[int, Parameter(help="Runs with seeds counting up; the median run is reported.")]
 Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object instead of tables.", negative=())]
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
@@ -54,13 +63,23 @@ def _console(stderr: bool = False) -> Console:
 
 
 def _options(
-    machine: str | None, seed: int, gear: str, strategy: str, overrides: list[str] | None, repeat: int, hash: bool
+    machine: str | None,
+    seed: int,
+    gear: str,
+    strategy: str,
+    overrides: list[str] | None,
+    repeat: int,
+    hash: bool,
+    environment: list[str] | None = None,
 ) -> Options:
     from offloadrt.study.parameters import split_assignment
     from offloadrt.study.points import Options
 
     pairs = dict(split_assignment(text, what="an override is written --set key=value") for text in overrides or ())
-    return Options(machine=machine, overrides=pairs, seed=seed, gear=gear, strategy=strategy, repeat=repeat, hash=hash)
+    variables = dict(
+        split_assignment(text, what="a variable is written --env NAME=VALUE") for text in environment or ()
+    )
+    return Options(machine, pairs, variables, seed, gear, strategy, repeat, hash)
 
 
 @app.command(name="list")
@@ -97,6 +116,7 @@ def run(
     gear: Gear = "turbo",
     strategy: Strategy = "fifo",
     set_: Overrides = None,
+    env: Environment = None,
     repeat: Repeat = 1,
     log: Path | None = None,
     perfetto: Path | None = None,
@@ -125,8 +145,17 @@ def run(
 
     chosen = registry.find(scenario)
     given = chosen.bind(dict(split_assignment(text) for text in parameters))
-    options = _options(machine, seed, gear, strategy, set_, repeat, hash or log is not None or perfetto is not None)
-    result = execute_repeatedly(chosen, given, options, open_sinks(log=log, perfetto=perfetto))
+    hashed = hash or log is not None or perfetto is not None
+    options = _options(machine, seed, gear, strategy, set_, repeat, hashed, env)
+    with _bars() as (progress, _):
+        task = progress.add_task(chosen.name, total=None)
+        result = execute_repeatedly(
+            chosen,
+            given,
+            options,
+            open_sinks(log=log, perfetto=perfetto),
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
     else:
@@ -148,6 +177,7 @@ def sweep(
     gear: Gear = "turbo",
     strategy: Strategy = "fifo",
     set_: Overrides = None,
+    env: Environment = None,
     repeat: Repeat = 1,
     hash: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -177,7 +207,7 @@ def sweep(
 
     chosen = registry.find(scenario)
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
-    points = grid(chosen, swept, _options(machine, seed, gear, strategy, set_, repeat, hash))
+    points = grid(chosen, swept, _options(machine, seed, gear, strategy, set_, repeat, hash, env))
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
     workers = jobs if jobs is not None else processors()
@@ -197,16 +227,84 @@ def sweep(
     return 2 if outcome.failures else 0
 
 
+@app.command
+def compare(
+    scenario: str,
+    /,
+    *parameters: str,
+    baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
+    measure: Annotated[list[str] | None, Parameter(negative=())] = None,
+    machine: Machine = None,
+    seed: Seed = 0,
+    set_: Overrides = None,
+    repeat: Repeat = 1,
+    jobs: Jobs = None,
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Run a scenario with several values of a parameter and set the runs side by side.
+
+    Shows the ratio of each figure to the baseline's, the calls with their latencies, and the three things that took
+    most more or less of the host threads' time.
+
+    Parameters
+    ----------
+    scenario:
+        A scenario's name, a script, or SCRIPT.py:NAME.
+    parameters:
+        The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none is, those of the
+        scenario's own sweep.
+    baseline:
+        What to compare with, as name=value; may be repeated. Values of parameters that it does not name are each
+        compared on their own. By default what the scenario's figure compares with, else the first value of every
+        parameter.
+    measure:
+        Another figure to compare than the elapsed time; may be repeated.
+    out:
+        Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
+    """
+    from offloadrt.cli import comparison
+    from offloadrt.study import registry
+    from offloadrt.study.compare import compare as compare_runs
+    from offloadrt.study.compare import draw, write
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.parameters import split_assignment, sweep_axes
+
+    chosen = registry.find(scenario)
+    with executor_of("process", jobs if jobs is not None else processors()) as pool:
+        with _stages(f"compare {chosen.name}") as shown:
+
+            def advanced(outcome: Outcome) -> None:
+                shown("runs", len(outcome.finished), len(outcome.points))
+
+            found = compare_runs(
+                chosen,
+                sweep_axes(chosen.name, parameters, {}) if parameters else {},
+                pool,
+                baseline=dict(
+                    split_assignment(text, what="a baseline is written name=value") for text in baseline or ()
+                ),
+                measures=measure or (),
+                options=_options(machine, seed, "turbo", "fifo", set_, repeat, False),
+                jobs=jobs if jobs is not None else processors(),
+                advanced=advanced,
+            )
+    written = [] if out is None else [*write(found, out), *draw(found, chosen, out)]
+    if json:
+        sys.stdout.buffer.write(found.to_json() + b"\n")
+    else:
+        _console().print(*comparison.comparison(found), sep="\n")
+        if written:
+            _console().print("\nwritten: " + ", ".join(map(str, written)))
+
+
 @contextlib.contextmanager
 def _progress(title: str, total: int) -> Iterator[Any]:
     """A bar on a terminal's standard error; when interrupted, says what was kept."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     finished = 0
     try:
-        shown = sys.stderr.isatty()
-        with Progress(*columns, console=_console(stderr=True), transient=True, disable=not shown) as progress:
+        with _bars() as (progress, _):
             task = progress.add_task(title, total=total or None)
 
             def advanced(outcome: Outcome) -> None:
@@ -219,6 +317,17 @@ def _progress(title: str, total: int) -> Iterator[Any]:
         raise KeyboardInterrupt(
             f"interrupted: {finished} of {total} runs are kept; the same command goes on from there"
         ) from None
+
+
+@contextlib.contextmanager
+def _bars() -> Iterator[tuple[Any, bool]]:
+    """Progress bars on standard error, and whether they are shown: on a terminal only."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    shown = sys.stderr.isatty()
+    with Progress(*columns, console=_console(stderr=True), transient=True, disable=not shown) as progress:
+        yield progress, shown
 
 
 @app.command
@@ -257,6 +366,20 @@ def machines(machine: str | None = None, /, *, set_: Overrides = None) -> None:
 
 
 @app.command
+def kernels(scenario: str, /) -> None:
+    """Show what the source of each kernel says: accesses, LAF, index ranges, flops and bytes; and the objects' GAF.
+
+    Parameters
+    ----------
+    scenario:
+        A scenario's name, a script, or SCRIPT.py:NAME.
+    """
+    from offloadrt.cli.kernels import kernels_of
+
+    _console().print(*kernels_of(scenario), sep="\n")
+
+
+@app.command
 def conform(*files: Path, gear: Gear = "turbo") -> int:
     """Replay recorded programs and compare, step by step, with what the real runtime did.
 
@@ -290,6 +413,8 @@ def validate(
     paper: str = "exahype",
     quick: Annotated[bool, Parameter(negative=())] = False,
     ranges: Annotated[bool, Parameter(negative=())] = False,
+    machine: Machine = None,
+    set_: Overrides = None,
     jobs: Jobs = None,
     json: Json = False,
 ) -> None:
@@ -302,7 +427,8 @@ def validate(
     quick:
         Fewer runs; the report says which.
     ranges:
-        Also run at both ends of the machine's ranges: a verdict may then be that it depends on an entry.
+        As quick, and also with the machine's ranges at their ends, on a smaller grid: a verdict may then be that it
+        depends on an entry. Minutes; the report says what was run.
     """
     from offloadrt.cli import render
     from offloadrt.study.executors import executor as executor_of
@@ -310,9 +436,37 @@ def validate(
     from offloadrt.study.validate import validate as judge
 
     workers = jobs if jobs is not None else processors()
-    with executor_of("process", workers) as pool, _progress(f"validate {paper}", 0) as advanced:
-        report = judge(paper, pool, jobs=workers, quick=quick, ranges=ranges, advanced=advanced)
+    options = _options(machine, 0, "turbo", "fifo", set_, 1, False)
+    with executor_of("process", workers) as pool, _stages(f"validate {paper}") as advanced:
+        report = judge(
+            paper,
+            pool,
+            jobs=workers,
+            quick=quick,
+            ranges=ranges,
+            machine=options.machine,
+            overrides=options.overrides,
+            advanced=advanced,
+        )
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
         _console().print(*render.validation(report), sep="\n")
+
+
+@contextlib.contextmanager
+def _stages(title: str) -> Iterator[Any]:
+    """A bar for each stage on a terminal's standard error; elsewhere a line as it begins and every 100 runs."""
+    with _bars() as (progress, shown):
+        tasks: dict[str, Any] = {}
+        told: dict[str, int] = {}
+
+        def advanced(stage: str, finished: int, asked: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(f"{title}, {stage}")
+            progress.update(tasks[stage], total=asked, completed=finished)
+            if not shown and finished // 100 > told.get(stage, -1):
+                told[stage] = finished // 100
+                print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
+
+        yield advanced

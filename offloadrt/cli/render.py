@@ -47,7 +47,7 @@ def figure(name: str, value: object) -> str:
     return str(value) if isinstance(value, int) else f"{value:.5g}"
 
 
-def _table(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
+def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
     numbers = set(right)
     table = Table(
         title=title,
@@ -65,7 +65,7 @@ def _table(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
 
 def scenarios(found: Mapping[str, Scenario]) -> Table:
     """One line a scenario."""
-    table = _table("", "scenario", "machine", "what it does")
+    table = table_of("", "scenario", "machine", "what it does")
     for scenario in found.values():
         table.add_row(scenario.name, scenario.machine, escape(scenario.summary))
     return table
@@ -77,26 +77,26 @@ def scenario(chosen: Scenario) -> Iterable[RenderableType]:
     if chosen.description:
         yield "\n" + escape(chosen.description)
     if chosen.parameters:
-        table = _table("\nparameters", "name", "default", "values", "")
+        table = table_of("\nparameters", "name", "default", "values", "")
         for parameter in chosen.parameters.values():
-            default = "(needed)" if parameter.required else _word(parameter.default)
+            default = "(needed)" if parameter.required else word(parameter.default)
             table.add_row(parameter.name, default, escape(parameter.expected), escape(parameter.help))
         yield table
     if chosen.sweep:
         yield "\nits own sweep: " + " ".join(
-            f"{name}={','.join(map(_word, values))}" for name, values in chosen.sweep.items()
+            f"{name}={','.join(map(word, values))}" for name, values in chosen.sweep.items()
         )
 
 
-def _word(value: object) -> str:
+def word(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def result(found: Result) -> Iterable[RenderableType]:
     """A run: its figures, where its time went, and what it waited for."""
-    named = " ".join(f"{name}={_word(value)}" for name, value in found.parameters.items())
+    named = " ".join(f"{name}={word(value)}" for name, value in found.parameters.items())
     yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}"
-    table = _table("", "measured", "value", right=(1,))
+    table = table_of("", "measured", "value", right=(1,))
     table.add_row("elapsed (virtual time)", seconds(found.elapsed_s))
     for name, value in found.measured.items():
         table.add_row(escape(name), escape(figure(name, value)))
@@ -108,36 +108,49 @@ def result(found: Result) -> Iterable[RenderableType]:
     yield from _contended(found)
     yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in found.calls.items()})
     if found.devices:
-        table = _table("\ndevices", "", "busy", "share", "waited for", right=(1, 2, 3))
+        table = table_of("\ndevices", "", "busy", "share", "waited for", right=(1, 2, 3))
         for name, engine in found.devices.items():
             whole = engine.busy_s + engine.idle_s
             if engine.busy_s or engine.wait_s:
-                share = _percent(engine.busy_s / whole if whole else 0.0)
+                share = percent(engine.busy_s / whole if whole else 0.0)
                 table.add_row(name, seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
         yield table
         moved = [f"{direction} {size(n)}" for direction, n in _bytes(found) if n]
         if moved:
             yield "bytes moved: " + ", ".join(moved)
+    pages = [f"{name.replace('_', ' ')} {count}" for name, count in found.faults.items() if count]
+    if pages:
+        yield "page faults and prefaults: " + ", ".join(pages)
     if found.repeats:
-        times = ", ".join(seconds(repeat.elapsed_s) for repeat in found.repeats)
-        yield f"\n{len(found.repeats)} runs, of which this is the median: {times}"
+        yield from _repeats(found)
+
+
+def _repeats(found: Result) -> Iterable[RenderableType]:
+    """Median and coefficient of variation of every figure over the repeated runs."""
+    times = ", ".join(seconds(repeat.elapsed_s) for repeat in found.repeats)
+    yield f"\n{len(found.repeats)} runs, of which this is the median: {times}"
+    table = table_of("", "over all runs", "median", "coefficient of variation", right=(1, 2))
+    for name, spread in found.spreads.items():
+        shown = "–" if spread.cov is None else f"{spread.cov:.4f}"
+        table.add_row(escape(name), escape(figure(name, spread.median)), shown)
+    yield table
 
 
 def where_time_went(found: Result) -> Table:
     """Shares of the host threads' time, the largest first."""
     from offloadrt.trace import HOST_TIME
 
-    table = _table("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))
+    table = table_of("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))
     for name, part in found.where_time_went.items():
         if part.share >= 0.0005:
-            table.add_row(name, seconds(part.total_s), _percent(part.share), HOST_TIME.get(name, "not accounted for"))
+            table.add_row(name, seconds(part.total_s), percent(part.share), HOST_TIME.get(name, "not accounted for"))
     return table
 
 
 def _contended(found: Result) -> Iterable[RenderableType]:
     waited = {name: lock for name, lock in found.locks.items() if lock.contended}
     if waited:
-        table = _table(
+        table = table_of(
             "\nlocks that were waited for", "lock", "acquired", "contended", "waited", "held", right=(1, 2, 3, 4)
         )
         for name, lock in sorted(waited.items(), key=lambda item: -item[1].wait_s)[:8]:
@@ -150,9 +163,9 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
         whole = 0.0
         for _, total, _ in calls.values():
             whole += total
-        table = _table("\ncalls", "name", "calls", "total", "mean", "share", right=(1, 2, 3, 4))
+        table = table_of("\ncalls", "name", "calls", "total", "mean", "share", right=(1, 2, 3, 4))
         for name, (count, total, mean) in sorted(calls.items(), key=lambda item: -item[1][1])[:12]:
-            table.add_row(name, str(count), seconds(total), seconds(mean), _percent(total / whole if whole else 0.0))
+            table.add_row(name, str(count), seconds(total), seconds(mean), percent(total / whole if whole else 0.0))
         yield table
 
 
@@ -161,27 +174,29 @@ def _bytes(found: Result) -> Iterable[tuple[str, int]]:
     return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
 def statistics(found: TraceStatistics) -> Iterable[RenderableType]:
     """A log's API calls, locks, engines, kernels and bytes."""
-    table = _table("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
+    table = table_of("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
     for name, call in found.calls.table().items():
         times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
         table.add_row(name, str(call.count), *times, f"{call.percent:.1f} %")
     yield table
-    table = _table("\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5))
+    table = table_of(
+        "\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5)
+    )
     for name, lock in sorted(found.locks.items(), key=lambda item: -item[1].wait_s):
         times = map(seconds, (lock.wait_s, lock.hold_s, lock.longest_wait_s))
         table.add_row(name, str(lock.acquired), str(lock.contended), *times)
     yield table
-    table = _table("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
+    table = table_of("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
     for (device, engine), use in found.engines.items():
         table.add_row(str(device), engine, str(use.copies), size(use.bytes), seconds(use.busy_s))
     yield table
-    table = _table("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
+    table = table_of("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
     for (device, name), kernel in found.kernels.items():
         table.add_row(str(device), name, str(kernel.launched), seconds(kernel.resident_s))
     yield table
@@ -192,7 +207,7 @@ def statistics(found: TraceStatistics) -> Iterable[RenderableType]:
 
 def machines(found: Iterable[MachineSpec]) -> Table:
     """One line a machine."""
-    table = _table("", "machine", "what it is", "entries", right=(2,))
+    table = table_of("", "machine", "what it is", "entries", right=(2,))
     for spec in found:
         table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
     return table
@@ -203,13 +218,13 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)})"
     for note in spec.notes:
         yield f"  {escape(note)}"
-    table = _table("", "entry", "value", "range", "source", "kind", right=(1,))
+    table = table_of("", "entry", "value", "range", "source", "kind", right=(1,))
     for key, entry in spec.entries.items():
         table.add_row(
             escape(key), escape(_shown(entry)), escape(_range(entry)), escape(entry.source), escape(entry.source_type)
         )
     yield table
-    table = _table("\nsources", "name", "what it is")
+    table = table_of("\nsources", "name", "what it is")
     for name, text in spec.sources.items():
         table.add_row(escape(name), escape(text))
     yield table
@@ -234,12 +249,16 @@ def _range(entry: Any) -> str:
 
 def validation(report: Report) -> Iterable[RenderableType]:
     """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
-    yield f"[bold]{report.paper}[/] on {report.machine}: {report.note}"
-    table = _table("", "claim", "reported", "emulated", "verdict")
+    changed = "".join(f", {key} = {value}" for key, value in report.overrides.items())
+    yield f"[bold]{report.paper}[/] on {escape(report.machine + changed)}: {report.note}"
+    table = table_of("", "claim", "reported", "emulated", "verdict")
     table.columns[0].no_wrap = True
     for finding in report.findings:
         claim = finding.claim.removeprefix(f"{report.paper}.")
         verdict = finding.verdict.partition(":")[0]
+        if verdict.count(",") > 2:
+            verdict = f"depends on {verdict.count(',') + 1} entries"
+        verdict += "" if finding.role == "predict" else f" ({finding.role})"
         table.add_row(claim, escape(finding.reported), escape(finding.emulated), escape(verdict))
     yield table
     yield ""
@@ -248,5 +267,8 @@ def validation(report: Report) -> Iterable[RenderableType]:
         yield f"    evaluated: {escape(finding.expression)}"
         if finding.reason:
             yield f"    because: {escape(finding.reason)}"
+    if report.ranges:
+        yield "\n[bold]ranges[/]"
+        yield from (f"  {escape(sentence)}" for sentence in report.ranges)
     counts = ", ".join(f"{verdict}: {count}" for verdict, count in report.counts().items())
     yield f"\n{len(report.findings)} claims: {counts}"

@@ -2,11 +2,14 @@
 
 ``Driver`` has one coroutine for each call, under the names of CUDA's driver API; ``Context`` holds the lock that
 they take; ``Copies`` knows the way of each copy, and ``Staging`` that of pageable memory; ``Halting`` is what
-allocations and frees do to running kernels.
+allocations and frees do to running kernels.  On an APU the library is ``Rocr``, under the names of the HSA runtime,
+with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.  ``open_driver`` makes the one that a machine has.
 """
 
 from __future__ import annotations
 
+from offloadrt.driver.async_handler import AsyncHandler, RunHandler
+from offloadrt.driver.blit import blit
 from offloadrt.driver.context import Context
 from offloadrt.driver.copies import Copies, HostRange
 from offloadrt.driver.costs import DriverCosts
@@ -14,10 +17,16 @@ from offloadrt.driver.driver import Driver, DriverStatistics
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
 from offloadrt.driver.event import Event
 from offloadrt.driver.halting import Halting
+from offloadrt.driver.hsa_signal import HsaSignal
+from offloadrt.driver.kfd import Kfd, KfdStatistics
 from offloadrt.driver.pinning import PinnedRanges
+from offloadrt.driver.rocr import NOTHING, Rocr, Touching
 from offloadrt.driver.staging import Staging
+from offloadrt.machine import Machine
 
 __all__ = [
+    "NOTHING",
+    "AsyncHandler",
     "Context",
     "Copies",
     "Driver",
@@ -27,7 +36,20 @@ __all__ = [
     "Event",
     "Halting",
     "HostRange",
+    "HsaSignal",
+    "Kfd",
+    "KfdStatistics",
     "OutOfDeviceMemory",
     "PinnedRanges",
+    "Rocr",
+    "RunHandler",
     "Staging",
+    "Touching",
+    "blit",
+    "open_driver",
 ]
+
+
+def open_driver(machine: Machine, number: int = 0) -> Driver | Rocr:
+    """The driver library on device ``number`` of a machine: the one of ``driver.api``."""
+    return Rocr.of(machine, number) if machine.spec.text("driver.api") == "rocr" else Driver.of(machine, number)

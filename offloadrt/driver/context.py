@@ -48,7 +48,8 @@ class Context:
     """What all calls on one device share.
 
     ``lock`` is taken for the work of every call: ``async with context as woken``.  A thread that had to wait for it
-    pays ``driver.handover`` while it owns it: ``woken``, else 0.
+    pays ``driver.handover`` while it owns it: ``woken``, else 0.  ``locked_work`` and ``submit`` spell that out: they
+    are run several times a directive, and a free lock costs them no coroutine.
     """
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
@@ -60,45 +61,59 @@ class Context:
         handoff = machine.spec.text("lock.handoff")
         self.lock = Lock(machine.sim, f"driver context{suffix}", "barging" if handoff == "barging" else "fifo")
         self._uncontended = machine.spec.flag("driver.context.uncontended")
-        self._compute, self._jitter = machine.cores.compute, machine.jitter
+        self._work = machine.work
 
     def call(self, api: str, stream: Stream | None, cause: int | None) -> Call:
         """Account for one call; ``cause`` is the directive that asks for it (None: the running actor's)."""
         queue = -1 if stream is None else stream.queue.number
-        return Call(self, api, queue, self.sim.current.cause if cause is None else cause)
+        return Call(self, api, queue, (self.sim.running or self.sim.current).cause if cause is None else cause)
 
     async def __aenter__(self) -> float:
-        if self._uncontended:
-            return 0.0
-        if self.lock.owner is None:
-            await self.lock.acquire()
-            return 0.0
-        sim = self.sim
-        begin = sim.now
-        await self.lock.acquire()
-        self.machine.host_time.add("driver lock", sim.now - begin)
-        return self.costs.handover
+        return 0.0 if self._taken() else await self._take()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._give_back()
+
+    def _taken(self) -> bool:
+        """Take the lock if it is free, without a coroutine; False when ``_take`` has to wait for it."""
+        return self._uncontended or self.lock.take_now()
+
+    async def _take(self) -> float:
+        """Wait for the lock; returns what the thread owes for its hand-over."""
+        since, contended = self.sim.now, self.lock.owner is not None
+        await self.lock.acquire()
+        if not contended:
+            return 0.0
+        self.machine.host_time.add("driver lock", self.sim.now - since)
+        return self.costs.handover
+
+    def _give_back(self) -> None:
         if not self._uncontended:
             self.lock.release()
 
     def work(self, dt: float) -> Awaitable[None]:
         """The calling thread works for ``dt`` seconds on a core."""
-        return self._compute(self._jitter(dt), "driver")
+        return self._work(dt, "driver")
 
     async def locked_work(self, dt: float) -> None:
         """Work under the context lock."""
-        async with self as woken:
-            await self.work(woken + dt)
+        woken = 0.0 if self._taken() else await self._take()
+        try:
+            await self._work(woken + dt, "driver")
+        finally:
+            self._give_back()
 
-    async def submit(self, packet: Packet, dt: float) -> None:
-        """Work under the context lock, then put a packet into its stream."""
-        async with self as woken:
-            await self.work(woken + dt)
+    async def submit(self, packet: Packet, dt: float) -> Signal:
+        """Work under the context lock, then put a packet into its stream; returns its completion."""
+        woken = 0.0 if self._taken() else await self._take()
+        try:
+            await self._work(woken + dt, "driver")
             packet.stream.submit(packet)
+            return packet.done
+        finally:
+            self._give_back()
 
     async def wait(self, stream: Stream, done: Signal) -> None:
         """Wait for a completion in a stream, and wake up."""

@@ -89,14 +89,15 @@ class Copies:
             move = _moving(lambda: source(0, nbytes), target, nbytes)
         return self.submit(stream, "d2d", nbytes, "device", move, cause)
 
-    async def submit(
+    def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
-    ) -> Signal:
+    ) -> Awaitable[Signal]:
         """Submit one transfer; returns its completion."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
-        await self._context.submit(CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost)
-        return done
+        return self._context.submit(
+            CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost
+        )
 
     def device_bytes(self, api: str, address: int, nbytes: int) -> DeviceBytes | None:
         """How to see the bytes of a range of the device; None for a phantom.  Raises DriverError."""

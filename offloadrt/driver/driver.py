@@ -28,10 +28,11 @@ from offloadrt.machine import (
     LaunchOutOfResources,
     Machine,
     OutOfSegments,
+    Statistics,
     Stream,
 )
 from offloadrt.machine.messages import KernelPacket, WaitPacket
-from offloadrt.sim import Lock, Signal
+from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
 
 DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]]
@@ -76,6 +77,18 @@ class Driver:
         """The context lock."""
         return self._context.lock
 
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of its lock, by name."""
+        return {self.context.name: self.context.statistics()}
+
+    def engines(self) -> dict[str, Statistics]:
+        """The library has no actors of its own."""
+        return {}
+
+    def faults(self) -> dict[str, int]:
+        """Page faults of a discrete device are not emulated."""
+        return {}
+
     def statistics(self) -> DriverStatistics:
         """What the driver counted so far."""
         return DriverStatistics(len(self.streams), self._visited)
@@ -91,7 +104,8 @@ class Driver:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context as woken:
-                resume = await self._halting.begin("alloc", call.api, call.cause)
+                halts = self._halting.concerns("alloc")
+                resume = await self._halting.begin("alloc", call.api, call.cause) if halts else None
                 try:
                     address = await self._allocate(nbytes, phantom, woken)
                 finally:
@@ -123,7 +137,8 @@ class Driver:
                 for _ in self.streams if self.costs.visit else ():
                     await self._context.work(self.costs.visit)
                     self._visited += 1
-                resume = await self._halting.begin("free", call.api, call.cause)
+                halts = self._halting.concerns("free")
+                resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
                     await self._context.work(woken + self.costs.free)
                     try:

@@ -19,10 +19,20 @@ class DriverError(Exception):
 class OutOfDeviceMemory(DriverError):
     """An allocation that does not fit; ``thread`` asked for ``nbytes`` at virtual time ``time`` on ``device``."""
 
-    def __init__(self, call: str, nbytes: int, free_bytes: int, thread: str, time: float, device: int) -> None:
+    def __init__(
+        self,
+        call: str,
+        nbytes: int,
+        free_bytes: int,
+        thread: str,
+        time: float,
+        device: int,
+        code: str = "CUDA_ERROR_OUT_OF_MEMORY",
+    ) -> None:
         self.nbytes, self.free_bytes, self.thread, self.time, self.device = nbytes, free_bytes, thread, time, device
         detail = f"{nbytes} bytes asked for, {free_bytes} free on device {device} ({thread} at {time:.9f} s)"
-        super().__init__(call, "CUDA_ERROR_OUT_OF_MEMORY", detail)
+        super().__init__(call, code, detail)
 
-    def __reduce__(self) -> tuple[type[OutOfDeviceMemory], tuple[str, int, int, str, float, int]]:
-        return OutOfDeviceMemory, (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device)
+    def __reduce__(self) -> tuple[type[OutOfDeviceMemory], tuple[str, int, int, str, float, int, str]]:
+        where = (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device, self.code)
+        return OutOfDeviceMemory, where

@@ -38,11 +38,13 @@ class Halting:
         self._halts = _HALTS[policy]
         self._host_time = host_time
 
-    async def begin(self, operation: Operation, reason: str, cause: int) -> Resume | None:
-        """Halt the device where the policy wants it; returns what ``end`` needs.  The wait counts as ``drain``."""
-        halt = self._halts.get(operation)
-        if halt is None or not self._device.started:
-            return None
+    def concerns(self, operation: Operation) -> bool:
+        """Whether the policy wants the device halted: ``resume = await begin(...) if concerns(...) else None``."""
+        return operation in self._halts and self._device.started
+
+    async def begin(self, operation: Operation, reason: str, cause: int) -> Resume:
+        """Halt the device; returns what ``end`` needs.  The wait counts as ``drain``."""
+        halt = self._halts[operation]
         since = self._sim.now
         resume = Resume(reason, halt is Suspend, cause)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sortedcontainers import SortedDict
+from offloadrt.machine.address_map import AddressMap
 
 
 class PinnedRanges:
@@ -11,19 +11,17 @@ class PinnedRanges:
     __slots__ = ("_ends",)
 
     def __init__(self) -> None:
-        self._ends: SortedDict[int, int] = SortedDict()
+        self._ends: AddressMap[int] = AddressMap()
 
     def covers(self, address: int, nbytes: int) -> bool:
         """Whether all of [address, address + nbytes) lies in one registered range."""
-        place = self._ends.bisect_right(address) - 1
-        if place < 0:
-            return False
-        return bool(address + nbytes <= self._ends.peekitem(place)[1])
+        found = self._ends.before(address)
+        return found is not None and address + nbytes <= found[1]
 
     def overlaps(self, address: int, nbytes: int) -> bool:
         """Whether any byte of the range is registered."""
-        place = self._ends.bisect_left(address + nbytes) - 1
-        return bool(place >= 0 and self._ends.peekitem(place)[1] > address)
+        found = self._ends.before(address + nbytes - 1)
+        return found is not None and found[1] > address
 
     def add(self, address: int, nbytes: int) -> None:
         """Register a range."""
@@ -31,4 +29,4 @@ class PinnedRanges:
 
     def remove(self, address: int) -> bool:
         """Take the range that begins at ``address`` out; False when there is none."""
-        return self._ends.pop(address, None) is not None
+        return self._ends.pop(address) is not None

@@ -9,7 +9,7 @@ is there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import attrs
@@ -27,15 +27,15 @@ DeviceBytes = Callable[[int, int], Bytes]
 class Steps(Protocol):
     """What staging asks of the driver."""
 
-    async def submit(
+    def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
-    ) -> Signal:
+    ) -> Awaitable[Signal]:
         """Submit a transfer; returns its completion."""
 
-    async def wait(self, stream: Stream, done: Signal, /) -> None:
+    def wait(self, stream: Stream, done: Signal, /) -> Awaitable[None]:
         """Wait for a completion in a stream."""
 
-    async def host_copy(self, nbytes: int, /) -> None:
+    def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy within the host."""
 
 

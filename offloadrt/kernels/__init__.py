@@ -1,11 +1,67 @@
 """Kernels: what a target region computes and what it costs in flops and bytes (no seconds; those are the machine's).
 
-A kernel is a Python body over NumPy views plus its costs per iteration (``Kernel``, made by the decorator
-``kernel``), and a ``Launch`` is one execution of it with teams, threads and iterations.
+A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, from which everything is read, or a
+Python body over NumPy views with costs per iteration, or costs and array uses alone; a `Launch` is one execution of it
+with teams, threads and iterations.
+
+==================  =================================================================================================
+``kernel.py``       `Kernel`, `Launch`, the decorator; open it first
+``subset.py``       what a loop nest may hold, and the refusals (`source.py` reads it, `hints.py` has `expect`)
+``accesses.py``     the walk through it: loads, stores, operations (`values.py`, `polynomial.py`: what an index is)
+``frequency.py``    block frequencies by a compiler's rules
+``analysis.py``     `KernelAnalysis`: all that is known from the source alone, LAF above all (`array_use.py`)
+``counts.py``       `LaunchCounts`: what a launch does, its arguments known (`counting.py`, `footprint.py`)
+``index_ranges.py`` from where to where an index runs
+``traffic.py``      which accesses move the same elements
+``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`)
+``host_program.py`` GAF: the target regions that a program's host function comes to, and how often
+==================  =================================================================================================
 """
 
 from __future__ import annotations
 
-from offloadrt.kernels.kernel import Kernel, KernelError, Launch, kernel
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Kernel", "KernelError", "Launch", "kernel"]
+from offloadrt.kernels.array_use import ArrayUse
+from offloadrt.kernels.errors import KernelError, SourceRefused
+from offloadrt.kernels.hints import expect
+from offloadrt.kernels.kernel import Kernel, Launch, kernel
+
+if TYPE_CHECKING:
+    from offloadrt.kernels.analysis import KernelAnalysis
+    from offloadrt.kernels.counts import ArrayCounts, LaunchCounts
+    from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
+
+__all__ = [
+    "ArrayCounts",
+    "ArrayUse",
+    "HostProgram",
+    "Kernel",
+    "KernelAnalysis",
+    "KernelError",
+    "Launch",
+    "LaunchCounts",
+    "ObjectFrequency",
+    "Region",
+    "SourceRefused",
+    "expect",
+    "kernel",
+]
+
+_LATE = {
+    "ArrayCounts": "counts",
+    "HostProgram": "host_program",
+    "KernelAnalysis": "analysis",
+    "LaunchCounts": "counts",
+    "ObjectFrequency": "host_program",
+    "Region": "host_program",
+}
+"""Imported when they are first used: a program of kernels with costs needs no analysis."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
+    return value

@@ -1,22 +1,28 @@
 """A kernel: what a target region computes, and what one iteration of it costs.
 
-A kernel has a body, a plain Python function over NumPy views of device memory, or none (a *phantom* kernel that has
-costs only).  Its costs are counts (flops and bytes per loop iteration), never seconds: ``machine/`` turns them into
-time.
+A kernel has a body, or none (a *phantom* kernel that has costs only).  Its costs are counts (flops and bytes per loop
+iteration), never seconds: ``machine/`` turns them into time.  ``@kernel`` takes two kinds of bodies:
+
+- A *loop nest*: no costs are given, and a ``for`` over a ``range`` stands among the outermost statements.  Its source
+  is read (`subset.py` says what it may hold); costs and access frequencies come from there, and anything else is
+  refused with file and line.
+- Every other function, above all one whose costs are given: a body over NumPy views of device memory, called as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
+from offloadrt.kernels.array_use import ArrayUse
+from offloadrt.kernels.errors import KernelError
+
+if TYPE_CHECKING:
+    from offloadrt.kernels.analysis import KernelAnalysis
+
 Body = Callable[..., None]
-
-
-class KernelError(Exception):
-    """A kernel was described or launched in a way that no device accepts; the message names the kernel."""
 
 
 def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -58,6 +64,12 @@ class Kernel:
     registers_per_thread: int = attrs.field(default=32, validator=_positive)
     efficiency: float = attrs.field(default=1.0, validator=_fraction)
     """Fraction of the peak arithmetic rate that the code reaches on a full device (register spilling lowers it)."""
+    dependent_accesses: float = attrs.field(default=0.0, validator=_not_negative)
+    """Memory accesses on the critical path that each wait for the one before (a chain of look-ups, a reduction)."""
+    arrays: tuple[ArrayUse, ...] = ()
+    """What it does with its arrays: read from its source, or declared (empty when neither)."""
+    analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
+    """What its source says; None for a kernel that is declared by its costs."""
 
     def __call__(self, *args: Any) -> None:
         """Run the body on the host.  Raises KernelError for a phantom kernel."""
@@ -65,10 +77,36 @@ class Kernel:
             raise KernelError(f"kernel {self.name!r} is a phantom: it has costs but no body to run")
         self.body(*args)
 
-    def launch(self, teams: int, threads: int | None = None, iterations: int | None = None) -> Launch:
-        """This kernel with a launch configuration; without ``iterations`` every thread does one."""
+    def launch(
+        self,
+        teams: int,
+        threads: int | None = None,
+        iterations: int | None = None,
+        arguments: Sequence[Any] | None = None,
+    ) -> Launch:
+        """This kernel with a launch configuration.
+
+        Without ``iterations`` a loop nest does those that its source and ``arguments`` say, any other kernel one in
+        every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`).
+        """
         threads = self.threads_per_team if threads is None else threads
+        if arguments is not None and self.analysis is not None:
+            iterations = self.analysis.trip_count(*arguments) if iterations is None else iterations
+            return Launch(self.with_arguments(*arguments), teams, threads, iterations)
         return Launch(self, teams, threads, teams * threads if iterations is None else iterations)
+
+    def with_arguments(self, *arguments: Any) -> Kernel:
+        """A loop nest with the costs per iteration of a launch with these arguments, instead of a compiler's guess.
+
+        Arrays may be phantoms. A kernel that is declared by its costs is returned as it is. KernelError when a length
+        or a scalar that a loop needs is not known.
+        """
+        if self.analysis is None:
+            return self
+        counts = self.analysis.at(*arguments)
+        return attrs.evolve(
+            self, flops_per_iteration=counts.flops_per_iteration, bytes_per_iteration=counts.bytes_per_iteration
+        )
 
 
 @attrs.frozen
@@ -99,11 +137,14 @@ def kernel(body: Body, /) -> Kernel: ...
 def kernel(
     *,
     name: str | None = None,
-    flops_per_iteration: float = 0.0,
-    bytes_per_iteration: float = 0.0,
+    flops_per_iteration: float | None = None,
+    bytes_per_iteration: float | None = None,
     threads_per_team: int = 128,
     registers_per_thread: int = 32,
     efficiency: float = 1.0,
+    dependent_accesses: float = 0.0,
+    arrays: Sequence[ArrayUse] = (),
+    collapse: int = 1,
 ) -> Callable[[Body], Kernel]: ...
 
 
@@ -112,30 +153,55 @@ def kernel(
     /,
     *,
     name: str | None = None,
-    flops_per_iteration: float = 0.0,
-    bytes_per_iteration: float = 0.0,
+    flops_per_iteration: float | None = None,
+    bytes_per_iteration: float | None = None,
     threads_per_team: int = 128,
     registers_per_thread: int = 32,
     efficiency: float = 1.0,
+    dependent_accesses: float = 0.0,
+    arrays: Sequence[ArrayUse] = (),
+    collapse: int = 1,
 ) -> Kernel | Callable[[Body], Kernel]:
-    """Make a kernel of a Python function, with or without costs.
+    """Make a kernel of a Python function: of a loop nest, or of a body over NumPy views, with or without costs.
 
     >>> @kernel(flops_per_iteration=2, bytes_per_iteration=24)
     ... def axpy(a, x, y):
     ...     y += a * x
     >>> axpy.launch(teams=108, iterations=1 << 20).flops
     2097152
+
+    Without costs, a function with a ``for`` over a ``range`` among its outermost statements is a loop nest, and its
+    costs are read from its source::
+
+        @kernel
+        def axpy(a, x, y):
+            for i in range(len(x)):
+                y[i] = a * x[i] + y[i]
+
+    collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
+    arrays: what a body over views does with its arrays, for those who ask (`ArrayUse`).
+    Raises SourceRefused, with file and line, for a loop nest outside of the subset.
     """
 
     def make(function: Body) -> Kernel:
-        return Kernel(
+        declared = flops_per_iteration is not None or bytes_per_iteration is not None or bool(arrays)
+        made = Kernel(
             name=name or function.__name__,
             body=function,
-            flops_per_iteration=flops_per_iteration,
-            bytes_per_iteration=bytes_per_iteration,
+            flops_per_iteration=flops_per_iteration or 0.0,
+            bytes_per_iteration=bytes_per_iteration or 0.0,
             threads_per_team=threads_per_team,
             registers_per_thread=registers_per_thread,
             efficiency=efficiency,
+            dependent_accesses=dependent_accesses,
+            arrays=tuple(arrays),
         )
+        if not declared and "range" in function.__code__.co_names:
+            from offloadrt.kernels.loop_kernel import as_loop_nest
+
+            made = as_loop_nest(made, function, collapse)
+        if collapse != 1 and made.analysis is None:
+            raise KernelError(f"kernel {made.name!r}: collapse is for a loop nest without costs of its own")
+        return made
 
     return make if body is None else make(body)

@@ -3,7 +3,9 @@
 ========================  ========================================================================================
 ``load``, ``available``   profiles of machines: TOML files whose entries name their source (``profiles/*.toml``)
 ``Machine``               the hardware of one run: ``cores``, ``host_memory``, ``devices``, ``host_time``
-``Device``                ``memory``, ``compute`` units, copy ``engines``, hardware ``queues``
+``Device``                ``memory``, ``compute`` units, copy ``engines``, hardware ``queues``; on an APU DMA ``rings``,
+                          ``hsa_queues`` and the page table of the GPU
+``PageTable``             which pages of host memory the CPU, or the GPU of an APU, can translate
 ``FairShare``             division of a bandwidth or of the SMs among its users: the only place where a number of
                           users yields a time
 ========================  ========================================================================================
@@ -14,23 +16,29 @@ actors wait for one another, or what ``share.py`` leaves them.
 
 from __future__ import annotations
 
-from offloadrt.machine.compute_units import ComputeSpec, ComputeStatistics, ComputeUnits
+from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute_units import ComputeUnits
 from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.cores import Cores, CoreStatistics
 from offloadrt.machine.device import Device
 from offloadrt.machine.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
+from offloadrt.machine.dma_ring import DmaRing, RingStatistics
 from offloadrt.machine.entry import Entry, RangeEnd
 from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.machine import Machine, Statistics
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
+from offloadrt.machine.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
+from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.profile import MachineSpec, ProfileError, UnknownEntry, available, load
 from offloadrt.machine.share import FairShare, SharedPool
 from offloadrt.machine.stream import Stream
 
 __all__ = [
     "MESSAGES",
+    "AccessFault",
     "Block",
     "ComputeSpec",
     "ComputeStatistics",
@@ -41,23 +49,30 @@ __all__ = [
     "Device",
     "DeviceArray",
     "DeviceMemory",
+    "DmaRing",
     "EngineSpec",
     "EngineStatistics",
     "Entry",
     "FairShare",
+    "FaultStatistics",
     "HardwareQueue",
     "HardwareQueues",
     "HostBuffer",
     "HostMemory",
     "HostMemoryStatistics",
+    "HsaQueue",
+    "HsaQueues",
     "InvalidDeviceAddress",
     "LaunchOutOfResources",
     "Machine",
     "MachineSpec",
+    "MemoryAccessFault",
     "OutOfSegments",
+    "PageTable",
     "ProfileError",
     "QueueStatistics",
     "RangeEnd",
+    "RingStatistics",
     "SMLimits",
     "SharedPool",
     "Statistics",

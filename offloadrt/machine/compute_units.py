@@ -3,77 +3,30 @@
 A kernel occupies as many SMs as its teams fill.  Kernels that together need no more than there are run at their own
 speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
-suspends the device.
+suspends the device.  On an APU a kernel leaves the SMs to others while it waits for a page (``kernel_faults.py``).
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Annotated
 
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import Drain, KernelPacket, Resume, Suspend
-from offloadrt.machine.occupancy import SMLimits
+from offloadrt.machine.messages import Drain, FaultServed, KernelPacket, Resume, Suspend
+from offloadrt.machine.page_fault import MemoryAccessFault
 from offloadrt.machine.share import FairShare, Ticket
 from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
 from offloadrt.trace import Trace, events
 
-
-@attrs.frozen
-class ComputeSpec:
-    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
-
-    sms: Annotated[int, "gpu.sms"]
-    flops: Annotated[float, "gpu.fp64"]
-    bandwidth: Annotated[float, "mem.bw"]
-    limits: SMLimits
-    saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
-    max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
-    launch_latency: Annotated[float, "launch.latency"]
-    save_restore: Annotated[float, "driver.halt_save_restore"]
-    uncontended: Annotated[bool, "compute.uncontended"]
-
-    def demand(self, launch: Launch) -> float:
-        """SMs that the teams of a launch fill, at most all.  Raises LaunchOutOfResources."""
-        saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
-        return min(float(self.sms), launch.teams / saturating)
-
-    def time_alone(self, launch: Launch) -> float:
-        """Seconds from the first team's start to the last one's end on a device that does nothing else.
-
-        A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
-        """
-        flops = self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
-        roofline = max(launch.flops / flops, launch.bytes / self.bandwidth)
-        return roofline * self.sms / self.demand(launch)
-
-
-@attrs.frozen
-class ComputeStatistics:
-    """Virtual seconds of a device's compute units: busy_s + idle_s is the time elapsed.
-
-    ``halted_s`` is the part of idle_s with kernels that were stopped; ``draining_s`` the time from a drain to its
-    end. ``wall_s`` sums the kernels' times from start to end, ``alone_s`` what they would have taken with the
-    device to themselves. ``wait_s`` sums the seconds of kernels that were launched and not started, because the
-    device was halted or full of kernels. ``sm_s`` sums the seconds of all SMs that worked.
-    """
-
-    busy_s: float
-    idle_s: float
-    halted_s: float
-    wait_s: float
-    draining_s: float
-    drains: int
-    suspensions: int
-    kernels: int
-    most_resident: int
-    wall_s: float
-    alone_s: float
-    sm_s: float
+_NEAR = 1e-9
+"""Seconds before the end of a kernel from which on a message is a reason to look whether it has ended."""
+_REMEMBERED = 4096
+"""Launches whose times are remembered before they are all forgotten."""
 
 
 @attrs.define
@@ -82,6 +35,7 @@ class _Tally:
 
     busy_s: float = 0.0
     halted_s: float = 0.0
+    stalled_s: float = 0.0
     draining_s: float = 0.0
     drains: int = 0
     suspensions: int = 0
@@ -98,20 +52,35 @@ class _Resident:
     packet: KernelPacket
     start: float
     alone: float
+    demand: float
+    missing: Missing | None = None
+    """What it has yet to fault in; None when it needs nothing."""
+    stalled_since: float = 0.0
+    """Since when it waits for a page, while it does."""
 
 
 class ComputeUnits:
-    """Runs the kernels of one device.  Send it KernelPacket and Resume (``put``), Drain and Suspend (``call``)."""
+    """Runs the kernels of one device.
 
-    def __init__(self, sim: Simulation, device: int, spec: ComputeSpec, trace: Trace | None) -> None:
+    Send it KernelPacket, FaultServed and Resume with ``put``, Drain and Suspend with ``call``.
+
+    Without ``faults`` it does not matter what a kernel touches.
+    """
+
+    def __init__(
+        self, sim: Simulation, device: int, spec: ComputeSpec, trace: Trace | None, faults: KernelFaults | None = None
+    ) -> None:
         self.sim = sim
         self.device = device
         self.spec = spec
         self.trace = trace
+        self.faults = faults
         self.mailbox = Mailbox(sim, f"device {device} compute units")
         self._share = FairShare(math.inf if spec.uncontended else float(spec.sms))
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident: dict[Ticket, _Resident] = {}
+        self._stalled: dict[int, _Resident] = {}
+        self._times: dict[int, tuple[Launch, float, float]] = {}
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = Level(sim)
@@ -123,17 +92,22 @@ class ComputeUnits:
 
     async def run(self) -> None:
         """The actor: serve messages and the ends of kernels, for ever."""
-        sim, mailbox = self.sim, self.mailbox
+        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
         while True:
-            _, due = self._share.first()
-            if self._launching and self._launching[0][0] < due:
-                due = self._launching[0][0]
+            _, ends = first()
+            due = launching[0][0] if launching and launching[0][0] < ends else ends
             message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
             self._account()
             if message is TIMED_OUT:
-                pass
+                if ends > sim.now + _NEAR:
+                    self._start()
+                    continue
             elif isinstance(message, KernelPacket):
-                self._launching.append((sim.now + self.spec.launch_latency, message))
+                launching.append((sim.now + self.spec.launch_latency, message))
+                if ends > sim.now + _NEAR and launching[0][0] > sim.now:
+                    continue
+            elif isinstance(message, FaultServed):
+                self._served(message)
             elif isinstance(message, Resume):
                 await self._resume(message)
             elif isinstance(message, Call) and isinstance(message.message, Drain):
@@ -143,7 +117,8 @@ class ComputeUnits:
             else:
                 raise TypeError(f"the compute units do not understand {message!r}")
             self._retire()
-            self._start()
+            if launching or self._waiting:
+                self._start()
 
     def _drain(self, message: Drain, call: Call) -> None:
         self._drains += 1
@@ -178,7 +153,7 @@ class ComputeUnits:
     async def _save_or_restore(self) -> None:
         """Candidate mechanism: one resident kernel after the other has its state saved, or restored."""
         if self.spec.save_restore:
-            for _ in list(self._resident):
+            for _ in [*self._resident, *self._stalled]:
                 await self.sim.sleep(self.spec.save_restore)
             self._account()
 
@@ -191,53 +166,130 @@ class ComputeUnits:
                 break
             share.leave(now, ticket)
             resident = self._resident.pop(ticket)
-            packet = resident.packet
+            if resident.missing is not None and resident.missing.head is not None:
+                self._meet(resident, resident.missing)
+                continue
             self._tally.wall_s += now - resident.start
             self._tally.alone_s += resident.alone
-            if packet.run is not None:
-                packet.run()
-            if (trace := self.trace) is not None:
-                name = packet.launch.kernel.name
-                trace(events.KernelEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, name)
-            packet.done.set(("kernels", resident.start, now))
-        if self._draining and not self._resident:
+            if resident.packet.run is not None:
+                resident.packet.run()
+            self._end(resident)
+        if self._draining and not self._resident and not self._stalled:
             for call in self._draining:
                 call.reply()
             self._draining.clear()
 
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
-        now = self.sim.now
-        while self._launching and self._launching[0][0] <= now:
-            self._waiting.append(self._launching.popleft()[1])
-            self._delayed.rise()
-        if self._drains or self._suspends:
-            return
-        while self._waiting and len(self._resident) < self._limit:
-            packet = self._waiting.popleft()
+        now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
+        while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
             self._delayed.fall()
-            demand = self.spec.demand(packet.launch)
-            alone = self.spec.time_alone(packet.launch)
-            ticket = self._share.join(now, alone * demand, demand)
-            self._resident[ticket] = _Resident(packet, now, alone)
-            self._tally.kernels += 1
-            self._tally.most_resident = max(self._tally.most_resident, len(self._resident))
-            if (trace := self.trace) is not None:
-                launch = packet.launch
-                trace(
-                    events.KernelStart, self.device, packet.stream.queue.number, packet.cause,
-                    packet.number, launch.kernel.name, launch.teams,
-                )  # fmt: skip
+            self._begin(waiting.popleft())
+        while self._launching and self._launching[0][0] <= now:
+            packet = self._launching.popleft()[1]
+            if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
+                waiting.append(packet)
+                self._delayed.rise()
+            else:
+                self._begin(packet)
+
+    def _begin(self, packet: KernelPacket) -> None:
+        """A kernel becomes resident."""
+        tally, launch, faults = self._tally, packet.launch, self.faults
+        if (trace := self.trace) is not None:
+            queue = packet.stream.queue.number
+            row = (packet.number, launch.kernel.name, launch.teams)
+            trace(events.KernelStart, self.device, queue, packet.cause, *row)
+        alone, demand = self._time(launch)
+        resident = _Resident(packet, self.sim.now, alone + packet.serial_s, demand)
+        if faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
+            self._work(resident, 1, 1)
+        elif faults.spec.xnack:
+            resident.missing = faults.missing(packet.touches)
+            self._meet(resident, resident.missing)
+        else:
+            self._die(resident, faults)
+        tally.kernels += 1
+        here = len(self._resident) + len(self._stalled)
+        if here > tally.most_resident:
+            tally.most_resident = here
+
+    def _time(self, launch: Launch) -> tuple[float, float]:
+        """Seconds that a launch takes alone, and the SMs that it fills."""
+        known = self._times.get(id(launch))
+        if known is None or known[0] is not launch:
+            if len(self._times) > _REMEMBERED:
+                self._times.clear()
+            known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
+        return known[1:]
+
+    def _work(self, resident: _Resident, part: int, whole: int) -> None:
+        """A kernel takes its share of the SMs for ``part`` of the ``whole`` of its work."""
+        amount = resident.alone * part / whole * resident.demand
+        self._resident[self._share.join(self.sim.now, amount, resident.demand)] = resident
+
+    def _meet(self, resident: _Resident, missing: Missing) -> None:
+        """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
+        faults = self.faults
+        assert faults is not None
+        met = missing.head
+        passed = 0
+        while met is not None and faults.pages.covers(met[0], missing.range):
+            missing.advance()
+            passed += 1
+            met = missing.head
+        if passed:
+            self._work(resident, passed, missing.total)
+            return
+        assert met is not None
+        packet = resident.packet
+        pages = faults.raise_fault(*met, packet)
+        resident.stalled_since = self.sim.now
+        self._stalled[packet.number] = resident
+        if (trace := self.trace) is not None:
+            queue = packet.stream.queue.number
+            trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
+
+    def _served(self, message: FaultServed) -> None:
+        """A stalled kernel has its page: it goes on to the next one."""
+        resident, faults = self._stalled.pop(message.kernel), self.faults
+        assert faults is not None and resident.missing is not None
+        faults.served(message, self.sim.now - resident.stalled_since)
+        packet = resident.packet
+        if (trace := self.trace) is not None:
+            queue = packet.stream.queue.number
+            trace(events.PageFaultEnd, self.device, queue, packet.cause, packet.number, message.pages)
+        resident.missing.advance()
+        self._work(resident, 1, resident.missing.total)
+
+    def _die(self, resident: _Resident, faults: KernelFaults) -> None:
+        """A kernel that may not fault ends at once, without its results."""
+        packet = resident.packet
+        fault = faults.violation(packet)
+        if packet.fault is None:
+            raise MemoryAccessFault(fault)
+        packet.fault(fault)
+        self._end(resident)
+
+    def _end(self, resident: _Resident) -> None:
+        """A kernel is no longer resident."""
+        packet = resident.packet
+        if (trace := self.trace) is not None:
+            name = packet.launch.kernel.name
+            trace(events.KernelEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, name)
+        packet.done.set(("kernels", resident.start, self.sim.now))
 
     def _account(self) -> None:
         """Add the time since the last look to what the device did in it."""
         dt = self.sim.now - self._then
         self._then = self.sim.now
         self._share.advance(self.sim.now)
-        if self._resident and self._suspends:
+        if (self._resident or self._stalled) and self._suspends:
             self._tally.halted_s += dt
         elif self._resident:
             self._tally.busy_s += dt
+        elif self._stalled:
+            self._tally.stalled_s += dt
         if self._drains:
             self._tally.draining_s += dt
 

@@ -71,6 +71,15 @@ class Cores:
                 self._busy_s += now
             self._host_seconds[category] += now - arrival
 
+    def take_now(self) -> bool:
+        """Take a core if one is idle, without a coroutine; False when ``take`` has to wait for one."""
+        if self._busy >= self.count and not self._uncontended:
+            return False
+        self._computed += 1
+        self._busy += 1
+        self._busy_s -= self._sim.now
+        return True
+
     async def take(self) -> None:
         """Wait for a core and keep it until ``give_back``."""
         self._computed += 1

@@ -1,11 +1,21 @@
-"""A device: its memory, compute units, copy engines and hardware queues, as a profile describes them."""
+"""A device: its memory, compute units, engines and queues, as a profile describes them.
+
+A discrete GPU has copy engines and hardware queues.  An APU (``machine.apu``) has DMA rings, HSA queues, and a page
+table for the memory that it shares with the host.
+"""
 
 from __future__ import annotations
 
-from offloadrt.machine.compute_units import ComputeSpec, ComputeStatistics, ComputeUnits
+from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute_units import ComputeUnits
 from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.device_memory import DeviceMemory
+from offloadrt.machine.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
+from offloadrt.machine.page_fault import FaultStatistics
+from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.profile import MachineSpec, ProfileError
 from offloadrt.machine.stream import Stream
 from offloadrt.sim import Simulation
@@ -39,8 +49,25 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
     ]
 
 
+def page_size(spec: MachineSpec) -> int:
+    """Bytes of a page: huge ones with ``page.thp``.  Raises ProfileError."""
+    return int(spec.value("page.size_thp" if spec.flag("page.thp") else "page.size"))
+
+
+def fault_spec(spec: MachineSpec) -> FaultSpec:
+    """How kernels fault.  Raises ProfileError."""
+    made, size = spec.read(FaultSpec), page_size(spec)
+    if made.range % size:
+        raise ProfileError(spec.path, "fault.range", f"is {made.range} bytes, no multiple of a page of {size} bytes")
+    return made
+
+
 class Device:
-    """One accelerator.  Its actors are spawned when the first stream is opened, within a run."""
+    """One accelerator.  Its actors are spawned when the first stream is opened, within a run.
+
+    ``pages`` is its page table for host memory. Of ``engines`` and ``queues`` (discrete), ``rings``, ``hsa_queues`` and
+    ``faults`` (APU) a device has its own kind; the other lists are empty, and ``faults`` is None.
+    """
 
     def __init__(
         self, sim: Simulation, index: int, spec: MachineSpec, trace: Trace | None, fill: int | None = None
@@ -54,44 +81,92 @@ class Device:
             alignment=int(spec.value("alloc.alignment")),
             fill=fill,
         )
-        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace)
-        self.engines = {
-            one.direction: CopyEngines(sim, index, one, self.compute.mailbox, trace) for one in engine_specs(spec)
-        }
-        self.queues = HardwareQueues(
-            self._make_queue,
-            min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues")),
-            uncontended=spec.flag("hardware_queue.uncontended"),
+        self.apu = spec.flag("machine.apu")
+        self.pages = PageTable(page_size(spec))
+        self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec)) if self.apu else None
+        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults)
+        self.engines: dict[str, CopyEngines] = {}
+        self.rings: list[DmaRing] = []
+        uncontended = spec.flag("hardware_queue.uncontended")
+        connections = queues = 0
+        if self.apu:
+            ring = spec.read(RingSpec)
+            self.rings += [DmaRing(sim, index, number, ring, trace) for number in range(spec.count("dma.rings"))]
+            queues = spec.count("hsa.queues")
+        else:
+            for one in engine_specs(spec):
+                self.engines[one.direction] = CopyEngines(sim, index, one, self.compute.mailbox, trace)
+            connections = min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues"))
+        self.queues = HardwareQueues(self._make_queue, connections, uncontended=uncontended)
+        self.hsa_queues = HsaQueues(
+            self._make_hsa_queue,
+            queues,
+            round_robin=self.apu and spec.text("hsa.queue_assignment") == "round_robin",
+            uncontended=uncontended,
         )
         self.started = False
+        self._rings_taken = 0
+        self._blits: dict[str, int] = {}
         self._born = sim.now
 
     def open_stream(self) -> Stream:
-        """A new stream; called by a running actor."""
+        """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""
         self.start()
-        return self.queues.open_stream()
+        return self.hsa_queues.open_stream() if self.apu else self.queues.open_stream()
+
+    def next_ring(self) -> DmaRing:
+        """The DMA ring that is next in turn; only an APU has any."""
+        ring = self.rings[self._rings_taken % len(self.rings)]
+        self._rings_taken += 1
+        return ring
 
     def start(self) -> None:
-        """Spawn the compute units and the copy engines, once."""
+        """Spawn the compute units and the copy engines or DMA rings, once."""
         if not self.started:
             self.started = True
             self.sim.spawn(self.compute.run, name=self.compute.mailbox.name, daemon=True)
             for engines in self.engines.values():
                 engines.start()
+            for ring in self.rings:
+                ring.start()
 
-    def statistics(self) -> dict[str, ComputeStatistics | EngineStatistics | QueueStatistics]:
-        """By name: the compute units, the copy engines of each direction and the hardware queues in use."""
+    def statistics(
+        self,
+    ) -> dict[str, ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics]:
+        """By name: the compute units, engines or rings, the queues in use, and the page-fault handler of an APU."""
         return {
             self.compute.mailbox.name: self.compute.statistics(),
             **{engines.mailbox.name: engines.statistics() for engines in self.engines.values()},
+            **{ring.name: ring.statistics() for ring in self.rings},
             **{queue.mailbox.name: queue.statistics() for queue in self.queues.queues},
+            **{queue.mailbox.name: queue.statistics() for queue in self.hsa_queues.queues},
+            **({self.faults.handler.name: self.faults.statistics()} if self.faults is not None else {}),
         }
+
+    def fault_statistics(self) -> FaultStatistics:
+        """What became of its kernels' page faults; all 0 on a discrete device."""
+        return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0) if self.faults is None else self.faults.statistics()
+
+    def add_moved(self, direction: str, nbytes: int) -> None:
+        """A kernel has copied ``nbytes`` bytes (a blit copy): they count in ``bytes_moved``."""
+        self._blits[direction] = self._blits.get(direction, 0) + nbytes
 
     def bytes_moved(self) -> dict[str, int]:
         """Bytes of the transfers that have ended, by direction; ``p2p`` is to and from other devices."""
-        return {**{direction: one.bytes for direction, one in self.engines.items()}, "p2p": 0}
+        moved = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
+        engines = {direction: one.bytes for direction, one in self.engines.items()}
+        for part in (engines, self._blits, *(ring.moved for ring in self.rings)):
+            for direction, nbytes in part.items():
+                moved[direction] += nbytes
+        return moved
 
     def _make_queue(self, number: int) -> HardwareQueue:
         queue = HardwareQueue(self.sim, self.index, number, self.engines, self.compute.mailbox, self._born)
+        self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
+        return queue
+
+    def _make_hsa_queue(self, number: int) -> HsaQueue:
+        self.start()
+        queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born)
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         return queue

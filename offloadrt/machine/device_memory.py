@@ -13,8 +13,8 @@ import math
 import attrs
 import numpy as np
 import numpy.typing as npt
-from sortedcontainers import SortedDict
 
+from offloadrt.machine.address_map import AddressMap
 from offloadrt.machine.backing import Backing
 from offloadrt.machine.holes import Holes
 
@@ -80,7 +80,7 @@ class DeviceMemory:
         self.alignment = alignment
         self.peak = 0
         """The most bytes that were held from the kernel driver at one time."""
-        self._blocks: SortedDict[int, Block] = SortedDict()
+        self._blocks: AddressMap[Block] = AddressMap()
         self._small = Holes()
         self._large = Holes()
         self._top = self.base
@@ -101,13 +101,13 @@ class DeviceMemory:
     def allocated_bytes(self) -> int:
         """Bytes in allocated blocks, as they were asked for."""
         total = 0
-        for block in self._blocks.values():
+        for block in self._blocks:
             total += block.size
         return total
 
     def blocks(self) -> list[Block]:
         """The allocated blocks by address."""
-        return list(self._blocks.values())
+        return list(self._blocks)
 
     def allocate(self, nbytes: int, phantom: bool = False) -> tuple[Block, int]:
         """A new block and the number of segments that had to come from the kernel driver for it.
@@ -132,7 +132,7 @@ class DeviceMemory:
 
         Raises InvalidDeviceAddress.
         """
-        block = self._blocks.pop(address, None)
+        block = self._blocks.pop(address)
         if block is None:
             raise InvalidDeviceAddress(f"no block begins at {address:#x}")
         base, size = block.region
@@ -144,10 +144,9 @@ class DeviceMemory:
 
     def block_of(self, address: int) -> Block:
         """The block that holds ``address`` (any address within it).  Raises InvalidDeviceAddress."""
-        place = self._blocks.bisect_right(address) - 1
-        if place >= 0:
-            block: Block = self._blocks.peekitem(place)[1]
-            if address < block.address + block.size:
+        if (found := self._blocks.before(address)) is not None:
+            begin, block = found
+            if address < begin + block.size:
                 return block
         raise InvalidDeviceAddress(f"{address:#x} lies in no allocated block")
 

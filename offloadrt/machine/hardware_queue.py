@@ -70,7 +70,7 @@ class HardwareQueue:
         """The actor: dispatch in order, for ever."""
         while True:
             packet = await self.mailbox.get()
-            if not isinstance(packet, PACKETS):
+            if type(packet) not in PACKETS:
                 raise TypeError(f"a hardware queue does not understand {packet!r}")
             self._behind.fall()
             self._packets += 1

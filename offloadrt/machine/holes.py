@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sortedcontainers import SortedDict, SortedList
+from bisect import bisect_left, insort
+
+from offloadrt.machine.address_map import AddressMap
 
 
 class Holes:
@@ -11,19 +13,19 @@ class Holes:
     __slots__ = ("_by_address", "_by_size")
 
     def __init__(self) -> None:
-        self._by_address: SortedDict[int, int] = SortedDict()
-        self._by_size: SortedList[tuple[int, int]] = SortedList()
+        self._by_address: AddressMap[int] = AddressMap()
+        self._by_size: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int | None:
         """Address of ``size`` bytes, taken from the smallest hole that holds them; None if none does.
 
         Of equal holes the lowest is taken.
         """
-        place = self._by_size.bisect_left((size, -1))
+        place = bisect_left(self._by_size, (size, -1))
         if place == len(self._by_size):
             return None
         found, address = self._by_size.pop(place)
-        del self._by_address[address]
+        self._by_address.pop(address)
         if found > size:
             self._add(address + size, found - size)
         return address
@@ -32,29 +34,26 @@ class Holes:
         """Return a range; merges with holes within [low, high) and returns the resulting hole (address, size)."""
         end = address + size
         if end < high and (after := self._by_address.get(end)) is not None:
-            self._drop(end, after)
+            self.remove(end, after)
             size += after
-        place = self._by_address.bisect_left(address) - 1
-        if place >= 0:
-            before, extent = self._by_address.peekitem(place)
+        if (found := self._by_address.before(address)) is not None:
+            before, extent = found
             if before >= low and before + extent == address:
-                self._drop(before, extent)
+                self.remove(before, extent)
                 address, size = before, size + extent
         self._add(address, size)
         return address, size
 
     def of_size(self, size: int) -> list[int]:
         """Addresses of all holes of exactly this size, ascending."""
-        return [address for _, address in self._by_size.irange((size, -1), (size + 1, -1))]
+        begin, end = bisect_left(self._by_size, (size, -1)), bisect_left(self._by_size, (size + 1, -1))
+        return [address for _, address in self._by_size[begin:end]]
 
     def remove(self, address: int, size: int) -> None:
         """Take exactly this hole out."""
-        self._drop(address, size)
+        self._by_address.pop(address)
+        del self._by_size[bisect_left(self._by_size, (size, address))]
 
     def _add(self, address: int, size: int) -> None:
         self._by_address[address] = size
-        self._by_size.add((size, address))
-
-    def _drop(self, address: int, size: int) -> None:
-        del self._by_address[address]
-        self._by_size.remove((size, address))
+        insort(self._by_size, (size, address))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from offloadrt.machine.cores import Cores
 from offloadrt.machine.level import Level
+from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
@@ -47,11 +48,12 @@ class HostMemory:
     """Hands out addresses in heap, stack and globals, and copies within the host.
 
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
+    ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
     """
 
     __slots__ = (
         "_bandwidth_1t", "_born", "_copies", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
-        "_tops", "_wait_s", "bytes_copied",
+        "_tops", "_wait_s", "bytes_copied", "pages",
     )  # fmt: skip
 
     def __init__(
@@ -62,8 +64,10 @@ class HostMemory:
         bandwidth_1t: float,
         bandwidth_all: float,
         *,
+        page_size: int = 4096,
         uncontended: bool = False,
     ) -> None:
+        self.pages = PageTable(page_size)
         self._sim = sim
         self._cores = cores
         self._host_time = host_time
@@ -102,19 +106,25 @@ class HostMemory:
 
         ``category`` is one of ``trace.HOST_TIME``.
         """
-        sim = self._sim
-        arrival = sim.now
-        await self._cores.take()
-        begin = sim.now
+        arrival = self._sim.now
+        if not self._cores.take_now():
+            await self._cores.take()
+        try:
+            await self.copy_on_core(nbytes)
+        finally:
+            self._cores.give_back()
+            self._host_time.add(category, self._sim.now - arrival)
+
+    async def copy_on_core(self, nbytes: int) -> None:
+        """The same on a core that the caller holds; no time of the program's threads."""
+        begin = self._sim.now
         self._copying.rise()
         try:
             await self._pool.serve(nbytes, self._bandwidth_1t)
         finally:
             self._copying.fall()
-            self._cores.give_back()
-            self._host_time.add(category, sim.now - arrival)
         self._copies += 1
-        self._wait_s += max(sim.now - begin - nbytes / self._bandwidth_1t, 0.0)
+        self._wait_s += max(self._sim.now - begin - nbytes / self._bandwidth_1t, 0.0)
         self.bytes_copied += nbytes
 
     def statistics(self) -> HostMemoryStatistics:

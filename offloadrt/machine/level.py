@@ -29,7 +29,11 @@ class Level:
 
     def fall(self) -> None:
         """One fewer."""
-        self._account()
+        now = self._sim.now
+        dt = now - self._since
+        self._total_s += self.number * dt
+        self._some_s += dt
+        self._since = now
         self.number -= 1
 
     @property

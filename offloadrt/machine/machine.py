@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from offloadrt.machine.cores import Cores
-from offloadrt.machine.device import Device
+from offloadrt.machine.device import Device, page_size
 from offloadrt.machine.host_memory import HostMemory
 from offloadrt.machine.profile import MachineSpec
 from offloadrt.sim import Simulation
@@ -58,18 +60,27 @@ class Machine:
             self.host_time,
             spec.value("host.memcpy_1t"),
             spec.value("host.memcpy_max"),
+            page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
         self.devices = [Device(sim, index, spec, trace, fill) for index in range(devices)]
         self._jitter = spec.value("jitter")
+        self.slowness = _drawn_once(sim, spec.value("noise.run"))
+        """What this run's operating system makes of every unit cost of host-side work: a factor, 1.0 without noise."""
+        exact = not self._jitter and self.slowness == 1.0
+        self.work: Callable[[float, str], Awaitable[None]] = self.cores.compute if exact else self._work
+        """``await work(dt, category)``: a step of runtime or driver of unit cost ``dt``, on a core, with this noise."""
         self.next_number = itertools.count(1).__next__
         """Numbers of copies and kernels, unique in a run."""
 
+    def _work(self, dt: float, category: str) -> Awaitable[None]:
+        return self.cores.compute(self.jitter(dt), category)
+
     def jitter(self, dt: float) -> float:
-        """A unit cost as the profile's jitter has it: ``dt`` when that is 0, else drawn from the run's generator."""
+        """A unit cost of host-side work as this run's noise and the profile's jitter have it."""
         if not self._jitter:
-            return dt
-        return dt * float(self.sim.rng.uniform(1.0 - self._jitter, 1.0 + self._jitter))
+            return dt * self.slowness
+        return dt * self.slowness * float(self.sim.rng.uniform(1.0 - self._jitter, 1.0 + self._jitter))
 
     def statistics(self) -> dict[str, Statistics]:
         """What every part did so far, by name: ``cores``, ``host memory``, ``device 0 compute units``, ``device 0 copy
@@ -82,3 +93,13 @@ class Machine:
         for device in self.devices:
             statistics.update(device.statistics())
         return statistics
+
+
+def _drawn_once(sim: Simulation, variation: float) -> float:
+    """A factor of mean 1 and the given coefficient of variation, from the run's generator: log-normal, so that no cost
+    becomes negative. Nothing is drawn for 0.
+    """
+    if not variation:
+        return 1.0
+    spread = math.log1p(variation**2)
+    return float(sim.rng.lognormal(-spread / 2, math.sqrt(spread)))

@@ -2,7 +2,8 @@
 
 A *packet* is a command of a stream, which it names: host threads submit it to the stream's hardware queue, which
 dispatches it in order to a copy engine or to the compute units.  ``done`` is set at its completion; its value is
-(``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  The other messages go to the compute units.
+(``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  On an APU, kernels and barriers go to an HSA queue
+and copies to a DMA ring; page faults go to the page-fault handler.  The other messages go to the compute units.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.machine.page_fault import AccessFault
 from offloadrt.sim import Signal
 
 if TYPE_CHECKING:
@@ -46,6 +48,13 @@ class KernelPacket:
     run: Callable[[], None] | None
     """Computes the result at the kernel's end; None for phantoms."""
     done: Signal
+    touches: tuple[tuple[int, int], ...] = ()
+    """(address, bytes) of host memory that the kernel reaches through the GPU's page table; the check is fast for a
+    tuple that was launched with before."""
+    serial_s: float = 0.0
+    """Seconds that the launch takes besides what its kernel does (a double indirection)."""
+    fault: Callable[[AccessFault], None] | None = None
+    """Told when the kernel died of a page that it may not fault in; without it that ends the run."""
 
 
 @attrs.frozen(eq=False)
@@ -55,6 +64,33 @@ class WaitPacket:
     stream: Stream
     event: Signal
     done: Signal
+
+
+@attrs.frozen(eq=False)
+class BarrierPacket:
+    """Let nothing after it in its HSA queue start before ``depends`` is set; to an HSA queue."""
+
+    cause: int
+    depends: Signal
+    done: Signal | None = None
+    """Its own completion, for copies that come after it in its stream."""
+
+
+@attrs.frozen(eq=False)
+class DmaPacket:
+    """Transfer ``nbytes`` when ``depends`` is set; to a DMA ring, in which it waits for that."""
+
+    number: int
+    cause: int
+    direction: str
+    nbytes: int
+    memory: str
+    move: Callable[[], None] | None
+    """Moves the bytes at the end of the transfer; None when an end is a phantom."""
+    done: Signal
+    depends: Signal | None = None
+    queue: int = -1
+    """The HSA queue of the stream that it belongs to, for the trace."""
 
 
 Packet = CopyPacket | KernelPacket | WaitPacket
@@ -87,5 +123,24 @@ class Resume:
     cause: int = 0
 
 
-MESSAGES: tuple[type, ...] = (*PACKETS, Drain, Suspend, Resume)
+@attrs.frozen
+class PageFault:
+    """A kernel has met pages of [low, high) that the GPU cannot translate; to the page-fault handler."""
+
+    low: int
+    high: int
+    kernel: int
+    cause: int
+
+
+@attrs.frozen
+class FaultServed:
+    """The pages are there: ``pages`` of them were mapped in ``service_s`` virtual seconds; to the compute units."""
+
+    kernel: int
+    pages: int
+    service_s: float
+
+
+MESSAGES: tuple[type, ...] = (*PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed)
 """Every type of message that the actors of a device receive."""

@@ -69,7 +69,7 @@ class FairShare:
     Times are absolute virtual seconds and must not decrease from call to call.
     """
 
-    __slots__ = ("_arrivals", "_classes", "_halts", "_now", "_used", "capacity", "delivered")
+    __slots__ = ("_arrivals", "_classes", "_halts", "_now", "_used", "capacity", "delivered", "users")
 
     def __init__(self, capacity: float) -> None:
         if not capacity > 0:
@@ -77,19 +77,13 @@ class FairShare:
         self.capacity = capacity
         self.delivered = 0.0
         """Units served to all users so far."""
+        self.users = 0
+        """How many users are present (for tests and statistics; no time may follow from it elsewhere)."""
         self._classes: list[_Class] = []  # ascending caps
         self._now = 0.0
         self._used = 0.0
         self._halts = 0
         self._arrivals = 0
-
-    @property
-    def users(self) -> int:
-        """How many users are present (for tests and statistics; no time may follow from it elsewhere)."""
-        count = 0
-        for group in self._classes:
-            count += group.users
-        return count
 
     def rate(self, ticket: Ticket) -> float:
         """Units per second that a user gets now."""
@@ -102,6 +96,7 @@ class FairShare:
         self.advance(now)
         group = self._class(cap)
         group.users += 1
+        self.users += 1
         self._arrivals += 1
         ticket = Ticket(group, group.clock + amount, self._arrivals, user)
         heapq.heappush(group.heap, ticket)
@@ -114,6 +109,7 @@ class FairShare:
         group = ticket.group
         ticket.present = False
         group.users -= 1
+        self.users -= 1
         left = max(ticket.mark - group.clock, 0.0)
         if not group.users:
             self._classes.remove(group)

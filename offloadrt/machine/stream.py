@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import attrs
 
 from offloadrt.machine.messages import Packet
 from offloadrt.sim import Signal
 
-if TYPE_CHECKING:
-    from offloadrt.machine.hardware_queue import HardwareQueue
-
 _KEPT = 256
 """Completed packets that a stream remembers for ``spans`` when nobody asks."""
+
+
+class PacketQueue(Protocol):
+    """What a stream submits to: a hardware queue, or on an APU the HSA queue that it holds at the time."""
+
+    number: int
+
+    def submit(self, packet: Packet, /) -> None:
+        """Append a packet."""
 
 
 @attrs.define(eq=False)
@@ -22,7 +28,7 @@ class Stream:
     """A sequence of commands that run one after the other."""
 
     index: int
-    queue: HardwareQueue
+    queue: PacketQueue
     last: Signal | None = None
     """Completion of the packet submitted last."""
     running: Signal | None = None
@@ -37,11 +43,15 @@ class Stream:
 
     def submit(self, packet: Packet) -> None:
         """Append a command."""
-        self.last = packet.done
-        self.recent.append(packet.done)
+        self.note(packet.done)
+        self.queue.submit(packet)
+
+    def note(self, done: Signal) -> None:
+        """Something that belongs to the stream was submitted elsewhere (to a DMA ring); ``done`` is its completion."""
+        self.last = done
+        self.recent.append(done)
         if len(self.recent) > _KEPT and self.recent[0].is_set:
             self.recent.popleft()
-        self.queue.submit(packet)
 
     def spans(self) -> list[tuple[str, float, float]]:
         """(``copies`` or ``kernels``, begin, end) of the packets that completed since the last call, in order."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pint
 
 COUNTS = (
-    "SM", "buffer", "connection", "core", "device", "domain", "engine", "kernel", "queue", "register", "team", "thread",
-    "warp",
+    "SM", "buffer", "connection", "core", "device", "domain", "engine", "item", "kernel", "queue", "register", "team",
+    "thread", "warp",
 )  # fmt: skip
 
 _PREFIXES = (
@@ -79,6 +79,7 @@ COMMON: dict[str, tuple[float, str]] = {
     "us": (1e-6, "time"),
     "B": (1.0, "data"),
     "MiB": (1048576.0, "data"),
+    "GiB": (1073741824.0, "data"),
     "GB": (1e9, "data"),
     "GB/s": (1e9, "data / time"),
     "s/GiB": (1 / 1073741824.0, "time / data"),

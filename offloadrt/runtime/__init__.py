@@ -2,14 +2,23 @@
 
 Start with `data_environment.py` (begin, end and update of a data environment) and `mapping.py` (who holds which lock
 while one item is looked up, allocated, copied and removed). `present_table.py` is the table itself, `table_lock.py` the
-actor that guards it, `target.py` the launch of a target region, `device.py` one device with all of that, `plugin.py`
-the only place that talks to the driver. A memory configuration (`configurations/`) decides what a map means, an
+actor that guards it, `target.py` the launch of a target region, `touching.py` what of the host's memory it reaches,
+`device.py` one device with all of that. Only plugins talk to the driver: `plugin.py` to CUDA's, `amdgpu_plugin.py` to
+ROCr. A memory configuration (`configurations/`) decides what a map means, an
 allocator (`allocators/`) how device blocks are obtained.
 """
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.errors import IllegalAddress, InvalidDevice, MappingError, OffloadError, OutsideArray
+from offloadrt.runtime.errors import (
+    FreedHostMemory,
+    IllegalAddress,
+    InvalidDevice,
+    MappingError,
+    OffloadError,
+    OutsideArray,
+    UnifiedMemoryUnavailable,
+)
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.present_table import Entry, PresentTable
@@ -19,6 +28,7 @@ __all__ = [
     "DevicePointer",
     "DeviceTableLock",
     "Entry",
+    "FreedHostMemory",
     "HostArray",
     "HostSpan",
     "IllegalAddress",
@@ -29,4 +39,5 @@ __all__ = [
     "OffloadError",
     "OutsideArray",
     "PresentTable",
+    "UnifiedMemoryUnavailable",
 ]

@@ -19,7 +19,7 @@ async def associate_pointer(
     """Enter [begin, begin + nbytes) with an infinite count. Fails if something else begins there (`associatePtr`)."""
     if device.tool is not None:
         device.tool.target_data_op(device.number, "associate", array, begin, device_address, nbytes)
-    await device.lock_table()
+    device.table_lock.take_now() or await device.lock_table()
     try:
         await device.table_work(device.costs.insert)
         known = device.table.at(begin)
@@ -55,7 +55,7 @@ async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: i
     """Remove an association. Fails for what was mapped, is held or is not there (`disassociatePtr`)."""
     if device.tool is not None:
         device.tool.target_data_op(device.number, "disassociate", None, begin, 0, 0)
-    await device.lock_table()
+    device.table_lock.take_now() or await device.lock_table()
     try:
         await device.table_work(device.costs.erase)
         entry = device.table.at(begin)

@@ -48,6 +48,7 @@ class BargingTableLock(DeviceTableLock):
                     self._granted_to = item.caller
             elif isinstance(item, ReleaseTable):
                 self._granted_to = None
+                self._taken = False
                 while self._queue:
                     call = self._queue.popleft()
                     if call.reply(_FREED):

@@ -14,9 +14,9 @@ import numpy as np
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue, PostProcessing
-from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.errors import FreedHostMemory, MappingError
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.map_item import Dimension, MapItem
+from offloadrt.runtime.map_item import Dimension, MapItem, MapItems
 from offloadrt.runtime.map_type import (
     ALWAYS,
     ATTACH,
@@ -40,6 +40,7 @@ from offloadrt.runtime.mapping import (
     restore_host_pointers,
 )
 from offloadrt.runtime.present_table import Entry, ShadowPointer
+from offloadrt.runtime.resident_items import begin_run, end_run
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE
@@ -67,12 +68,20 @@ async def target_data_begin(
         device.tool.target_map(device.number, call, items)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
+    runs = isinstance(items, MapItems) and device.items_per_hold > 1
+    mapped = 0
     for position, item in enumerate(items):
         if item.type & NOT_MAPPED:
             continue
         if item.type & ATTACH:
             attachments.items.append(item)
             continue
+        if position < mapped:
+            continue
+        if runs and isinstance(items, MapItems):
+            mapped = await begin_run(device, items, position, queue)
+            if mapped > position:
+                continue
         returned_base = await _begin_item(device, item, queue, attachments, call)
         if item.type & RETURN_PARAM:
             returned[position] = returned_base
@@ -85,8 +94,10 @@ async def target_data_begin(
 async def _begin_item(
     device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
 ) -> int | None:
+    if item.array is not None and item.array.freed:
+        raise _freed(device, item, call)
     owner: TargetPointer | None = None
-    await device.lock_table()
+    device.table_lock.take_now() or await device.lock_table()
     try:
         if item.type & PTR_AND_OBJ:
             owner = await get_target_pointer(
@@ -110,12 +121,20 @@ async def _begin_item(
                 attachments.new_blocks.append((item.begin, item.size))
             if owner is not None and not pointer.is_host and pointer.address is not None:
                 await _attach(device, item, owner, item.base, base, pointer.address, queue)
-            return None if pointer.address is None else pointer.address - (item.begin - base)
+            device_base = None if pointer.address is None else pointer.address - (item.begin - base)
+            in_place = pointer.is_host
         finally:
             pointer.release(device)
     finally:
         if owner is not None:
             owner.release(device)
+    if in_place and device.prefaults and item.size:
+        await device.plugin.prefault(item.begin, item.size)
+    return device_base
+
+
+def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
+    return device.error(FreedHostMemory, f"{item.locate(item.begin)} ({item.size} bytes) was freed", call, item.name)
 
 
 def _null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
@@ -174,7 +193,16 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
     left: list[PostProcessing] = []
-    for item in reversed(items):
+    runs = isinstance(items, MapItems) and device.items_per_hold > 1
+    unmapped = len(items)
+    for position in range(len(items) - 1, -1, -1):
+        item = items[position]
+        if position >= unmapped:
+            continue
+        if runs and isinstance(items, MapItems) and not item.type & (NOT_MAPPED | ATTACH):
+            unmapped = await end_run(device, items, position + 1, queue, left)
+            if unmapped <= position:
+                continue
         if not item.type & (NOT_MAPPED | ATTACH):
             entry = await _end_item(device, item, queue, call)
             if entry is not None:
@@ -203,6 +231,8 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
             return None
         wanted = item.type & FROM and (item.type & ALWAYS or pointer.is_last) and item.size
         if wanted and item.array is not None and pointer.address is not None:
+            if item.array.freed:
+                raise _freed(device, item, call)
             if entry.event is not None:
                 await device.plugin.wait_event(queue, entry.event)
             await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
@@ -258,6 +288,8 @@ async def _update_piece(
         entry, array = pointer.entry, item.array
         if not pointer.is_present or pointer.is_host or entry is None or array is None or pointer.address is None:
             return
+        if array.freed:
+            raise _freed(device, item, call)
         # LLVM's arithmetic can lead a strided piece out of the array: it takes its time, but there is nothing to move.
         piece = array.span(begin, size) if array.holds(begin, size) else HostSpan(begin, size, None)
         if item.type & TO:

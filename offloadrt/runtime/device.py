@@ -9,18 +9,19 @@ from typing import TypeVar
 
 import attrs
 
-from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.driver import OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
+from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.barging_table_lock import BargingTableLock
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.entry_locks import EntryLocks
-from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.lock_wait import no_work, take
 from offloadrt.runtime.ompt import Tool
-from offloadrt.runtime.plugin import Plugin, UserModeDriver
+from offloadrt.runtime.plugin import DevicePlugin, Plugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
 from offloadrt.sim import LockStatistics
@@ -64,7 +65,7 @@ class OffloadDevice:
         self,
         machine: Machine,
         number: int,
-        driver: UserModeDriver,
+        driver: UserModeDriver | Rocr,
         configuration: MemoryConfiguration,
         allocator: str,
         trace: Trace | None = None,
@@ -79,7 +80,12 @@ class OffloadDevice:
         self.trace = trace
         self.tool: Tool | None = None
         self.driver = driver
-        self.plugin = Plugin(sim, driver, number, machine.host_time)
+        _check_support(spec, configuration)
+        self.prefaults = configuration.prefaults
+        """Does each map of host memory fill the device's page table?"""
+        self.plugin: DevicePlugin = (
+            AmdgpuPlugin(machine, driver, number) if isinstance(driver, Rocr) else Plugin(machine, driver, number)
+        )
         site = AllocatorSite(
             sim,
             driver,
@@ -101,14 +107,17 @@ class OffloadDevice:
             on_wait=self._waited_for_table,
         )
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")
+        self.items_per_hold = spec.count("table.items_per_hold")
+        """How many items that need no more than a look-up share one hold of the table."""
         self._entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
         self._blocks: dict[int, int] = {}
         self._handover_due = 0.0
-        self._compute, self._jitter = machine.cores.compute, machine.jitter
+        self._work = machine.work
 
     def start(self) -> None:
+        self.plugin.start()
         self.table_lock.start()
 
     # operations, each told to the tool at its host call
@@ -167,7 +176,7 @@ class OffloadDevice:
 
     def work(self, dt: float) -> Awaitable[None]:
         """The running thread does so much of the runtime's own work, on a core."""
-        return self._compute(self._jitter(dt), "runtime") if dt else no_work()
+        return self._work(dt, "runtime") if dt else no_work()
 
     def lock_table(self) -> Awaitable[bool]:
         """Take the table; a thread that had to wait for it owes the hand-over, which `table_work` pays."""
@@ -182,8 +191,15 @@ class OffloadDevice:
         due, self._handover_due = self._handover_due, 0.0
         return self.work(due + dt)
 
+    def lock_entry_now(self, entry: Entry) -> bool:
+        """Take an entry's lock if it is free, without a coroutine; False when `lock_entry` has to wait for it.
+
+        The caller holds the table, or nobody else can know the entry.
+        """
+        return self._entries_uncontended or entry.lock.take_now()
+
     def lock_entry(self, entry: Entry) -> Awaitable[None]:
-        """Take an entry's lock; the caller holds the table, or nobody else can know the entry."""
+        """Wait for an entry's lock."""
         if self._entries_uncontended:
             return no_work()
         return take(entry.lock, self.machine.host_time, "entry lock")
@@ -230,7 +246,18 @@ class OffloadDevice:
         found = {
             self.table_lock.name: self.table_lock.statistics(),
             f"{self.entry_locks.name} locks": self.entry_locks.statistics(),
-            self.plugin.streams.lock.name: self.plugin.streams.lock.statistics(),
+            **self.plugin.locks(),
         }
         found.update(self.allocator.locks())
         return found
+
+
+def _check_support(spec: MachineSpec, configuration: MemoryConfiguration) -> None:
+    """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
+    if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
+        why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
+    elif configuration.prefaults and not spec.flag("machine.apu"):
+        why = "its GPU has no page table for host memory that maps could fill (machine.apu is false)"
+    else:
+        return
+    raise UnifiedMemoryUnavailable(f"memory configuration {configuration.name!r} on {spec.name}: {why}")

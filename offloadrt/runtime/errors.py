@@ -68,16 +68,29 @@ class OutsideArray(OffloadError):
     """
 
 
+class FreedHostMemory(OffloadError):
+    """A directive maps or copies an array of the host after it was freed; what a real program does then is open."""
+
+
+class UnifiedMemoryUnavailable(ValueError):
+    """A memory configuration that the machine's devices cannot do; the program does not start.
+
+    In particular `requires unified_shared_memory` on a device that has none: never a fall-back to copies.
+    """
+
+
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
     """No device block for the `array` that a directive maps, and none in the allocator's pool that could be given
     up.
     """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:
-        super().__init__(failed.call, failed.nbytes, failed.free_bytes, failed.thread, failed.time, failed.device)
+        where = (failed.thread, failed.time, failed.device, failed.code)
+        super().__init__(failed.call, failed.nbytes, failed.free_bytes, *where)
         self.array = array
         self.detail = f"array {array!r}: {self.detail}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        failed = OutOfDeviceMemory(self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device)
+        where = (self.thread, self.time, self.device, self.code)
+        failed = OutOfDeviceMemory(self.call, self.nbytes, self.free_bytes, *where)
         return ArrayOutOfDeviceMemory, (failed, self.array)

@@ -42,6 +42,8 @@ class HostArray:
     kind: Kind = "heap"
     pointer_address: int = 0
     values: NDArray[Any] | None = attrs.field(default=None, repr=False)
+    freed: bool = attrs.field(default=False, repr=False)
+    """Has the program given its memory back?"""
     itemsize: int = attrs.field(init=False)
     nbytes: int = attrs.field(init=False)
 

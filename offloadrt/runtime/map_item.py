@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 
 
 @attrs.frozen
@@ -42,3 +45,27 @@ class MapItem:
 
     def locate(self, address: int) -> str:
         return "<addr>" if self.array is None else self.array.locate(address)
+
+
+class MapItems(list[MapItem]):
+    """The items of one construct, in order.
+
+    arguments: positions of the items whose device address the kernel gets from the table. in_hand: the items that it
+    gets in another way. Remembered by whoever found it: arrays, those among the kernel's arguments; by device number,
+    places, where the sections lie (`resident_items.py`), and touching, what the kernel touches of the host's memory
+    (`touching.py`).
+    """
+
+    __slots__ = ("arguments", "arrays", "in_hand", "places", "touching")
+
+    def __init__(self, items: Iterable[MapItem] = ()) -> None:
+        super().__init__(items)
+        self.places: dict[int, object] = {}
+        self.touching: dict[int, object] = {}
+        self.arguments = [
+            position
+            for position, item in enumerate(self)
+            if item.type & TARGET_PARAM and item.array is not None and not item.type & (LITERAL | PRIVATE)
+        ]
+        self.in_hand = [item for item in self if item.type & TARGET_PARAM and item.type & (LITERAL | PRIVATE)]
+        self.arrays: list[HostArray] | None = None

@@ -69,7 +69,7 @@ async def visit(
     for entry in found.visited:
         pointer.release(device)
         pointer.borrowed = entry is owned
-        if not pointer.borrowed:
+        if not (pointer.borrowed or device.lock_entry_now(entry)):
             await device.lock_entry(entry)
         pointer.entry = entry
     return found
@@ -217,7 +217,8 @@ async def _find_or_create(
         enter_entry(device, queue.cause, entry)
         pointer.release(device)
         pointer.borrowed = False
-        await device.lock_entry(entry)
+        if not device.lock_entry_now(entry):
+            await device.lock_entry(entry)
         pointer.entry = entry
         pointer.address = address
     else:
@@ -271,7 +272,7 @@ async def get_present_pointer(
     The entry stays locked by the result.
     """
     pointer = TargetPointer()
-    await device.lock_table()
+    device.table_lock.take_now() or await device.lock_table()
     try:
         found = await visit(device, pointer, begin, size)
         trace_lookup(device, cause, array, begin, size, found.contained)
@@ -303,9 +304,10 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
 
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
     """
-    await device.lock_table()
+    device.table_lock.take_now() or await device.lock_table()
     await device.table_work(0.0)
-    await device.lock_entry(entry)
+    if not device.lock_entry_now(entry):
+        await device.lock_entry(entry)
     entry.data_end_users -= 1
     remove = entry.total == 0 and entry.data_end_users == 0
     if not remove:

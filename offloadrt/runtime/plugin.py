@@ -1,28 +1,36 @@
 """The plugin: what the runtime asks of one device, in the calls of a user-mode driver library.
 
-The only file of the runtime that knows the driver. Follows LLVM's CUDA plugin: streams come from a pool that grows
-(`StreamManager`), an event is recorded after transfers that others may have to wait for, one stream serves one
-directive.
+Only plugins know the driver: this one CUDA's, `amdgpu_plugin.py` ROCr. Follows LLVM's CUDA plugin: streams come from a
+pool that grows (`StreamManager`), an event is recorded after transfers that others may have to wait for, one stream
+serves one directive.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import attrs
 
+from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import Launch
+from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.sim import Lock, Simulation
+from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 
 
-class UserModeDriver(Protocol):
-    """The calls of the driver library that the plugin makes; see `offloadrt.driver`."""
+class MemoryDriver(Protocol):
+    """The calls of a driver library that allocators make."""
 
     async def mem_alloc(self, nbytes: int, phantom: bool = False) -> int: ...
     async def mem_free(self, address: int) -> None: ...
+
+
+class UserModeDriver(MemoryDriver, Protocol):
+    """The calls of CUDA's driver library that the plugin makes; see `offloadrt.driver`."""
+
     async def stream_create(self) -> Any: ...
     async def memcpy_htod_async(
         self, dst: int, src: HostSpan, nbytes: int, stream: Any, cause: int, pinned: bool = False
@@ -49,7 +57,8 @@ class StreamPool:
     made: int = 0
 
     async def take(self) -> Any:
-        await take(self.lock, self.host_time)
+        if not self.lock.take_now():
+            await take(self.lock, self.host_time)
         try:
             if self.idle:
                 return self.idle.pop()
@@ -59,21 +68,112 @@ class StreamPool:
             self.lock.release()
 
     async def give_back(self, stream: Any) -> None:
-        await take(self.lock, self.host_time)
+        if not self.lock.take_now():
+            await take(self.lock, self.host_time)
         self.idle.append(stream)
         self.lock.release()
 
 
-class Plugin:
+class QueueLike(Protocol):
+    """What the plugin reads of a directive's queue."""
+
+    stream: Any
+    cause: int
+
+
+class DevicePlugin(Protocol):
     """One device as the runtime sees it.
 
-    `queue` arguments are `DirectiveQueue`s, which get their stream here at first use.
+    `queue` arguments are `DirectiveQueue`s, which get their stream here at first use; device memory is told by its
+    addresses. What a call wants may still be going on when it returns; `synchronize` waits for it.
     """
 
-    def __init__(self, sim: Simulation, driver: UserModeDriver, number: int, host_time: HostTime) -> None:
+    kernels_fault: bool
+    """Do kernels reach host memory through a page table of the device? Then launches have to say what they touch."""
+    kernels_die: bool
+    """Does a kernel die that meets a page without translation (XNACK off)?"""
+    global_indirection: float
+    """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
+    image_pending: bool
+    """Does the first thread that reaches the device have to load the program?"""
+
+    def start(self) -> None:
+        """Spawn the actors below. Called by a running actor, once."""
+
+    def locks(self) -> dict[str, LockStatistics]: ...
+
+    def load_image(self, cause: int, /) -> Awaitable[None]:
+        """Load the program on the device, when `image_pending`."""
+        ...
+
+    def unload(self) -> Awaitable[None]:
+        """Give back what the plugin has of the device, at the end of the program."""
+        ...
+
+    def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
+        """Copy to the device; returns when the host may go on."""
+        ...
+
+    def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
+    def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int, /) -> Awaitable[None]: ...
+    def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int, /) -> Awaitable[None]: ...
+
+    def launch_kernel(
+        self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, /
+    ) -> Awaitable[None]:
+        """Launch a kernel; `run` computes its result at its end, None for phantoms."""
+        ...
+
+    def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
+        """A mark behind everything in the queue."""
+        ...
+
+    def needs_wait(self, event: Any, /) -> bool:
+        """Whether `wait_event` has anything to do."""
+        ...
+
+    def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:
+        """Make the queue's stream wait; the host does not."""
+        ...
+
+    def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
+        """Wait for everything in the queue, then give its stream back. Nothing to do for a queue without one."""
+        ...
+
+    def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
+        """Fill the device's page table for a range of host memory."""
+        ...
+
+    def host_touch(self, address: int, nbytes: int, /) -> Awaitable[object]:
+        """The calling thread touches host memory: pages that nobody has touched are populated."""
+        ...
+
+
+class Plugin:
+    """A device of CUDA's driver library."""
+
+    kernels_fault = False
+    kernels_die = False
+    global_indirection = 0.0
+    image_pending = False
+
+    def __init__(self, machine: Machine, driver: UserModeDriver, number: int) -> None:
         self.driver = driver
         suffix = f" {number}" if number else ""
-        self.streams = StreamPool(driver, Lock(sim, f"stream pool{suffix}"), host_time)
+        self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
+        self._host_pages = machine.host_memory.pages
+
+    def start(self) -> None:
+        """The driver has no actors of its own."""
+
+    def locks(self) -> dict[str, LockStatistics]:
+        return {self.streams.lock.name: self.streams.lock.statistics()}
+
+    async def load_image(self, cause: int) -> None:
+        """Nothing is charged for it."""
+
+    async def unload(self) -> None:
+        """Nor for that."""
 
     async def stream_of(self, queue: QueueLike) -> Any:
         if queue.stream is None:
@@ -98,14 +198,26 @@ class Plugin:
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.memset(address, value, nbytes, stream, queue.cause)
 
-    async def launch_kernel(self, queue: QueueLike, launch: Launch) -> None:
-        """The kernel's body finds its arguments itself, when it runs."""
+    async def launch_kernel(
+        self,
+        queue: QueueLike,
+        launch: Launch,
+        run: Callable[[], None] | None = None,
+        touching: Touching = NOTHING,
+    ) -> None:
+        """Launch a kernel, whatever it touches; `run` computes its result at its end."""
+        if launch.kernel.body is not run:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=run))
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.launch_kernel(launch, (), stream, queue.cause)
 
     async def record_event(self, queue: QueueLike) -> Any:
         stream = queue.stream or await self.stream_of(queue)
         return await self.driver.event_record(stream)
+
+    def needs_wait(self, event: Any) -> bool:
+        """Whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
+        return True
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""
@@ -124,9 +236,10 @@ class Plugin:
         queue.stream = None
         await self.streams.give_back(stream)
 
+    async def prefault(self, address: int, nbytes: int) -> None:
+        """The device has no such call. Raises NotImplementedError."""
+        raise NotImplementedError("CUDA's driver library has no svm_attributes_set")
 
-class QueueLike(Protocol):
-    """What the plugin reads of a directive's queue."""
-
-    stream: Any
-    cause: int
+    async def host_touch(self, address: int, nbytes: int) -> None:
+        """First touch costs nothing here."""
+        self._host_pages.insert(address, address + nbytes)

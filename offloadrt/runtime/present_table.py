@@ -142,9 +142,11 @@ _NOTHING = Lookup(())
 class PresentTable:
     """Entries in order of their host addresses."""
 
-    __slots__ = ("_begins", "_entries")
+    __slots__ = ("_begins", "_entries", "generation")
 
     def __init__(self) -> None:
+        self.generation = 0
+        """Grows when an entry comes or goes."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
 
@@ -166,6 +168,7 @@ class PresentTable:
         position = bisect_left(self._begins, entry.host_begin)
         if position < len(self._begins) and self._begins[position] == entry.host_begin:
             raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
+        self.generation += 1
         self._begins.insert(position, entry.host_begin)
         self._entries.insert(position, entry)
 
@@ -174,6 +177,7 @@ class PresentTable:
         position = bisect_left(self._begins, entry.host_begin)
         if position >= len(self._begins) or self._entries[position] is not entry:
             raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
+        self.generation += 1
         del self._begins[position]
         del self._entries[position]
 

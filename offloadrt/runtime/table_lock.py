@@ -2,7 +2,7 @@
 
 The holder runs the table's plain methods itself; this actor only decides whose turn it is. First come, first served, as
 the queue of a contended mutex. A thread that had to wait pays the hand-over (`table.handover`) while it already owns
-the lock.
+the lock. A table that nobody wants is taken and given back without a message, as a free mutex is.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ class DeviceTableLock:
         self._releases = Mailbox(sim, f"release of the {name}")
         self._users = 0
         self._granted_to: Actor | None = None
+        self._taken = False
+        """Held by somebody who took it without a message; the actor waits for their release before it grants."""
+        self._asked = False
+        """Somebody has asked for it since."""
         self._acquired = 0
         self._contended = 0
         self._wait_s = 0.0
@@ -73,17 +77,42 @@ class DeviceTableLock:
 
     async def _serve(self) -> None:
         """One holder after the other: the requests of those who wait stay in their mailbox meanwhile."""
-        requests, releases = self._requests, self._releases
+        requests = self._requests
         while True:
             call = await requests.get()
             if not isinstance(call, Call) or not isinstance(call.message, AcquireTable):
                 raise misunderstood(call)
+            if self._taken:
+                await self._released()
+                self._taken = False
             if call.reply(_GRANTED):  # else it was cancelled while it waited
                 self._granted_to = call.caller
-                released = await releases.get()
-                if not isinstance(released, ReleaseTable):
-                    raise misunderstood(released)
-                self._granted_to = None
+                await self._released()
+
+    async def _released(self) -> None:
+        released = await self._releases.get()
+        if not isinstance(released, ReleaseTable):
+            raise misunderstood(released)
+        self._granted_to = self.owner  # somebody may have taken it meanwhile
+
+    def take_now(self) -> bool:
+        """Take the table if nobody has it or wants it: ``lock.take_now() or await lock.acquire()``."""
+        sim = self.sim
+        me = sim.running
+        if self.uncontended:
+            self._acquired += 1
+            return True
+        if self._users or self._taken or me is None or not sim.fuel:
+            return False
+        sim.fuel -= 1
+        self._users = 1
+        self._taken, self._asked = True, False
+        self._granted_to = self.owner = me
+        self._acquired += 1
+        self._held_since = sim.now
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+        return True
 
     async def acquire(self) -> bool:
         """Wait for the table. True if somebody else had it first."""
@@ -99,6 +128,7 @@ class DeviceTableLock:
         if contended and sim.observer is not None:
             sim.observer.lock_waited(self, me)
         self._users += 1
+        self._asked = True
         try:
             await self._granted()
         except BaseException:
@@ -132,7 +162,11 @@ class DeviceTableLock:
         self._users -= 1
         if sim.observer is not None:
             sim.observer.lock_released(self, me)
-        self._releases.put(_RELEASE)
+        if self._taken and not self._asked:
+            self._taken = False
+            self._granted_to = None
+        else:
+            self._releases.put(_RELEASE)
 
     def holders(self) -> list[Actor]:
         return [] if self._granted_to is None else [self._granted_to]

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
@@ -29,10 +30,12 @@ from offloadrt.runtime.kernel_arguments import (
     pointer_view,
     section_view,
 )
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.mapping import get_present_pointer
 from offloadrt.runtime.private_arguments import PrivateArguments
+from offloadrt.runtime.resident_items import look_up_arguments
+from offloadrt.runtime.touching import dying, touching_of
 
 
 @attrs.frozen(eq=False)
@@ -46,6 +49,9 @@ class Binding:
     host_begin: int = 0
     host_end: int = 0
     is_host: bool = False
+
+
+_ON_HOST = Binding(None, is_host=True)
 
 
 async def target(
@@ -69,10 +75,12 @@ async def target(
         device.report("omptarget error: Failed to process data before launching the kernel.")
         error.messages = tuple(device.messages)
         raise
+    plugin = device.plugin
     private = PrivateArguments(device, queue)
     bindings: dict[HostArray, Binding] = {}
-    for item in items:
-        if not item.type & TARGET_PARAM or item.array is None:
+    open_items = await _bind_resident(device, items, queue, bindings)
+    for item in open_items:
+        if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
             continue
         if item.type & LITERAL:
             bindings[item.array] = _in_hand(device, item.array)
@@ -85,30 +93,64 @@ async def target(
         if found.is_present and entry is not None:
             bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
         else:
-            bindings[item.array] = Binding(None, is_host=found.is_host)
+            bindings[item.array] = Binding(None, is_host=found.is_host or plugin.kernels_fault)
         found.release(device)
     await private.transfer()
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)
-    for argument in arguments:
-        array = argument.pointers if isinstance(argument, Pointees) else argument
-        if isinstance(array, HostArray) and array not in bindings:
+    arrays = _arrays_of(items, arguments)
+    for array in arrays:
+        if array not in bindings:
             bindings[array] = globals_of(array) or Binding(None)
 
     await device.work(device.costs.kernel_arguments)
     kernel = launch.kernel
-    if kernel.body is not None:
-        body = None
-        if not any(_is_phantom(argument) for argument in arguments):
-            resolvers = [_resolver(device, argument, bindings) for argument in arguments]
-            body = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
-        launch = attrs.evolve(launch, kernel=attrs.evolve(kernel, body=body))
+    run = None
+    if kernel.body is not None and not any(_is_phantom(argument) for argument in arguments):
+        resolvers = [_resolver(device, argument, bindings) for argument in arguments]
+        run = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
+    touching = NOTHING
+    if plugin.kernels_fault:
+        touching = touching_of(device, items, arrays, [bindings[array].is_host for array in arrays])
+        if plugin.kernels_die and touching.ranges:
+            touching = dying(touching, queue, arrays, device.sim.current)
     if device.tool is not None:
         device.tool.target_submit(device.number, kernel.name)
-    await device.plugin.launch_kernel(queue, launch)
+    await plugin.launch_kernel(queue, launch, run, touching)
 
     await target_data_end(device, items, queue, call)
     queue.post_processing.append(private.free)
+
+
+def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
+    """The arrays among the arguments, remembered with a construct."""
+    if isinstance(items, MapItems) and items.arrays is not None:
+        return items.arrays
+    named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in arguments]
+    arrays = [array for array in named if isinstance(array, HostArray)]
+    if isinstance(items, MapItems):
+        items.arrays = arrays
+    return arrays
+
+
+async def _bind_resident(
+    device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
+) -> Sequence[MapItem]:
+    """Bind the arguments up to the first that needs more than a look at the table; returns the items that are left."""
+    if not isinstance(items, MapItems) or device.items_per_hold < 2:
+        return items
+    stretch = await look_up_arguments(device, items, queue.cause)
+    if stretch is None:
+        return items
+    if not stretch.bindings:
+        for item, entry in stretch.searched:
+            assert item.array is not None
+            if entry is not None:
+                stretch.bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
+            else:
+                stretch.bindings[item.array] = _ON_HOST
+    bindings.update(stretch.bindings)
+    return items.in_hand if stretch.stop == len(items.arguments) else items
 
 
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:

@@ -66,7 +66,8 @@ class Call:
         self.open = False
         caller = self.caller
         caller.value = value
-        self.box.sim.resume(caller)
+        caller.waits_for = None
+        self.box.sim.ready.append(caller)
         return True
 
 

@@ -116,7 +116,9 @@ class RWLock:
     def release(self) -> None:
         """Give up what I hold, as reader or writer."""
         sim = self.sim
-        me = sim.current
+        me = sim.running
+        if me is None:
+            me = sim.current
         if self.writer is me:
             self.writer = None
             self._write_hold_s += sim.now - self._since
@@ -126,7 +128,8 @@ class RWLock:
             raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
         if sim.observer is not None:
             sim.observer.lock_released(self, me)
-        self._grant()
+        if self.waiters:
+            self._grant()
 
     @uninterrupted
     def downgrade(self) -> None:

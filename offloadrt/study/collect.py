@@ -17,6 +17,7 @@ from offloadrt.study.results import (
     TimeShare,
 )
 from offloadrt.study.run import Run
+from offloadrt.trace import Calls
 from offloadrt.trace.host_time import OTHER
 
 
@@ -30,10 +31,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         seed=run.seed,
         elapsed_s=run.elapsed,
         measured=dict(measured),
-        calls={
-            name: CallFigures(call.count, call.total_s, call.mean_s, call.min_s, call.max_s)
-            for name, call in run.measured_calls.table().items()
-        },
+        calls=_calls(run.measured_calls),
         locks={
             name: LockFigures(int(lock["acquired"]), int(lock["contended"]), lock["wait_s"], lock["hold_s"])
             for name, lock in ledger.locks.items()
@@ -44,11 +42,19 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
             for name, engine in ledger.engines.items()
         },
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
-        faults={},
+        faults={name: int(count) for name, count in ledger.faults.items()},
         events=run.sim.events,
         trace_hash=run.trace.hash() if run.trace is not None else None,
         where_time_went=where_time_went(ledger),
+        calls_outside=_calls(run.calls_outside),
     )
+
+
+def _calls(calls: Calls) -> dict[str, CallFigures]:
+    return {
+        name: CallFigures(call.count, call.total_s, call.mean_s, call.min_s, call.max_s)
+        for name, call in calls.table().items()
+    }
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:

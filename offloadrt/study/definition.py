@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import attrs
 
-from offloadrt.study.parameters import Parameter, Value, bind, parameters_of
+from offloadrt.study.parameters import Parameter, Value, bind, bind_one, parameters_of
 
 Function = Callable[..., Awaitable[Any]]
 
@@ -21,7 +21,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 @attrs.frozen
 class Figure:
     """What a sweep of the scenario draws: `y` (a measured figure, or a column of the table such as `elapsed_s`) over
-    `x` (a parameter).
+    `x` (a parameter; texts stand beside one another in the order of the sweep).
 
     One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere
     become lines.
@@ -34,8 +34,20 @@ class Figure:
     xlabel: str | None = None
     ylabel: str | None = None
     title: str | None = None
+    legend: str | None = None
+    """Title of the legend; without it the names of `lines`."""
+    names: Mapping[str, str] = attrs.field(factory=dict)
+    """What values are called in titles of panels and in the legend; a panel of another value is titled by its parameter
+    and value.
+    """
+    bars: bool = False
+    """Bars instead of lines, for texts along x that have no order."""
     log: bool = True
     """Logarithmic axes, base 2 along x."""
+    baseline: Mapping[str, Any] = attrs.field(factory=dict)
+    """Draw not `y` but the ratio to it: `y` of the run in which these parameters have these values, and all others are
+    the same, over `y`. `offloadrt compare` takes it as its baseline as well.
+    """
 
 
 @attrs.frozen(eq=False)
@@ -70,6 +82,10 @@ class Scenario:
     def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every parameter with a value; texts are read as on the command line. Raises ParameterError."""
         return bind(self.parameters, given, owner=f"scenario {self.name}")
+
+    def bind_one(self, name: str, value: Any) -> Value:
+        """One parameter's value; a text is read as on the command line. Raises ParameterError."""
+        return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return self.function(*args, **kwargs)

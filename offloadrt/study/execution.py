@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,9 @@ from offloadrt.study.points import Options
 from offloadrt.study.results import Result, measured_of, median
 from offloadrt.study.run import Run
 from offloadrt.study.tracebacks import innermost, script_failure
+
+Progress = Callable[[int, int], object]
+"""Is told how many of how many steps of a long program are over."""
 
 _OF_THE_RUN = {
     "phantom": "phantom",
@@ -33,6 +36,7 @@ def execute(
     *,
     machine: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     range_end: str | Mapping[str, str] = "mean",
     seed: int = 0,
     gear: str = "turbo",
@@ -40,9 +44,10 @@ def execute(
     hash: bool = False,
     record: bool = False,
     sinks: Sequence[Any] = (),
+    progress: Progress | None = None,
 ) -> Result:
     """Run `scenario` once with the parameters `given` (texts are read as on the command line; the rest take their
-    defaults).
+    defaults). `progress` is called with (done, total) as often as the program tells how far it is.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -59,6 +64,8 @@ def execute(
         record=record,
         sinks=sinks,
     )
+    run.on_progress = progress
+    run.environment.update(environment or {})
     for parameter, attribute in _OF_THE_RUN.items():
         if parameter in parameters:
             setattr(run, attribute, parameters[parameter])
@@ -103,7 +110,11 @@ def _patient_collector() -> Iterator[None]:
 
 
 def execute_repeatedly(
-    scenario: Scenario, given: Mapping[str, Any], options: Options, sinks: Sequence[Any] = ()
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    options: Options,
+    sinks: Sequence[Any] = (),
+    progress: Progress | None = None,
 ) -> Result:
     """As many runs as `options.repeat` says, with seeds counting up from `options.seed`: the median run. Raises as
     `execute`.
@@ -112,6 +123,13 @@ def execute_repeatedly(
         raise UserError(f"--repeat {options.repeat}: at least once")
     once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "seed")}
     return median([
-        execute(scenario, given, seed=options.seed + number, sinks=sinks if number == 0 else (), **once)
+        execute(
+            scenario,
+            given,
+            seed=options.seed + number,
+            sinks=sinks if number == 0 else (),
+            progress=progress,
+            **once,
+        )
         for number in range(options.repeat)
     ])  # fmt: skip

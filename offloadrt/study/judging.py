@@ -54,22 +54,21 @@ class Judge:
     function: Callable[..., Asking]
     arguments: Mapping[str, Any] = attrs.field(factory=dict)
 
-    def __call__(self, grid: Grid) -> Asking:
+    def __call__(self, grid: Places) -> Asking:
         return self.function(grid, **self.arguments)
 
 
 @attrs.frozen
-class Grid:
-    """Where the judges of a paper look: thread counts, batches, how much work, and which variant of the machine."""
+class Places:
+    """Where the judges of a paper look: its scenario, and the variant of the machine."""
 
     scenario: str
-    threads: tuple[int, ...]
-    ends: tuple[int, ...]
-    """Thread counts at which a curve over batches is looked at."""
-    batches: tuple[int, ...]
-    work: Mapping[str, int]
-    """How much there is to do, by kind."""
-    options: Options = attrs.field(factory=Options)
+    options: Options = attrs.field(factory=Options, kw_only=True)
+
+    @property
+    def described(self) -> str:
+        """How much is looked at, in words."""
+        raise NotImplementedError
 
     def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
         """One run of the paper's scenario, or of another one."""
@@ -88,6 +87,32 @@ class Grid:
         """What recorded runs of a probe measured; `yield from` it."""
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
+
+
+@attrs.frozen
+class Grid(Places):
+    """Where the judges of a paper look: thread counts, batches, how much work, and which variant of the machine."""
+
+    threads: tuple[int, ...]
+    ends: tuple[int, ...]
+    """Thread counts at which a curve over batches is looked at."""
+    batches: tuple[int, ...]
+    alone: tuple[int, ...]
+    """Batches at which one thread is looked at by itself."""
+    gains: tuple[int, ...]
+    """Batches at which the gain of one memory over another is looked for."""
+    work: Mapping[str, int]
+    """How much there is to do, by kind."""
+
+    @property
+    def described(self) -> str:
+        """How much is looked at, in words."""
+        work = ", ".join(f"{kind} {count}" for kind, count in self.work.items())
+        return f"threads {_listed(self.threads)}; batches {_listed(self.batches)}; {work}"
+
+
+def _listed(counts: Iterable[int]) -> str:
+    return ", ".join(map(str, counts))
 
 
 @attrs.define
@@ -113,7 +138,7 @@ class Bench:
         """Claims that cannot be judged until the emulator has `what`."""
         for claim in claims:
 
-            def judge(grid: Grid) -> Asking:
+            def judge(grid: Places) -> Asking:
                 yield []
                 return Judgement("–", None, f"needs {what}")
 
@@ -124,19 +149,37 @@ Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
 """Makes runs: their results, in order."""
 
 
-def hear(judges: Sequence[Judge], grid: Grid, answers: Answers) -> dict[str, Judgement]:
-    """Hears all judges at once: each round makes every run that any of them asks for, once. Judgements by claim."""
-    said: dict[str, Judgement] = {}
-    open_: dict[str, Asking] = {judge.claim: judge(grid) for judge in judges}
-    asked: dict[str, list[Point]] = {claim: next(asking) for claim, asking in open_.items()}
+def hear(judges: Sequence[Judge], grid: Places, answers: Answers) -> dict[str, Judgement]:
+    """Hears all judges on one grid: their judgements by claim."""
+    return {
+        judge.claim: judgement
+        for judge, judgement in zip(judges, hear_all([(judge, grid) for judge in judges], answers), strict=True)
+    }
+
+
+def hear_all(cases: Sequence[tuple[Judge, Places]], answers: Answers) -> list[Judgement]:
+    """Hears every judge on its grid, all at once: each round makes every run that any of them asks for, once."""
+    said: dict[int, Judgement] = {}
+    open_: dict[int, Asking] = {}
+    asked: dict[int, list[str]] = {}
     known: dict[str, Result] = {}
+    wanted: dict[str, Point] = {}
+
+    def note(number: int, points: list[Point]) -> None:
+        keys = [point.key for point in points]
+        asked[number] = keys
+        wanted.update((key, point) for key, point in zip(keys, points, strict=True) if key not in known)
+
+    for number, (judge, grid) in enumerate(cases):
+        open_[number] = judge(grid)
+        note(number, next(open_[number]))
     while open_:
-        wanted = {point.key: point for points in asked.values() for point in points if point.key not in known}
         known.update(zip(wanted, answers(list(wanted.values())), strict=True))
-        for claim, asking in list(open_.items()):
+        wanted.clear()
+        for number, asking in list(open_.items()):
             try:
-                asked[claim] = asking.send([known[point.key] for point in asked[claim]])
+                note(number, asking.send([known[key] for key in asked[number]]))
             except StopIteration as stop:
-                said[claim] = stop.value
-                del open_[claim], asked[claim]
-    return {judge.claim: said[judge.claim] for judge in judges}
+                said[number] = stop.value
+                del open_[number]
+    return [said[number] for number in range(len(cases))]

@@ -23,6 +23,7 @@ class Ledger:
     locks: Figures = attrs.field(factory=dict)
     engines: Figures = attrs.field(factory=dict)
     bytes: Mapping[str, float] = attrs.field(factory=dict)
+    faults: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
     """The lives of host threads that ended in it."""
@@ -40,6 +41,7 @@ class Ledger:
             locks={name: _figures(lock, LOCK) for name, lock in run.locks.items()},
             engines={name: _figures(engine, ENGINE) for name, engine in run.engines.items()},
             bytes=moved,
+            faults=dict(run.faults),
             host_time=dict(run.host_time.seconds),
             lived_s=run.host_time.lived_s,
             elapsed_s=run.now,
@@ -62,6 +64,7 @@ class Ledger:
             locks=_each(self.locks, other.locks, operation),
             engines=_each(self._parts(parts), other._parts(parts), operation),
             bytes=_joined(self.bytes, other.bytes, operation),
+            faults=_joined(self.faults, other.faults, operation),
             host_time=_joined(self.host_time, other.host_time, operation),
             lived_s=operation(self.lived_s, other.lived_s),
             elapsed_s=operation(self.elapsed_s, other.elapsed_s),

@@ -239,19 +239,22 @@ def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner
 
     Raises ParameterError for an unknown name, a bad value, and a required parameter that is missing.
     """
-    for name in given:
-        if name not in parameters:
-            known = ", ".join(parameters) or "none"
-            raise ParameterError(
-                name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})"
-            )
+    read = {name: bind_one(parameters, name, value, owner=owner) for name, value in given.items()}
     bound = {}
     for name, parameter in parameters.items():
-        if name in given:
-            value = given[name]
-            bound[name] = parameter.read(value) if isinstance(value, str) else parameter.check(value)
+        if name in read:
+            bound[name] = read[name]
         elif parameter.required:
             raise ParameterError(name, f"{owner} needs it: {parameter.expected}")
         else:
             bound[name] = parameter.default
     return bound
+
+
+def bind_one(parameters: Mapping[str, Parameter], name: str, value: Any, *, owner: str) -> Value:
+    """The value of one parameter: a text is read, another value checked. Raises ParameterError."""
+    if name not in parameters:
+        known = ", ".join(parameters) or "none"
+        raise ParameterError(name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})")
+    parameter = parameters[name]
+    return parameter.read(value) if isinstance(value, str) else parameter.check(value)

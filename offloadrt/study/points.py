@@ -27,6 +27,8 @@ class Options:
     machine: str | None = None
     """A profile's name or the path of a user's own file; None is the scenario's machine."""
     overrides: Mapping[str, str] = attrs.field(factory=dict)
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    """Environment variables of the program."""
     seed: int = 0
     gear: str = "turbo"
     strategy: str = "fifo"

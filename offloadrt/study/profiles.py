@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from offloadrt import machine as machines
 from offloadrt.machine import MachineSpec, ProfileError
@@ -20,6 +23,27 @@ def load(
         return machines.load(machine, overrides=overrides or {}, range_end=range_end)  # type: ignore[arg-type]  # checked by load
     except ProfileError as error:
         raise UserError(str(error)) from None
+
+
+def is_based_on(machine: str, base: str) -> bool:
+    """Whether `machine`, a name or a file, is the profile `base`, a copy that kept its name, or a file built on it.
+
+    Raises UserError when it cannot be read.
+    """
+    load(machine)  # it and all that it is built on can be read
+    parent: str | None = machine
+    while parent is not None:
+        header = tomllib.loads(_text(parent))["machine"]
+        if base in (parent, header["name"]):
+            return True
+        parent = header.get("base")
+    return False
+
+
+def _text(machine: str) -> str:
+    if machine in machines.available():
+        return (importlib.resources.files(machines) / "profiles" / f"{machine}.toml").read_text(encoding="utf-8")
+    return Path(machine).read_text(encoding="utf-8")
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool) -> MachineSpec:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -20,6 +22,11 @@ class CallFigures:
     mean_s: float
     min_s: float
     max_s: float
+
+    def joined(self, other: CallFigures) -> CallFigures:
+        """These calls and the others."""
+        count, total = self.count + other.count, self.total_s + other.total_s
+        return CallFigures(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
 
 
 @attrs.frozen
@@ -69,8 +76,9 @@ class TimeShare:
 class Result:
     """One run. `measured` is what the scenario returned.
 
-    `elapsed_s`, calls, locks, devices, bytes and where_time_went are of its measured windows (everything when it opened
-    none); locks are those that were taken in them. `events` (timers set) and the trace hash are of the whole run.
+    `elapsed_s`, calls, locks, devices, bytes, faults and where_time_went are of its measured windows (everything when
+    it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash are of the whole
+    run.
     """
 
     scenario: str
@@ -84,12 +92,27 @@ class Result:
     devices: dict[str, DeviceFigures]
     bytes: Bytes
     faults: dict[str, int]
+    """Pages of host memory on an APU, by how they came into a page table (`Run.faults`); empty on other machines."""
     events: int
     trace_hash: str | None
     """Over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
+    calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
+    """Calls outside of the measured windows: start-up and exit."""
     repeats: list[Repeat] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
+    spreads: dict[str, Spread] = attrs.field(factory=dict)
+    """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+
+    def all_calls(self) -> dict[str, CallFigures]:
+        """The calls of the whole run, as a profiler that watches the process counts them."""
+        outside = self.calls_outside
+        return {
+            name: self.calls[name].joined(outside[name])
+            if name in self.calls and name in outside
+            else self.calls.get(name) or outside[name]
+            for name in {**self.calls, **outside}
+        }
 
 
 @attrs.frozen
@@ -102,12 +125,32 @@ class Repeat:
     trace_hash: str | None
 
 
+@attrs.frozen
+class Spread:
+    """A figure over repeated runs: its median (the mean of the middle two of an even number), its mean, and its
+    coefficient of variation: sample standard deviation over mean, None where the mean is 0.
+    """
+
+    median: float
+    mean: float
+    cov: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of at least two runs."""
+        mean = math.fsum(values) / len(values)
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+        return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
+
+
 def builtins(result: Result) -> dict[str, Any]:
-    """The result as dicts, lists, numbers and texts; without `repeats` when there was one run."""
+    """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, and
+    without `calls_outside` when there are none.
+    """
     record = attrs.asdict(result)
-    if not record["repeats"]:
-        del record["repeats"]
-    return record
+    return {
+        name: value for name, value in record.items() if value or name not in ("repeats", "spreads", "calls_outside")
+    }
 
 
 def to_json(result: Result) -> bytes:
@@ -116,12 +159,24 @@ def to_json(result: Result) -> bytes:
 
 
 def median(results: list[Result]) -> Result:
-    """The run whose elapsed time is the (lower) median, with all of them listed in `repeats` when there are several."""
+    """The run whose elapsed time is the (lower) median, with all of them in `repeats` and `spreads` when there are
+    several.
+    """
     if len(results) == 1:
         return results[0]
     middle = sorted(results, key=lambda result: (result.elapsed_s, result.seed))[(len(results) - 1) // 2]
     repeats = [Repeat(result.seed, result.elapsed_s, result.measured, result.trace_hash) for result in results]
-    return attrs.evolve(middle, repeats=repeats)
+    return attrs.evolve(middle, repeats=repeats, spreads=_spreads(results))
+
+
+def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
+    spreads = {"elapsed_s": Spread.of([result.elapsed_s for result in results])}
+    for name in results[0].measured:
+        values = [result.measured.get(name) for result in results]
+        numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+        if len(numbers) == len(values) and name not in spreads:
+            spreads[name] = Spread.of(numbers)
+    return spreads
 
 
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:

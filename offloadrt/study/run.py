@@ -20,7 +20,7 @@ from offloadrt.study.ledger import Ledger
 from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:
-    from offloadrt.driver import Driver
+    from offloadrt.driver import Driver, Rocr
     from offloadrt.machine import Device, Machine
     from offloadrt.models.openmp import HostThread, OpenMP
     from offloadrt.sim import Actor
@@ -77,17 +77,25 @@ class Run:
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
-        as the next three.
+        as the next five.
         """
         self.configuration = "copy"
-        """What a map means: `copy` or `usm`."""
+        """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`; with `environment` the runtime chooses,
+        as a real one does.
+        """
+        self.requires_unified_shared_memory = False
+        """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
+        self.environment: dict[str, str] = {}
+        """Environment variables of the program, by name: those that `runtime.environment` knows."""
         self.allocator = "llvm"
         """How device blocks are obtained: `direct` or `llvm`."""
         self.num_devices = 1
+        self.on_progress: Callable[[int, int], object] | None = None
+        """Who is told how far a long program is; nobody if None."""
         self._spec = profiles.load(machine, overrides, range_end)
         self._machine: Machine | None = None
         self._openmp: OpenMP | None = None
-        self._drivers: list[Driver] = []
+        self._drivers: list[Driver | Rocr] = []
         self._ledger = Ledger()
         self._ledger_at_start = Ledger()
         self._window = 0.0
@@ -125,24 +133,46 @@ class Run:
         return self._openmp
 
     def _build(self) -> None:
-        from offloadrt.driver import Driver
+        from offloadrt.driver import open_driver
         from offloadrt.machine import Machine
         from offloadrt.models.openmp import OpenMP
 
+        configuration = self._configure()
         machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
-        self._drivers = [Driver.of(machine, number) for number in range(self.num_devices)]
+        self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
         try:
             self._openmp = OpenMP(
                 machine,
                 self._drivers,
                 trace=self.trace,
-                configuration=self.configuration,
+                configuration=configuration,
                 allocator=self.allocator,
                 phantom=self.phantom,
             )
         except ValueError as error:
             raise UserError(str(error)) from None
         self._machine = machine
+
+    def _configure(self) -> str:
+        """Puts the environment into the machine's profile; returns the name of the memory configuration."""
+        from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on, select_configuration
+
+        for name, value in self.environment.items():
+            if (key := ENTRIES.get(name)) is not None and key in self._spec.entries:
+                on = is_on(self.environment, name)
+                self._spec = profiles.override(self._spec, key, on if key == "gpu.xnack" else value)
+            elif key is None and name not in CHOOSING:
+                raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
+        if self.configuration != "environment":
+            return self.configuration
+        spec = self._spec
+        apu = spec.flag("machine.apu")
+        xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(self.environment, "HSA_XNACK")
+        unified = spec.flag("gpu.unified_memory")
+        try:
+            return select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, self.environment)
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     @property
     def is_built(self) -> bool:
@@ -186,6 +216,11 @@ class Run:
         if self._window_open is not None and not self._measured:
             self._close_window(self._window_open)
         await self._openmp.shutdown()
+
+    def progress(self, done: int, total: int) -> None:
+        """A long program tells now and then that `done` of its `total` steps are over. Nothing depends on it."""
+        if self.on_progress is not None:
+            self.on_progress(done, total)
 
     def attached(self) -> AbstractAsyncContextManager[None]:
         """`async with run.attached():` plain Trio may be used inside, in virtual time."""
@@ -252,6 +287,18 @@ class Run:
         return calls
 
     @property
+    def calls_outside(self) -> Calls:
+        """API calls that returned outside of the measured windows so far, as at the start of the program and its exit;
+        none when no window was opened.
+        """
+        calls = Calls()
+        if self._measured:
+            calls.include(self._calls_outside)
+            if self._window_open is None:
+                calls.include(self._counting)
+        return calls
+
+    @property
     def calls(self) -> Calls:
         """All API calls so far."""
         calls = Calls()
@@ -266,15 +313,30 @@ class Run:
         """
         found = dict(self.openmp.locks())
         for driver in self._drivers:
-            found[driver.context.name] = driver.context.statistics()
+            found.update(driver.locks())
         return found
 
     @property
     def engines(self) -> Mapping[str, Any]:
-        """Statistics of every engine of every device so far (`.busy_s`, `.idle_s`), by name: `device 0 copy engine
-        h2d`, …
+        """Statistics of every part of the machine so far, and of the driver's own threads (`.busy_s`, `.idle_s`), by
+        name: `device 0 copy engine h2d`, …
         """
-        return self.machine.statistics()
+        found: dict[str, Any] = dict(self.machine.statistics())
+        for driver in self._drivers:
+            found.update(driver.engines())
+        return found
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        """Pages of host memory so far, on an APU: what kernels faulted in (`gpu`: faults that were served, `gpu_pages`:
+        pages that they mapped, `gpu_duplicates`: faults for pages that somebody else had mapped meanwhile), what the
+        host populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Empty elsewhere.
+        """
+        found: dict[str, int] = {}
+        for driver in self._drivers:
+            for name, count in driver.faults().items():
+                found[name] = found.get(name, 0) + count
+        return found
 
     @property
     def host_time(self) -> HostTime:

@@ -1,7 +1,7 @@
 """`offloadrt validate`: what a paper reports, what the emulator says, and the verdict. No claim is hidden.
 
 A verdict is *holds*, *fails*, *depends on NAME* (another end of an entry's range, or another choice, turns it
-round) or *not applicable*.
+round) or *not applicable*. What the ranges do is in `ranges.py`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from concurrent.futures import Executor
 import attrs
 import msgspec
 
-from offloadrt.machine import MachineSpec
 from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
 from offloadrt.study.errors import UserError
-from offloadrt.study.judging import Bench, Grid, Judgement, hear
-from offloadrt.study.parameters import Value
+from offloadrt.study.judging import Bench, Judgement, hear
 from offloadrt.study.points import Options, Point
+from offloadrt.study.ranges import Turns, Variant, turns_of, variants_of
 from offloadrt.study.results import Result
 from offloadrt.study.sweep import Outcome, sweep
 
-MATTERS = 0.01
-"""An entry matters when an end of its range changes a sensitivity run by more than this part."""
+Advanced = Callable[[str, int, int], None]
+"""Told of each run: what the runs are for, how many of them are made, and how many are asked for so far."""
 
 
 @attrs.frozen
@@ -37,17 +36,23 @@ class Finding:
     expression: str
     verdict: str
     reason: str = ""
+    role: str = "predict"
+    """`predict`, or `calibrate`: a figure that a parameter may be fitted to, so that its verdict proves nothing."""
 
 
 @attrs.frozen
 class Report:
-    """All claims of a paper of role `predict`, in the order of the paper."""
+    """All claims of a paper of role `predict`, and those of role `calibrate` that have a judge, in its order."""
 
     paper: str
     machine: str
     note: str
     """How much was run."""
     findings: list[Finding]
+    overrides: Mapping[str, str] = attrs.field(factory=dict)
+    """Entries of the machine that the user set."""
+    ranges: list[str] = attrs.field(factory=list)
+    """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
 
     def counts(self) -> dict[str, int]:
         """How many claims have each verdict; all that depend on something are one."""
@@ -62,32 +67,6 @@ class Report:
         return msgspec.json.encode({**msgspec.to_builtins(self), "counts": self.counts()})
 
 
-@attrs.frozen
-class Variant:
-    """The machine with something changed: an end of an entry's range, another choice, or a candidate mechanism on."""
-
-    key: str
-    """The entry that a verdict then depends on."""
-    text: str
-    options: Options
-
-
-def variants_of(spec: MachineSpec, candidates: Mapping[str, Mapping[str, str]]) -> list[Variant]:
-    """Both ends of every range, every other choice, and each candidate: overrides by the entry that stands for it."""
-    found = []
-    for key, entry in spec.entries.items():
-        if entry.reference:
-            continue
-        if entry.is_range:
-            found += [Variant(key, f"{key} = {end}", Options(range_end={key: end})) for end in ("low", "high")]
-        others = [choice for choice in entry.choices if choice != entry.value]
-        found += [Variant(key, f"{key} = {choice}", Options(overrides={key: choice})) for choice in others]
-    for key, overrides in candidates.items():
-        text = ", ".join(f"{name} = {value}" for name, value in overrides.items())
-        found.append(Variant(key, text, Options(overrides=overrides)))
-    return found
-
-
 def validate(
     paper: str,
     pool: Executor,
@@ -95,41 +74,58 @@ def validate(
     jobs: int = 1,
     quick: bool = False,
     ranges: bool = False,
-    advanced: Callable[[Outcome], None] | None = None,
+    machine: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    advanced: Advanced | None = None,
 ) -> Report:
-    """Judges every claim of `paper`, the runs on `pool`; with `ranges`, also with each entry that matters changed.
+    """Judges every claim of `paper`, the runs on `pool`; with `quick`, fewer of them; with `ranges`, as quick, and also
+    with each entry that matters changed.
 
-    Raises UserError for an unknown paper, or when a run that a judge asks for fails.
+    `machine` is the machine that the claims are about (the default), or a file of the user's that is based on it;
+    `overrides` replaces entries of it, which then stay as they are when `ranges` tries the others.
+
+    Raises UserError for an unknown paper, for a machine that the claims say nothing about, for an override that does
+    not fit, and when a run that a judge asks for fails.
     """
-    claims = [claim for claim in claims_of(paper) if claim.role == "predict"]
+    told = claims_of(paper)
     module = importlib.import_module(f"offloadrt.study.claims.{paper}")
+    claims = [claim for claim in told if claim.role == "predict" or claim.id in module.bench.judges]
+    options = Options(machine=machine, overrides=dict(overrides or {}))
+    spec = profiles.load(machine or module.MACHINE, overrides)
+    if machine is not None and not profiles.is_based_on(machine, module.MACHINE):
+        raise UserError(
+            f"--machine {machine}: the claims of {paper} are about {module.MACHINE} "
+            f"({profiles.load(module.MACHINE).title}), and {spec.name} is another machine; "
+            f'give a file with base = "{module.MACHINE}", or change entries with --set'
+        )
     bench: Bench = module.bench
     judges = [bench.judges[claim.id] for claim in claims]
+    extent = "quick" if quick or ranges else "full"
+    grid = module.grid(extent, options)
     runs = _Runs(pool, jobs, advanced)
-    said = hear(judges, module.grid("quick" if quick else "full", Options()), runs)
-    turned: dict[str, list[Variant]] = {claim.id: [] for claim in claims}
-    unlike: set[str] = set()
+    said = hear(judges, grid, runs.stage(f"{extent} grid"))
+    how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
+    note = f"{how} ({grid.described}); {runs.made} runs"
+    turns = Turns()
     if ranges:
-        small = module.grid("ends", Options())
-        nominal = hear(judges, small, runs)
-        unlike = {claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds}
-        variants = variants_of(profiles.load(module.MACHINE), module.CANDIDATES)
-        for variant in _that_matter(variants, small, module.SENSITIVITY, runs):
-            for claim, judgement in hear(judges, attrs.evolve(small, options=variant.options), runs).items():
-                if judgement.holds != nominal[claim].holds and nominal[claim].holds == said[claim].holds:
-                    turned[claim].append(variant)
-    findings = [
-        Finding(
-            claim.id,
-            claim.reported,
-            said[claim.id].emulated,
-            bench.judges[claim.id].expression,
-            _verdict(said[claim.id], turned[claim.id]),
-            _reason(said[claim.id], turned[claim.id], claim.id in unlike),
+        small = module.grid("ends", options)
+        variants = variants_of(spec, module.CANDIDATES, options)
+        turns = turns_of(judges, said, small, variants, module.SENSITIVITY, runs.stage)
+    findings = []
+    for claim in claims:
+        judgement, turned = said[claim.id], turns.turned.get(claim.id, [])
+        findings.append(
+            Finding(
+                claim.id,
+                claim.reported,
+                judgement.emulated,
+                bench.judges[claim.id].expression,
+                _verdict(judgement, turned),
+                _reason(judgement, turned, claim.id in turns.unlike),
+                claim.role,
+            )
         )
-        for claim in claims
-    ]
-    return Report(paper, module.MACHINE, _note(quick, ranges, runs.made), findings)
+    return Report(paper, spec.name, note, findings, options.overrides, turns.sentences)
 
 
 def _verdict(judgement: Judgement, turned: Sequence[Variant]) -> str:
@@ -154,47 +150,34 @@ def _reason(judgement: Judgement, turned: Sequence[Variant], unlike: bool = Fals
     return ". ".join(part for part in parts if part)
 
 
-def _note(quick: bool, ranges: bool, made: int) -> str:
-    extent = "quick: fewer thread counts and batches, and less work" if quick else "the full grid"
-    ends = (
-        "; both ends of every range that matters, other choices and candidate mechanisms (on a smaller grid)"
-        if ranges
-        else ""
-    )
-    return f"{extent}{ends}; {made} runs"
-
-
-def _that_matter(
-    variants: Sequence[Variant], grid: Grid, parameters: Sequence[Mapping[str, Value]], runs: _Runs
-) -> list[Variant]:
-    """The variants that change a sensitivity run."""
-    grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
-    times = [result.elapsed_s for result in runs([one.point(place) for one in grids for place in parameters])]
-    nominal, *others = _rows(times, len(parameters))
-    return [
-        variant
-        for variant, changed in zip(variants, others, strict=True)
-        if any(abs(new - old) > MATTERS * old for new, old in zip(changed, nominal, strict=True))
-    ]
-
-
-def _rows(values: Sequence[float], width: int) -> list[Sequence[float]]:
-    return [values[start : start + width] for start in range(0, len(values), width)]
-
-
 @attrs.define
 class _Runs:
     """Makes runs for the judges on an executor."""
 
     pool: Executor
     jobs: int
-    advanced: Callable[[Outcome], None] | None
+    advanced: Advanced | None
     made: int = 0
 
-    def __call__(self, points: Sequence[Point]) -> list[Result]:
-        outcome = sweep(points, self.pool, jobs=self.jobs, advanced=self.advanced)
-        if outcome.failures:
-            failure = outcome.failures[0]
-            raise UserError(f"validate: {failure.point.scenario} {dict(failure.point.parameters)}: {failure.message}")
-        self.made += len(points)
-        return outcome.finished
+    def stage(self, name: str) -> Callable[[Sequence[Point]], list[Result]]:
+        """Answers for one part of the work; its name is told with each run."""
+        asked = finished = 0
+
+        def tell(outcome: Outcome) -> None:
+            if self.advanced is not None:
+                self.advanced(name, finished + len(outcome.finished), asked)
+
+        def answers(points: Sequence[Point]) -> list[Result]:
+            nonlocal asked, finished
+            asked += len(points)
+            outcome = sweep(points, self.pool, jobs=self.jobs, advanced=tell)
+            if outcome.failures:
+                failure = outcome.failures[0]
+                raise UserError(
+                    f"validate: {failure.point.scenario} {dict(failure.point.parameters)}: {failure.message}"
+                )
+            finished += len(points)
+            self.made += len(points)
+            return outcome.finished
+
+        return answers

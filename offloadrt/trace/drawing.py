@@ -2,7 +2,7 @@
 
 group "host"      a track a host thread (directives, API calls, waits), and host memory
 group "locks"     who holds each lock, and how many wait for it; entry locks share their tracks
-group "device n"  hardware queues, copy engines, compute units, drains, memory in use
+group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
 Arrows lead from a directive to its copies and kernels.
 """
@@ -87,6 +87,15 @@ class Drawing:
             case events.KernelEnd():
                 self._lanes.end(now, ("kernel", event.kernel))
                 self._lanes.end(now, ("kernel in queue", event.kernel))
+            case events.PageFaultBegin():
+                self._page_fault(event)
+            case events.PageFaultEnd():
+                self._lanes.end(now, ("page fault", event.kernel))
+                self._counters.add(_group(event.device), "pages faulted in", "count", now, event.pages)
+            case events.Prefault():
+                prefault: Notes = {"bytes": event.bytes, "pages": event.pages}
+                self._canvas.instant(self._threads.track(actor), now, "prefault", prefault)
+                self._counters.add(_group(event.device), "pages prefaulted", "count", now, event.pages)
             case events.Drain():
                 what = ("drain", event.device, event.reason)
                 self._lanes.begin(_group(event.device), "drains", now, what, f"drain for {event.reason}")
@@ -160,6 +169,12 @@ class Drawing:
         self._lanes.begin(group, "compute units", now, ("kernel", event.kernel), name, self._flows(event.cause), notes)
         if event.queue != NONE:
             self._lanes.begin(group, _queue(event), now, ("kernel in queue", event.kernel), name, (), notes)
+
+    def _page_fault(self, event: events.PageFaultBegin) -> None:
+        name = "page fault" if event.pages == 1 else f"page fault ({event.pages} pages)"
+        notes: Notes = {"kernel": event.kernel, "pages": event.pages, "directive": event.cause}
+        what = ("page fault", event.kernel)
+        self._lanes.begin(_group(event.device), "page faults", event.time_ps, what, name, (), notes)
 
 
 def _group(device: int) -> str:

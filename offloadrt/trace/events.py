@@ -36,6 +36,9 @@ __all__ = [
     "MapInsert",
     "MapLookup",
     "MapRemove",
+    "PageFaultBegin",
+    "PageFaultEnd",
+    "Prefault",
     "Resume",
     "RuntimeError_",
     "SignalWaitBegin",
@@ -282,6 +285,40 @@ class Resume(Event):
     """The compute units go on after a drain."""
 
     reason: str
+
+
+# Pages: what the GPU of an APU can translate of the host's memory
+
+
+@event
+class PageFaultBegin(Event):
+    """A kernel met pages that its GPU cannot translate, and is stalled; written by the compute units."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("pages",)
+    kernel: int
+    pages: int
+    """How many of the range that one service maps are missing."""
+
+
+@event
+class PageFaultEnd(Event):
+    """The stalled kernel goes on."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("pages",)
+    kernel: int
+    pages: int
+    """How many the service mapped; 0 when somebody else had mapped them meanwhile."""
+
+
+@event
+class Prefault(Event):
+    """A host thread had the pages of a range of host memory put into a GPU's page table."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("bytes", "pages")
+    bytes: int
+    """Of the range that was asked for."""
+    pages: int
+    """How many were not there yet."""
 
 
 # Waiting, and errors

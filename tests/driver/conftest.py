@@ -7,9 +7,11 @@ import attrs
 import numpy as np
 import pytest
 
-from offloadrt.driver import Driver
-from offloadrt.machine import HostBuffer, Machine, load
-from offloadrt.sim import Simulation
+from offloadrt.driver import Driver, Kfd
+from offloadrt.kernels import Launch
+from offloadrt.machine import HostBuffer, Machine, Stream, load
+from offloadrt.machine.messages import KernelPacket
+from offloadrt.sim import Signal, Simulation
 from offloadrt.trace import Calls, Trace
 
 
@@ -59,5 +61,91 @@ def rig() -> Callable[..., Rig]:
         calls = Calls()
         machine = Machine(sim, load("alex-a100", overrides), trace, calls, devices)
         return Rig(sim, machine, Driver.of(machine), calls, trace)
+
+    return make
+
+
+@attrs.define
+class ApuRig:
+    """An APU with its kernel driver, and the compute units, to which kernels are sent directly."""
+
+    sim: Simulation
+    machine: Machine
+    kfd: Kfd
+    trace: Trace
+
+    def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
+        async def started() -> Any:
+            self.kfd.start()
+            return await main()
+
+        return self.sim.run(started)
+
+    def elapsed(self, body: Callable[[], Awaitable[Any]]) -> float:
+        """Virtual seconds that ``body`` takes; the rig can run only once."""
+
+        async def main() -> float:
+            begin = self.sim.now
+            await body()
+            return self.sim.now - begin
+
+        return self.run(main)
+
+    def together(self, *bodies: Callable[[], Awaitable[Any]]) -> list[float]:
+        """Run all at once; the virtual time at which each of them ended."""
+        ends = [0.0] * len(bodies)
+
+        async def timed(place: int, body: Callable[[], Awaitable[Any]]) -> None:
+            await body()
+            ends[place] = self.sim.now
+
+        async def main() -> None:
+            async with self.sim.open_nursery() as nursery:
+                for place, body in enumerate(bodies):
+                    nursery.spawn(timed, place, body, name=f"host thread {place}")
+
+        self.run(main)
+        return ends
+
+    def array(self, nbytes: int, touched: bool = False) -> tuple[int, int]:
+        """(address, bytes) of host memory with huge pages of its own, populated by the host or not."""
+        address = self.machine.host_memory.allocate(nbytes, align=2 << 20)
+        if touched:
+            self.machine.host_memory.pages.insert(address, address + nbytes)
+        return address, nbytes
+
+    async def kernel(self, launch: Launch, *touches: tuple[int, int], **fields: Any) -> Any:
+        """Run a kernel that touches these ranges; returns when it has ended what its completion says."""
+        done = Signal(self.sim, launch.kernel.name)
+        number = self.machine.next_number()
+        packet = KernelPacket(number, Stream(0, QUEUE), 0, launch, None, done, touches=touches, **fields)
+        self.kfd.device.compute.mailbox.put(packet)
+        return await done.wait()
+
+    @property
+    def faults(self) -> Any:
+        return self.kfd.device.fault_statistics()
+
+
+class _Queue:
+    """What a kernel that is sent directly says that it comes from."""
+
+    number = 0
+
+    def submit(self, packet: Any) -> None:
+        raise NotImplementedError
+
+
+QUEUE = _Queue()
+
+
+@pytest.fixture
+def apu() -> Callable[..., ApuRig]:
+    def make(overrides: dict[str, object] | None = None, gear: Any = "turbo") -> ApuRig:
+        sim = Simulation(gear=gear)
+        trace = Trace(sim)
+        sim.observer = trace
+        machine = Machine(sim, load("mi300a", overrides), trace)
+        return ApuRig(sim, machine, Kfd(machine, machine.devices[0]), trace)
 
     return make

@@ -41,10 +41,12 @@ class Rig:
 
 @pytest.fixture
 def rig() -> Callable[..., Rig]:
-    def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", devices: int = 1) -> Rig:
+    def make(
+        overrides: dict[str, object] | None = None, gear: Any = "turbo", devices: int = 1, profile: str = "alex-a100"
+    ) -> Rig:
         sim = Simulation(gear=gear)
         trace = Trace(sim)
         sim.observer = trace
-        return Rig(sim, Machine(sim, load("alex-a100", overrides), trace, None, devices), trace)
+        return Rig(sim, Machine(sim, load(profile, overrides), trace, None, devices), trace)
 
     return make

@@ -22,11 +22,11 @@ class Device:
         self.rig, self.compute, self.number = rig, rig.machine.devices[0].compute, 0
         self.stream = None
 
-    async def run(self, launch):
+    async def run(self, launch, **fields):
         self.stream = self.stream or self.rig.machine.devices[0].open_stream()
         self.number += 1
         done = Signal(self.rig.sim)
-        self.compute.mailbox.put(KernelPacket(self.number, self.stream, 0, launch, None, done))
+        self.compute.mailbox.put(KernelPacket(self.number, self.stream, 0, launch, None, done, **fields))
         await done.wait()
 
     async def halt(self, message):
@@ -59,6 +59,27 @@ def device(rig):
 def test_a_kernel_alone_takes_its_roofline_time(device, launch, seconds):
     device.rig.run(lambda: device.run(launch))
     assert device.rig.sim.now == pytest.approx(LATENCY + seconds)
+
+
+def test_dependent_accesses_come_on_top_of_the_roofline(rig):
+    device = Device(rig({"mem.latency": "0.5 us"}))
+    chained = Kernel("chained", None, 1e6, 0.0, 256, dependent_accesses=40.0).launch(FULL // 16)
+    plain = device.compute.spec.time_alone(Kernel("plain", None, 1e6, 0.0, 256).launch(FULL // 16))
+    device.rig.run(lambda: device.run(chained))
+    assert device.rig.sim.now == pytest.approx(LATENCY + plain + 40 * 0.5e-6)
+
+
+def test_a_launch_may_take_a_serial_time_besides(device):
+    alone = device.compute.spec.time_alone(FLOPS.launch(4))
+    device.rig.run(lambda: device.run(FLOPS.launch(4), serial_s=3e-6))
+    assert device.rig.sim.now == pytest.approx(LATENCY + alone + 3e-6)
+
+
+def test_a_discrete_device_does_not_ask_what_a_kernel_touches(device):
+    alone = device.compute.spec.time_alone(FLOPS.launch(4))
+    device.rig.run(lambda: device.run(FLOPS.launch(4), touches=((0x1000, 1 << 30),)))
+    assert device.rig.sim.now == pytest.approx(LATENCY + alone)
+    assert device.rig.machine.devices[0].fault_statistics().faults == 0
 
 
 def test_two_kernels_that_fill_the_machine_take_twice_as_long(device):

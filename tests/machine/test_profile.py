@@ -186,6 +186,42 @@ def test_the_profile_holds_what_was_collected_about_the_machine():
         assert entry.source_type == fact["source_type"]
 
 
+ELSEWHERE = {
+    "mem.bw_gpu.pool": "mem.bw",
+    "gpu.cus": "gpu.sms",
+    "gpu.fp64_vector": "gpu.fp64",
+    "copy.engine_bw": "dma.bw",
+    "copy.small_latency_hsa": "dma.latency",
+    "omp.hsa_queues": "hsa.queues",
+    "omp.max_async_copy": "copy.async_limit",
+    "omp.initial_signals": "signal.initial",
+    "omp.memory_manager_threshold": "memory_manager.threshold",
+    "rocr.fragment_block": "alloc.segment",
+    "fault.gpu_single": "fault.service_2m",
+    "fault.page_clear_2m": "fault.populate_2m",
+}
+"""What was collected about the MI300A under another name."""
+
+
+@pytest.mark.skipif(not HARDWARE.exists(), reason="the collection of hardware facts is not part of this checkout")
+def test_the_profile_of_the_apu_holds_what_was_collected_about_it():
+    collected = tomllib.loads(HARDWARE.read_text(encoding="utf-8"))["machine"]["mi300a"]
+    spec, found = load("mi300a"), []
+    for fact in collected:
+        key = ELSEWHERE.get(fact["name"], fact["name"])
+        if key in spec.entries and isinstance(fact["value"], (int, float)):
+            entry = spec.entries[key]
+            value = fact["value"] * (1.0 if fact["unit"] in ("s", "B") else entry.unit.factor)
+            assert entry.at("low").value <= value * 1.001 and entry.at("high").value >= value * 0.999, fact
+            found.append(key)
+    assert set(ELSEWHERE.values()) <= set(found) and len(found) >= 25
+
+
+def test_the_costs_of_a_prefault_are_those_of_the_calibration():
+    spec = load("mi300a")
+    assert 1.3e-6 <= spec.value("prefault.call") + spec.value("prefault.locked") <= 3.3e-6
+
+
 def test_importing_a_machine_does_not_import_the_registry_of_units():
     code = "import sys, offloadrt.machine; print('pint' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ import pytest
 from openmp_rig import MakeRig, Rig
 
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver
+from offloadrt.driver import open_driver
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, Trace
@@ -22,14 +22,15 @@ def rig() -> MakeRig:
         gear: Any = "turbo",
         devices: int = 1,
         strategy: Any = None,
+        machine_name: str = "alex-a100",
         **options: Any,
     ) -> Rig:
         sim = Simulation(gear=gear) if strategy is None else Simulation(gear=gear, strategy=strategy)
         trace = Trace(sim)
         sim.observer = trace
         calls = Calls()
-        machine = Machine(sim, load("alex-a100", dict(overrides or {})), trace, calls, devices)
-        drivers = [Driver.of(machine, number) for number in range(devices)]
+        machine = Machine(sim, load(machine_name, dict(overrides or {})), trace, calls, devices)
+        drivers = [open_driver(machine, number) for number in range(devices)]
         return Rig(sim, machine, omp.OpenMP(machine, drivers, trace=trace, **options), trace, calls)
 
     return make

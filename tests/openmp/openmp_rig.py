@@ -1,4 +1,4 @@
-"""An OpenMP program on an emulated A100, for the tests of this folder."""
+"""An OpenMP program on an emulated machine, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class Rig:
         """`body` in so many host threads; what they return."""
 
         async def main() -> list[Any]:
-            return await self.program.parallel(body, num_threads)
+            returned = await self.program.parallel(body, num_threads)
+            for device in self.program.devices:
+                await device.plugin.unload()
+            return returned
 
         return self.sim.run(main)
 

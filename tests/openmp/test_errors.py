@@ -186,7 +186,7 @@ def test_an_update_of_a_partly_present_section_is_ignored(rig: MakeRig) -> None:
 
 
 def test_names_that_do_not_exist(rig: MakeRig) -> None:
-    with pytest.raises(ValueError, match="no memory configuration 'copied'; there are: copy, usm"):
+    with pytest.raises(ValueError, match="no memory configuration 'copied'; there are: copy, eager_maps"):
         rig(configuration="copied")
     with pytest.raises(ValueError, match="no allocator 'lvm'; there are: direct, llvm, malloc"):
         rig(allocator="lvm")

@@ -31,12 +31,39 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "fig2_zerocopy": [
         {"n": 64, "iterations": 3, "configuration": "copy"},
         {"n": 64, "iterations": 3, "configuration": "usm"},
+        {"n": 64, "iterations": 3, "configuration": "implicit_zero_copy"},
+        {"n": 64, "iterations": 3, "configuration": "eager_maps"},
+    ],
+    "first_touch": [
+        {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "copy"},
+        {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},
+        {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "eager_maps"},
     ],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
         {"threads": 2, "n": 256, "configuration": "usm"},
         {"threads": 2, "n": 1 << 20, "phantom": True},
     ],
+    "qmcpack": [
+        {"threads": 2, "fraction": 0.001, "configuration": "copy"},
+        {"threads": 2, "fraction": 0.001, "configuration": "usm"},
+        {"threads": 2, "fraction": 0.001, "configuration": "implicit_zero_copy"},
+        {"threads": 2, "fraction": 0.001, "configuration": "eager_maps"},
+        {"threads": 1, "fraction": 0.0005, "size": "S24"},
+    ],
+    "specaccel": [
+        {"benchmark": "stencil", "fraction": 0.001, "configuration": "copy"},
+        {"benchmark": "lbm", "fraction": 0.01, "configuration": "usm"},
+        {"benchmark": "ep", "fraction": 0.01, "configuration": "implicit_zero_copy"},
+        {"benchmark": "spC", "fraction": 0.01, "configuration": "eager_maps"},
+        {"benchmark": "bt", "fraction": 0.01, "configuration": "copy"},
+        {"benchmark": "bt", "fraction": 0.01, "configuration": "implicit_zero_copy", "lose_translation": True},
+    ],
+    "zerocopy_fig3": [{"threads": 2, "fraction": 0.001, "configuration": "eager_maps"}],
+    "zerocopy_fig4": [{"size": "S4", "threads": 2, "fraction": 0.0005}],
+    "zerocopy_table1": [{"threads": 1, "fraction": 0.001}],
+    "zerocopy_table2": [{"benchmark": "ep", "fraction": 0.01}],
+    "zerocopy_table3": [{"benchmark": "stencil", "fraction": 0.001, "configuration": "usm"}],
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt.study import Figure, Result, UserError, find_scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.figures import draw, figure_for, label
+from offloadrt.study.figures import _over_baseline, draw, figure_for, label
 from offloadrt.study.points import Options, grid
 from offloadrt.study.sweep import sweep
 from offloadrt.study.table import frame, row, write
@@ -85,6 +85,60 @@ def test_a_figure_is_drawn_twice(results: list[Result], tmp_path: Path) -> None:
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
     text = svg.read_text()
     assert text.count("<svg") == 1
+
+
+def test_a_figure_of_ratios_leaves_its_baseline_out(results: list[Result]) -> None:
+    figure = Figure("policy", "elapsed_s", lines="threads", baseline={"threads": 4})
+    drawn = _over_baseline(figure, results, [row(result) for result in results])
+    assert [(cells["threads"], cells["policy"], cells["elapsed_s"]) for cells in drawn] == [
+        (1, "fair", 4.0), (1, "rude", 4.0), (2, "fair", 2.0), (2, "rude", 2.0),
+    ]  # fmt: skip
+
+
+def test_a_figure_of_ratios_over_texts(results: list[Result], tmp_path: Path) -> None:
+    figure = figure_for(Figure("policy", "elapsed_s", baseline={"threads": 4}), AXES, results)
+    assert figure is not None and figure.lines == ("threads",)
+    assert draw(figure, results, tmp_path)[0].stat().st_size > 5000
+    lost = figure_for(Figure("policy", "elapsed_s", baseline={"threads": 3}), AXES, results)
+    assert lost is not None and lost.baseline == {}, "no run has three threads: the figure shows times"
+    with pytest.raises(UserError, match="no run beside its baseline threads=3"):
+        draw(Figure("policy", "elapsed_s", baseline={"threads": 3}), results, tmp_path)
+
+
+def test_nothing_lies_over_the_lines_and_nothing_is_cut_off(
+    results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import figure as matplotlib_figure
+
+    drawn: dict[str, matplotlib_figure.Figure] = {}
+    monkeypatch.setattr(
+        matplotlib_figure.Figure, "savefig", lambda canvas, path, **_: drawn.update({path.suffix: canvas})
+    )
+    figure = Figure(
+        "threads",
+        "per_thread_s",
+        lines=("policy",),
+        title=" ".join(["a title that is too long for one line"] * 4),
+        legend="who comes first",
+    )
+    draw(figure, results, tmp_path)
+    canvas = drawn[".png"]
+    canvas.draw_without_rendering()
+    ((area,), (legend,)) = canvas.axes, canvas.legends
+    assert legend.get_title().get_text() == "who comes first"
+    assert [text.get_text() for text in legend.get_texts()] == ["fair", "rude"]
+    whole = canvas.bbox
+    for part in (legend, canvas._suptitle, area.xaxis.label, area.yaxis.label):
+        box = part.get_window_extent()
+        assert box.x0 >= whole.x0 and box.x1 <= whole.x1 and box.y0 >= whole.y0 and box.y1 <= whole.y1
+    assert not legend.get_window_extent().overlaps(area.get_window_extent())
+
+
+def test_panels_have_titles_of_their_own(results: list[Result], tmp_path: Path) -> None:
+    figure = Figure("threads", "per_thread_s", panels="policy", names={"fair": "First come, first served"})
+    _, svg = draw(figure, results, tmp_path)
+    text = svg.read_text()
+    assert "<!-- First come, first served -->" in text and "<!-- policy = rude -->" in text
 
 
 def test_a_figure_of_nothing_says_what_there_is(results: list[Result], tmp_path: Path) -> None:

@@ -114,6 +114,21 @@ def test_a_pools_blocks_inside_the_drivers_are_not_counted_twice(tmp_path: Path)
     assert picture.counters["memory in use"] == [(1, 100), (3, 0)]
 
 
+def test_page_faults_are_slices_and_counters(tmp_path: Path) -> None:
+    picture = drawn(
+        tmp_path / "a",
+        (1e-9, 1, events.PageFaultBegin, (1, 1)),
+        (2e-9, 1, events.PageFaultBegin, (2, 4)),
+        (3e-9, 1, events.PageFaultEnd, (1, 1)),
+        (4e-9, 1, events.PageFaultEnd, (2, 0)),
+        (5e-9, 2, events.Prefault, (8192, 2)),
+    )
+    assert [(slice.begin, slice.end) for slice in picture.on("page faults")] == [(1, 3)]
+    assert [(slice.begin, slice.end) for slice in picture.on("page faults (2)")] == [(2, 4)]
+    assert picture.counters["pages faulted in"] == [(3, 1), (4, 1)]
+    assert picture.counters["pages prefaulted"] == [(5, 2)]
+
+
 KINDS = st.sampled_from(
     [
         (events.DirectiveBegin, st.tuples(st.integers(1, 4), st.just("target"))),
@@ -127,6 +142,9 @@ KINDS = st.sampled_from(
         (events.CopyEnd, st.tuples(st.integers(1, 3), *map(st.just, ("h2d", "engine", 8, "pinned")))),
         (events.KernelStart, st.tuples(st.integers(1, 3), st.just("k"), st.just(1))),
         (events.KernelEnd, st.tuples(st.integers(1, 3), st.just("k"))),
+        (events.PageFaultBegin, st.tuples(st.integers(1, 3), st.just(1))),
+        (events.PageFaultEnd, st.tuples(st.integers(1, 3), st.just(1))),
+        (events.Prefault, st.tuples(st.just(8), st.integers(0, 2))),
         (events.Drain, st.tuples(st.just("cuMemFree"))),
         (events.Resume, st.tuples(st.just("cuMemFree"))),
         (events.SignalWaitBegin, st.tuples(st.just("s"))),

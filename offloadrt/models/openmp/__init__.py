@@ -38,18 +38,21 @@ from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStat
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime import (
     DevicePointer,
+    FreedHostMemory,
     HostArray,
     IllegalAddress,
     InvalidDevice,
     MappingError,
     OffloadError,
     OutsideArray,
+    UnifiedMemoryUnavailable,
 )
 
 __all__ = [
     "Construct",
     "Depend",
     "DevicePointer",
+    "FreedHostMemory",
     "GpuMemoryManager",
     "HostArray",
     "HostThread",
@@ -65,6 +68,7 @@ __all__ = [
     "OutsideArray",
     "Section",
     "TargetClauses",
+    "UnifiedMemoryUnavailable",
     "UseDevice",
     "depend",
     "from_",

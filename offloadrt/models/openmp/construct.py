@@ -24,7 +24,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.target import target
 
 if TYPE_CHECKING:
@@ -91,14 +91,16 @@ def target_construct(
         if not isinstance(pointer, DevicePointer):
             raise TypeError(f"is_device_ptr takes device pointers, not {pointer!r}")
     extra = [pointer for pointer in _as_sequence(is_device_ptr) if pointer not in arguments]
-    items = lower_target(
-        _as_sequence(maps),
-        [*arguments, *extra],
-        program.mappers,
-        firstprivate=_as_sequence(firstprivate),
-        private=_as_sequence(private),
-        on_device=_as_sequence(has_device_addr),
-        implicit=defaultmap_item(defaultmap),
+    items = MapItems(
+        lower_target(
+            _as_sequence(maps),
+            [*arguments, *extra],
+            program.mappers,
+            firstprivate=_as_sequence(firstprivate),
+            private=_as_sequence(private),
+            on_device=_as_sequence(has_device_addr),
+            implicit=defaultmap_item(defaultmap),
+        )
     )
     per_team = kernel.threads_per_team if threads is None else threads
     if teams is None:

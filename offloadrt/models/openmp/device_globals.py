@@ -20,22 +20,32 @@ from offloadrt.sim import Lock
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of a program. `load` puts those declared so far into every device's image, once."""
+    """The globals of a program. `load` puts those declared so far into every device's image, once, and the image itself
+    on devices that have none.
+    """
 
     devices: list[OffloadDevice]
     lock: Lock
     declared: list[HostArray] = attrs.field(factory=list)
     _loaded: int = 0
+    _bare: list[OffloadDevice] = attrs.field(init=False)
+    """Devices without the image."""
+
+    def __attrs_post_init__(self) -> None:
+        self._bare = [device for device in self.devices if device.plugin.image_pending]
 
     @property
     def pending(self) -> bool:
-        """Have globals been declared that are not in the image yet?"""
-        return self._loaded < len(self.declared)
+        """Is there anything to load?"""
+        return bool(self._bare) or self._loaded < len(self.declared)
 
     async def load(self) -> None:
         """Done by the first thread that reaches a device; others wait for it."""
         await take(self.lock, self.devices[0].machine.host_time)
         try:
+            while self._bare:
+                await self._bare[0].plugin.load_image(self.devices[0].sim.current.cause)
+                self._bare.pop(0)
             while self._loaded < len(self.declared):
                 array = self.declared[self._loaded]
                 for device in self.devices:

@@ -90,8 +90,8 @@ class HostThread(Routines):
         The difference is OpenMP's: an array that no clause names is mapped tofrom as a whole, of a pointer only what is
         mapped already is found; and a section of a pointer is attached, which costs two more searches of the table.
 
-        fill: a number, or values to copy; zeros without. phantom: a size without values; by default what the program
-        says.
+        fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
+        values; by default what the program says.
         """
         return self.program.make_array(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
@@ -109,6 +109,15 @@ class HostThread(Routines):
     def free(self, array: HostArray) -> None:
         """Give the memory of a heap array back to this thread's heap."""
         self._heap.release(array.address)
+        array.freed = True
+        for device in self.program.devices:
+            device.table.generation += 1  # what is remembered of places in it holds no longer
+
+    def first_touch(self, array: HostArray) -> Awaitable[object]:
+        """Write to all pages of an array that was made without `fill`: on an APU, those that nobody has touched are
+        populated now, which takes its time, instead of when a kernel or a copy comes to them.
+        """
+        return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
     # what a thread does besides
 

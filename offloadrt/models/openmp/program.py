@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.openmp.barrier import Barrier
 from offloadrt.models.openmp.device_globals import DeviceGlobals
@@ -30,10 +31,11 @@ R = TypeVar("R")
 class OpenMP:
     """The program's view of the machine.
 
-    configuration: memory configuration (`copy`, `usm`). allocator: of device blocks (`llvm`, `direct`, `malloc`).
-    phantom: are arrays made without values unless they say otherwise? What LLVM's environment variables set is in the
-    machine's profile: `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`.
-    ValueError for a name that does not exist.
+    configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`). allocator: of device blocks
+    (`llvm`, `direct`, `malloc`). phantom: are arrays made without values unless they say otherwise? What LLVM's
+    environment variables set is in the machine's profile: `memory_manager.threshold`,
+    `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name that does not exist;
+    UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
@@ -41,7 +43,7 @@ class OpenMP:
     def __init__(
         self,
         machine: Machine,
-        drivers: Sequence[UserModeDriver],
+        drivers: Sequence[UserModeDriver | Rocr],
         *,
         trace: Trace | None = None,
         configuration: str = "copy",
@@ -70,6 +72,7 @@ class OpenMP:
         self._directives = 0
         self._threads = 0
         self._started = False
+        self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -136,7 +139,9 @@ class OpenMP:
         heap: Arena,
         stack: Arena,
     ) -> HostArray:
-        """A new array at a modelled address. A heap array gets a pointer variable on the stack."""
+        """A new array at a modelled address; with `fill` its pages are populated. A heap array gets a pointer variable
+        on the stack.
+        """
         lengths = shape_of(shape)
         element = np.dtype(dtype)
         values = None if (self.phantom if phantom is None else phantom) else make_values(lengths, element, fill)
@@ -152,6 +157,8 @@ class OpenMP:
             address = memory.allocate(nbytes, align, "global")
             if kind == "link":
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
+        if fill is not None and nbytes and self._pages_matter:
+            memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
         return HostArray(name, address, lengths, element, kind, pointer, values)
 
     def declare_target(
@@ -229,6 +236,7 @@ class OpenMP:
         await self.helpers.drain()
 
     async def shutdown(self) -> None:
-        """Return pooled device memory to the driver, as the runtime does at exit."""
+        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit."""
         for device in self.devices:
             await device.allocator.release_pooled()
+            await device.plugin.unload()

@@ -8,32 +8,11 @@ ranges, which run at their geometric mean. No measured run time enters.
 
 from __future__ import annotations
 
-import math
-
 import attrs
 
 from offloadrt.programs.exahype.equations import Equations
 from offloadrt.programs.exahype.geometry import PatchGeometry
-
-
-@attrs.frozen
-class InputRange:
-    """An input known only as a range; it runs at its geometric mean."""
-
-    low: float
-    high: float
-    unit: str
-    source: str
-
-    def at(self, where: str = "mean") -> float:
-        """The value at the `low` end, the `high` end, or the geometric `mean`."""
-        if where == "low":
-            return self.low
-        if where == "high":
-            return self.high
-        if where == "mean":
-            return math.sqrt(self.low * self.high)
-        raise ValueError(f"{where}: a range is taken at low, mean or high")
+from offloadrt.programs.input_range import InputRange
 
 
 @attrs.frozen

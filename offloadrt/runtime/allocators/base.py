@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugin import MemoryDriver
 from offloadrt.sim import LockStatistics, Simulation
 from offloadrt.trace import HostTime
 
@@ -22,7 +22,7 @@ class AllocatorSite:
     """
 
     sim: Simulation
-    driver: UserModeDriver
+    driver: MemoryDriver
     number: int
     work: Callable[[float], Awaitable[None]]
     hand_out_s: float

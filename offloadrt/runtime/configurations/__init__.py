@@ -10,11 +10,15 @@ from typing import Final
 
 from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.configurations.copy import Copy
+from offloadrt.runtime.configurations.eager_maps import EagerMaps
+from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
 
 __all__ = [
     "CONFIGURATIONS",
     "Copy",
+    "EagerMaps",
+    "ImplicitZeroCopy",
     "MapRequest",
     "MemoryConfiguration",
     "Placement",
@@ -25,6 +29,8 @@ __all__ = [
 CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
     "copy": Copy,
     "usm": UnifiedSharedMemory,
+    "implicit_zero_copy": ImplicitZeroCopy,
+    "eager_maps": EagerMaps,
 }
 
 

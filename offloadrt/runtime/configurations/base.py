@@ -36,6 +36,9 @@ class MemoryConfiguration(Protocol):
     globals_on_host: ClassVar[bool]
     """Does a global of declare target live in host memory only, the device reaching it through a pointer?"""
 
+    prefaults: ClassVar[bool]
+    """Does each map of host memory that the device uses in place fill the device's page table for it?"""
+
     def place(self, request: MapRequest) -> Placement:
         """Counts after `already contained` and `explicit extension`, before `present`, as in LLVM's runtime."""
         ...

@@ -13,6 +13,7 @@ class Copy:
     name: ClassVar[str] = "copy"
     host_pointers: ClassVar[bool] = False
     globals_on_host: ClassVar[bool] = False
+    prefaults: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY

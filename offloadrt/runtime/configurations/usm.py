@@ -16,6 +16,7 @@ class UnifiedSharedMemory:
     name: ClassVar[str] = "usm"
     host_pointers: ClassVar[bool] = True
     globals_on_host: ClassVar[bool] = True
+    prefaults: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY if request.close else Placement.HOST_POINTER

@@ -7,7 +7,15 @@ runs of the last.
 from __future__ import annotations
 
 from offloadrt.study.claims.exahype import batches, mechanisms, scaling
-from offloadrt.study.claims.exahype.curves import CANDIDATES, CASES, MACHINE, SENSITIVITY, bench, grid, saturation
+from offloadrt.study.claims.exahype.curves import (
+    CANDIDATES,
+    CASES,
+    MACHINE,
+    SENSITIVITY,
+    bench,
+    grid,
+    saturation,
+)
 
 __all__ = [
     "CANDIDATES",

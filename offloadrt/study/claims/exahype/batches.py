@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 from offloadrt.study import profiles
@@ -16,7 +17,7 @@ from offloadrt.study.claims.exahype.curves import (
     in_band,
     listed,
     number,
-    saturation,
+    saturations,
     strong,
     weak,
 )
@@ -52,9 +53,8 @@ def saturates_at_16(grid: Grid) -> Asking:
 
 @bench.judge("exahype.obs1.inflight", "128 * (saturation batch at T = 128) * 17^2, in the band (Euler 2D, map, weak)")
 def in_flight(grid: Grid) -> Asking:
-    batches = (4, 8, 16, 32)
-    t = yield from weak(grid, "map", threads=(128,), batches=batches)
-    batch = saturation({n: t[128, n] for n in batches})
+    found = yield from saturations(partial(weak, grid, "map"), (128,), (4, 8, 16, 32))
+    batch = found[128]
     if batch is None:
         return Judgement(
             "no saturation up to n = 32", False, "each doubling of the batch up to 32 still pays more than 15 %"
@@ -108,10 +108,8 @@ def scales_to_queues(grid: Grid) -> Asking:
 def saturates_at_8(grid: Grid, cases: Sequence[str]) -> Asking:
     found: dict[str, int | None] = {}
     for case in cases:
-        batches = (1, 2, 4, 8, 16, 32)
-        t = yield from strong(grid, CASES[case], "map", threads=grid.ends, batches=batches)
-        for count in grid.ends:
-            found[f"{case} T={count}"] = saturation({n: t[count, n] for n in batches})
+        at = yield from saturations(partial(strong, grid, CASES[case], "map"), grid.ends, (1, 2, 4, 8, 16, 32))
+        found |= {f"{case} T={count}": batch for count, batch in at.items()}
     outside = [place for place, batch in found.items() if batch is None or not in_band("exahype.fig2.sat8", batch)]
     said = ", ".join(f"{place}: {batch or 'above 16'}" for place, batch in found.items())
     return Judgement(said, not outside, f"outside the band at {', '.join(outside)}")

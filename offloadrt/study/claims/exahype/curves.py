@@ -9,7 +9,7 @@ read as the claim says it, however little: the figure is printed beside the verd
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from offloadrt.study import profiles
@@ -54,18 +54,18 @@ _claims = {claim.id: claim for claim in claims_of("exahype")}
 
 def grid(extent: Extent, options: Options) -> Grid:
     """Where the judges look; from `full` over `quick` to `ends`, fewer thread counts and batches, and less work."""
-    places: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
-        "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32)),
-        "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16)),
-        "ends": ((1, 16, 128), (1,), (1, 8)),
+    places: dict[str, tuple[tuple[int, ...], ...]] = {
+        "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
+        "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16), (1, 4, 8, 16), (1, BATCH)),
+        "ends": ((1, 4, 16, 128), (1, 16), (1, BATCH), (1, 8, 16), (BATCH,)),
     }
     work = {
         "full": {"patches": 2048, "rounds with map": 2, "rounds with pool": 8, "weak": 100},
         "quick": {"patches": 512, "rounds with map": 2, "rounds with pool": 4, "weak": 32},
-        "ends": {"patches": 512, "rounds with map": 2, "rounds with pool": 4, "weak": 16},
+        "ends": {"patches": 128, "rounds with map": 2, "rounds with pool": 4, "weak": 16},
     }
-    threads, ends, batches = places[extent]
-    return Grid(SCENARIO, threads, ends, batches, work[extent], options)
+    threads, ends, batches, alone, gains = places[extent]
+    return Grid(SCENARIO, threads, ends, batches, alone, gains, work[extent], options=options)
 
 
 def _in_all(grid: Grid, memory: str, threads: int, batch: int) -> int:
@@ -96,10 +96,14 @@ def strong(
     return {place: 2 * times[2 * n] - times[2 * n + 1] for n, place in enumerate(places)}
 
 
-def weak(grid: Grid, memory: str, *, threads: Iterable[int], batches: Iterable[int], per_thread: bool = False) -> Times:
-    """t(T, n) in weak scaling of Euler 2D, by (threads, batch); over one thread's volumes when `per_thread`."""
+def weak(grid: Grid, memory: str, *, threads: Iterable[int], batches: Sequence[int], per_thread: bool = False) -> Times:
+    """t(T, n) in weak scaling of Euler 2D, by (threads, batch); over one thread's volumes when `per_thread`.
+
+    Every thread has the grid's work, and at least two of the largest batches.
+    """
     places = [(count, batch) for count in threads for batch in batches]
-    base = {**EULER2D, "scaling": "weak", "patches": grid.work["weak"], "memory": memory}
+    patches = max(grid.work["weak"], 2 * max(batches))
+    base = {**EULER2D, "scaling": "weak", "patches": patches, "memory": memory}
     figure = "time_per_volume_per_thread_s" if per_thread else "time_per_volume_s"
     results = yield from grid.runs({**base, "threads": count, "batch": batch} for count, batch in places)
     return dict(zip(places, (number(result.measured[figure]) for result in results), strict=True))
@@ -120,6 +124,24 @@ def saturation(curve: Mapping[int, float]) -> int | None:
         if 2 * batch in curve and curve[2 * batch] >= SATURATED * time:
             return batch
     return None
+
+
+def saturations(
+    look: Callable[..., Times], threads: Sequence[int], batches: Sequence[int]
+) -> Generator[list[Point], list[Result], dict[int, int | None]]:
+    """The saturation batch at each thread count, None when there is none; `look(threads=, batches=)` gives t.
+
+    The two largest of `batches` are looked at only where the smaller ones do not saturate: the answer is the same.
+    """
+    *first, second_largest, largest = batches
+    t = yield from look(threads=threads, batches=first)
+    further = [second_largest, largest]
+    while True:
+        found = {count: saturation({n: time for (at, n), time in t.items() if at == count}) for count in threads}
+        rest = [count for count in threads if found[count] is None]
+        if not rest or not further:
+            return found
+        t |= yield from look(threads=rest, batches=(further.pop(0),))
 
 
 def in_band(claim: str, value: float) -> bool:

@@ -77,16 +77,16 @@ def batch_pays(grid: Grid, memory: str) -> Asking:
     gains = {}
     curves = {}
     for name, case in CASES.items():
-        t = yield from strong(grid, case, memory, threads=(1,), batches=grid.batches)
-        curves[name] = {n: t[1, n] for n in grid.batches}
-        gains[name] = curves[name][grid.batches[0]] / curves[name][grid.batches[-1]]
-        for a, b in pairwise(grid.batches):
+        t = yield from strong(grid, case, memory, threads=(1,), batches=grid.alone)
+        curves[name] = {n: t[1, n] for n in grid.alone}
+        gains[name] = curves[name][grid.alone[0]] / curves[name][grid.alone[-1]]
+        for a, b in pairwise(grid.alone):
             if curves[name][b] >= curves[name][a]:
                 rising.append(f"{name}: t(1, {b}) = {curves[name][b]:.3g} s, t(1, {a}) = {curves[name][a]:.3g} s")
     small, large = curves["euler3d_p5"], curves["euler3d_p9"]
-    rising += [f"p = 9 is not better than p = 5 at n = {n}" for n in grid.batches if large[n] >= small[n]]
+    rising += [f"p = 9 is not better than p = 5 at n = {n}" for n in grid.alone if large[n] >= small[n]]
     said = ", ".join(f"{name}: {gain:.3g} x" for name, gain in gains.items())
-    return Judgement(f"from n = 1 to {grid.batches[-1]}: {said}", not rising, "; ".join(rising[:4]))
+    return Judgement(f"from n = 1 to {grid.alone[-1]}: {said}", not rising, "; ".join(rising[:4]))
 
 
 @bench.judge("exahype.fig2.penalty", f"t(128, {BATCH}) > min over T of t(T, {BATCH}), in each 3D case (map, strong)")
@@ -133,8 +133,8 @@ def pool_beats_map(grid: Grid) -> Asking:
 def headline(grid: Grid) -> Asking:
     best, where = 0.0, ""
     for name, case in CASES.items():
-        with_map = yield from strong(grid, case, "map", batches=(1, BATCH))
-        with_pool = yield from strong(grid, case, "pool", batches=(1, BATCH))
+        with_map = yield from strong(grid, case, "map", batches=grid.gains)
+        with_pool = yield from strong(grid, case, "pool", batches=grid.gains)
         for place, time in with_map.items():
             if time / with_pool[place] > best:
                 best, where = time / with_pool[place], f"{name}, T = {place[0]}, n = {place[1]}"

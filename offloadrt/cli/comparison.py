@@ -1,0 +1,133 @@
+"""What `offloadrt compare` prints: ratios, calls side by side, and where the time went otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import string
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from offloadrt.cli.render import figure, percent, seconds, table_of, word
+
+if TYPE_CHECKING:
+    from offloadrt.study.compare import Case, Compared, Comparison, Variant
+    from offloadrt.study.parameters import Value
+
+
+def comparison(found: Comparison) -> Iterable[RenderableType]:
+    """The whole comparison, case by case."""
+    runs = f"the median of {found.repeat} runs" if found.repeat > 1 else f"seed {found.seed}"
+    yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  on {found.machine}, {runs}"
+    yield f"baseline: {escape(_named(found.baseline))}; a ratio is the baseline's figure over the variant's"
+    yield _figures(found)
+    if len(found.cases) > 1:
+        for name in found.measures:
+            yield f"\n[bold]ratios of {name}[/]"
+            yield _ratios(found, name)
+    for case in found.cases:
+        yield from _calls(case, "calls of the whole run, start-up and exit included" if found.whole_run else "calls")
+        yield from _differences(case)
+
+
+def _named(parameters: Mapping[str, Value]) -> str:
+    return " ".join(f"{name}={word(value)}" for name, value in parameters.items())
+
+
+def _short(variant: Variant) -> str:
+    """A variant in the head of a column: its values, which the baseline's line gives names to."""
+    return " ".join(word(value) for value in variant.parameters.values())
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _figures(found: Comparison) -> Table:
+    """One line a run: every figure that is compared, and its ratio."""
+    places = (*found.cases[0].parameters, *found.baseline)
+    varied = found.repeat > 1
+    heads = [(name, *(("CoV",) if varied else ()), "ratio") for name in found.measures]
+    shown = table_of("", *places, *itertools.chain(*heads), right=range(len(places), 99))
+    for case in found.cases:
+        for variant in case.variants:
+            where = map(word, (*case.parameters.values(), *variant.parameters.values()))
+            cells = [_cells(name, variant.figures[name], varied) for name in found.measures]
+            shown.add_row(*map(escape, where), *itertools.chain(*cells))
+    return shown
+
+
+def _cells(name: str, compared: Compared, varied: bool) -> Iterable[str]:
+    yield figure(name, int(compared.value) if compared.value.is_integer() else compared.value)
+    if varied:
+        yield "–" if compared.cov is None else f"{compared.cov:.3f}"
+    yield _ratio(compared.ratio)
+
+
+def _ratios(found: Comparison, name: str) -> Table:
+    """The ratios of one figure as the papers draw them: a line a case, a column a variant."""
+    places = tuple(found.cases[0].parameters)
+    columns = [_short(variant) for variant in found.cases[0].variants]
+    shown = table_of("", *places, *columns, right=range(len(places), 99))
+    for case in found.cases:
+        ratios = {_short(variant): variant.figures[name].ratio for variant in case.variants}
+        shown.add_row(*map(word, case.parameters.values()), *(_ratio(ratios[column]) for column in columns))
+    return shown
+
+
+def _title(what: str, case: Case) -> str:
+    return f"\n[bold]{what}[/]" + (f" ({escape(_named(case.parameters))})" if case.parameters else "")
+
+
+def _calls(case: Case, title: str) -> Iterable[RenderableType]:
+    """Calls and their latencies in every variant, and the baseline's latency over the variant's. More than two variants
+    get letters, so that the table stays narrow.
+    """
+    baseline = case.variants[0]
+    if not baseline.calls:
+        return
+    yield _title(title, case)
+    names = [_short(variant) for variant in case.variants]
+    if len(names) > 2:
+        letters = [_letters(number) for number in range(len(names))]
+        yield ", ".join(f"{letter} = {escape(name)}" for letter, name in zip(letters, names, strict=True))
+        names = letters
+    heads = [f"{name}: {head}" for name in names for head in ("calls", "latency")]
+    ratios = [f"{names[0]} / {name}" for name in names[1:]]
+    shown = table_of("", "name", *heads, *ratios, right=range(1, 99))
+    shown.padding = (0, 2 if len(names) < 3 else 1, 0, 0)
+    shown.columns[0].no_wrap = True
+    for name in baseline.calls:
+        of = [variant.calls[name] for variant in case.variants]
+        counted = itertools.chain(*((f"{call.count:,}", seconds(call.total_s)) for call in of))
+        shown.add_row(name, *counted, *(_ratio(call.ratio) for call in of[1:]))
+    yield shown
+
+
+def _letters(number: int) -> str:
+    """A, B, ..., Z, A1, B1, ..."""
+    round_, place = divmod(number, 26)
+    return string.ascii_uppercase[place] + (str(round_) if round_ else "")
+
+
+def _differences(case: Case) -> Iterable[RenderableType]:
+    """For each variant, what the host threads spent more or less time on than in the baseline."""
+    baseline, *others = case.variants
+    shown = table_of("", "", "", _short(baseline), "share", "variant", "share", "more", right=range(2, 99))
+    for variant in others:
+        for number, part in enumerate(variant.differences):
+            shown.add_row(
+                escape(_short(variant)) if number == 0 else "",
+                part.category,
+                seconds(part.baseline_s),
+                percent(part.baseline_share),
+                seconds(part.variant_s),
+                percent(part.variant_share),
+                seconds(part.more_s),
+            )
+    if shown.row_count:
+        yield _title("where the host threads' time went otherwise", case)
+        yield shown

@@ -1,0 +1,140 @@
+"""What `offloadrt kernels` prints: what each kernel's source says, and the regions and objects of a host function."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from offloadrt.cli.render import table_of
+from offloadrt.kernels import HostProgram, Kernel, KernelAnalysis, KernelError
+from offloadrt.kernels.index_ranges import show_ranges
+from offloadrt.study import registry
+
+_PROGRAMS = "offloadrt.programs."
+
+
+def kernels_of(reference: str) -> Iterable[RenderableType]:
+    """Everything that is printed for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
+    path, name = registry.split(reference)
+    if path is None or name is not None:
+        chosen = registry.find(reference)
+        scenarios, names = [chosen], chosen.function.__globals__
+    else:
+        scenarios = list(registry.load(path).values())
+        names = _module_at(path)
+    found: dict[int, Kernel] = {}
+    programs: dict[str, HostProgram] = {}
+    for place in [names, *_modules_behind(names)]:
+        found.update({id(value): value for value in place.values() if isinstance(value, Kernel)})
+        programs.update({key: value for key, value in place.items() if isinstance(value, HostProgram)})
+    unread: list[str] = []
+    for scenario in scenarios:
+        try:
+            program = HostProgram.of(scenario.function)
+        except KernelError as error:
+            unread.append(str(error))
+            continue
+        found.update({id(region.kernel): region.kernel for region in program.regions})
+        if program.objects:
+            programs[scenario.name] = program
+    if not found:
+        yield f"{escape(reference)}: no kernel stands in its module, or in a module of a program that it imports"
+    for kernel in found.values():
+        yield from ([declared(kernel)] if kernel.analysis is None else analysed(kernel, kernel.analysis))
+    for host, program in programs.items():
+        yield from frequencies(host, program)
+    for message in unread:
+        yield "\n" + escape(message)
+
+
+def _module_at(path: Path) -> dict[str, Any]:
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path.resolve()):
+            return vars(module)
+    return {}
+
+
+def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """The loaded modules of the programs of which a script uses something."""
+    used = [
+        value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
+    ]
+    folders = {module.split(".")[2] for module in used if isinstance(module, str) and module.startswith(_PROGRAMS)}
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(_PROGRAMS) and name.split(".")[2] in folders:
+            yield vars(module)
+
+
+def declared(kernel: Kernel) -> str:
+    """One line for a kernel that is declared by its costs."""
+    costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
+    return f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
+
+
+def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableType]:
+    """A kernel's loops, costs and arrays."""
+    yield f"\n[bold]{escape(kernel.name)}[/] ({escape(analysis.file)}:{analysis.line})"
+    loops = []
+    for loop in analysis.loops:
+        first, end = ("data" if bound is None else bound.show(_variable) for bound in (loop.start, loop.stop))
+        step = "" if loop.step == 1 else f", {loop.step}"
+        loops.append(f"{'distributed ' if loop.distributed else ''}{loop.name} in range({first}, {end}{step})")
+    yield escape("loops: " + "; ".join(loops))
+    yield f"an iteration: {number(analysis.flops)} flops, {number(analysis.bytes)} bytes"
+    if analysis.reductions:
+        yield escape("reductions: " + ", ".join(f"{one.target} ({one.operator})" for one in analysis.reductions))
+    table = table_of(
+        "",
+        "array",
+        "loads",
+        "stores",
+        "LAF",
+        "elements in",
+        "out",
+        "bytes",
+        "index",
+        "after",
+        "read",
+        "written",
+        right=range(1, 7),
+    )
+    for use in analysis.arrays:
+        mine = [access for access in analysis.accesses if access.array == use.name]
+        table.add_row(
+            escape(use.name),
+            *(number(value) for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written)),
+            number(use.bytes),
+            use.pattern,
+            f"{use.level} loads" if use.level else "",
+            *(escape(show_ranges(a for a in mine if a.kind == kind)) for kind in ("read", "write")),
+        )
+    yield table
+
+
+def frequencies(host: str, program: HostProgram) -> Iterable[RenderableType]:
+    """The target regions that a host function comes to, and its objects by rank."""
+    regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
+    for region in program.regions:
+        regions.add_row(
+            escape(region.kernel.name), number(region.frequency), str(region.line), escape(", ".join(region.objects))
+        )
+    yield regions
+    objects = table_of("\nobjects by global access frequency", "rank", "object", "GAF", "regions", right=(0, 2))
+    for entry in program.objects:
+        names = dict.fromkeys(region.kernel.name for region in entry.regions)
+        objects.add_row(str(entry.rank), escape(entry.name), number(entry.gaf), escape(", ".join(names)))
+    yield objects
+
+
+def number(value: float) -> str:
+    """A count for people."""
+    return f"{value:.6g}"
+
+
+def _variable(symbol: str) -> str:
+    return symbol.partition("@")[0]

@@ -1,0 +1,66 @@
+"""The page-fault handler of an APU's kernel driver: one worker, which serves the faults of kernels in order of arrival.
+
+A kernel has at most one fault at a time, so the kernels that fault take turns.  A service takes the mmap lock for
+reading, so it excludes prefaults and is excluded by them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from offloadrt.machine.messages import FaultServed, PageFault
+
+if TYPE_CHECKING:
+    from offloadrt.driver.kfd import Kfd
+    from offloadrt.machine.kernel_faults import KernelFaults
+
+
+class PageFaultHandler:
+    """Serves the faults of one device; ``start`` spawns its actor.  With ``uncontended`` each fault finds a worker."""
+
+    def __init__(self, kfd: Kfd, faults: KernelFaults, *, uncontended: bool = False) -> None:
+        self._kfd = kfd
+        self._sim = kfd.machine.sim
+        self._mailbox = faults.handler
+        self._uncontended = uncontended
+        self._workers = 0
+        self._idle = 0
+
+    def start(self) -> None:
+        """Spawn a worker."""
+        name = f"{self._mailbox.name} worker {self._workers}" if self._workers else self._mailbox.name
+        self._workers += 1
+        self._idle += 1
+        self._sim.spawn(self._run, name=name, daemon=True)
+
+    async def _run(self) -> None:
+        """The actor: one fault after the other, for ever."""
+        compute = self._kfd.device.compute.mailbox
+        while True:
+            fault = await self._mailbox.get()
+            if not isinstance(fault, PageFault):
+                raise TypeError(f"the page-fault handler does not understand {fault!r}")
+            self._idle -= 1
+            if self._uncontended and not self._idle:
+                self.start()
+            pages, service_s = await self._serve(fault)
+            self._idle += 1
+            compute.put(FaultServed(fault.kernel, pages, service_s))
+
+    async def _serve(self, fault: PageFault) -> tuple[int, float]:
+        """Map the range, unless somebody has done so; returns the pages mapped and the seconds that it took."""
+        kfd, nbytes = self._kfd, fault.high - fault.low
+        if kfd.device.pages.covers(fault.low, nbytes):
+            return 0, 0.0
+        await kfd.lock_for_reading()
+        begin = self._sim.now
+        try:
+            if kfd.device.pages.covers(fault.low, nbytes):  # a prefault, while it waited
+                return 0, 0.0
+            unpopulated = kfd.host_pages.missing_pages(fault.low, nbytes)
+            service = kfd.costs.fault_service + unpopulated * kfd.costs.fault_populate
+            await self._sim.sleep(kfd.machine.jitter(service))
+            kfd.host_pages.insert(fault.low, fault.high)
+            return kfd.device.pages.insert(fault.low, fault.high), self._sim.now - begin
+        finally:
+            kfd.unlock()

@@ -1,0 +1,322 @@
+"""The walk through a loop nest: every load and store with its index and its block, and every operation.
+
+The walk follows what scalars hold (`values.Value`), so that the index of ``visited[neighbour]`` is known to come from
+``edges``. A scalar that a loop changes is only known to vary with that loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Literal
+
+import attrs
+
+from offloadrt.kernels.array_use import Pattern
+from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability
+from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.reductions import reduction
+from offloadrt.kernels.source import range_of, text
+from offloadrt.kernels.subset import MATH, LoopNest, literal
+from offloadrt.kernels.values import NOTHING, Value, arithmetic, whole_names
+
+
+@attrs.frozen(eq=False)
+class Access:
+    """One load or store in the source."""
+
+    array: str
+    kind: Literal["read", "write"]
+    text: str
+    line: int
+    index: tuple[Polynomial | None, ...]
+    """One polynomial for each dimension."""
+    loops: frozenset[str]
+    """Symbols of the loops that the index varies with."""
+    through: frozenset[str]
+    """Arrays whose content decides the index."""
+    path: Path
+    level: int
+    """How many loads must have been done, one after the other, before this one can be."""
+
+    @property
+    def pattern(self) -> Pattern:
+        """``affine`` in loop variables, ``indirect`` through other arrays, ``constant``, or else ``irregular``."""
+        if self.through:
+            return "indirect"
+        if not self.loops:
+            return "constant"
+        affine = all(index is not None and index.is_affine_in(set(self.loops)) for index in self.index)
+        return "affine" if affine else "irregular"
+
+    @property
+    def guarded(self) -> bool:
+        """Does it happen under an `if`?"""
+        return any(isinstance(part, Branch) for part in self.path)
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """Floating-point operations of one expression."""
+
+    operations: int
+    path: Path
+
+
+@attrs.frozen
+class Reduction:
+    """What the iterations of the distributed loop combine into one place: a scalar, or an element such as
+    ``total[0]``.
+    """
+
+    operator: str
+    target: str
+    line: int
+
+
+@attrs.define
+class Walk:
+    """What was met in a nest."""
+
+    accesses: list[Access] = attrs.field(factory=list)
+    work: list[Work] = attrs.field(factory=list)
+    loops: list[Loop] = attrs.field(factory=list)
+    reductions: list[Reduction] = attrs.field(factory=list)
+
+
+def walk(nest: LoopNest) -> Walk:
+    """All accesses, operations, loops and reductions of a nest."""
+    walker = _Walker(nest)
+    walker.block(nest.source.body, ())
+    return walker.found
+
+
+class _Walker:
+    def __init__(self, nest: LoopNest) -> None:
+        self.nest = nest
+        self.found = Walk()
+        self.whole = whole_names(nest)
+        self.values: dict[str, Value] = {}
+        self.guards = [Value()]
+        for name in nest.parameters:
+            if name not in nest.arrays:
+                self.values[name] = Value(Polynomial.symbol(name), integer=name in self.whole)
+
+    # statements
+
+    def block(self, statements: list[ast.stmt], path: Path) -> None:
+        for statement in statements:
+            self.statement(statement, path)
+
+    def statement(self, node: ast.stmt, path: Path) -> None:
+        match node:
+            case ast.Assign(targets=[target], value=value):
+                self.store(target, self.expression(value, path), path)
+            case ast.AugAssign(target=target, op=op, value=value):
+                operand = self.expression(value, path)
+                before = self.expression(target, path)
+                self.store(target, self.operate(op, before, operand, path), path)
+            case ast.If(test=test, body=then, orelse=other):
+                self.branch(test, then, other, path)
+            case ast.For():
+                self.loop(node, path)
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            self.note_reduction(node, path)
+
+    def store(self, target: ast.expr, value: Value, path: Path) -> None:
+        if isinstance(target, ast.Name):
+            integer = value.integer or target.id in self.whole
+            guard = self.guards[-1]
+            self.values[target.id] = attrs.evolve(value, integer=integer, level=max(value.level, guard.level))
+        elif isinstance(target, ast.Subscript):
+            self.access(target, "write", path, value.level)
+
+    def branch(self, test: ast.expr, then: list[ast.stmt], other: list[ast.stmt], path: Path) -> None:
+        holds, condition = self.condition(test, path)
+        before = dict(self.values)
+        self.guards.append(self.guards[-1].mixed((condition,), False))
+        self.block(then, (*path, Branch(holds, test.lineno)))
+        after, self.values = self.values, before
+        self.block(other, (*path, Branch(_not(holds), test.lineno)))
+        for name in set(after) & set(self.values):
+            self.values[name] = after[name].or_else(self.values[name], self.guards[-1])
+        self.guards.pop()
+
+    def loop(self, node: ast.For, path: Path) -> None:
+        call = range_of(node.iter)
+        assert call is not None and isinstance(node.target, ast.Name)
+        bounds = [self.expression(bound, path) for bound in call.args]
+        start, stop = (bounds[0], bounds[1]) if len(bounds) > 1 else (Value.whole(Polynomial.number(0)), bounds[0])
+        step = literal(call.args[2]) if len(call.args) > 2 else 1
+        symbol = f"{node.target.id}@{node.lineno}"
+        distributed = node in self.nest.distributed
+        loop = Loop(
+            symbol,
+            node.target.id,
+            node.lineno,
+            start.polynomial,
+            stop.polynomial,
+            int(step or 1),
+            self.hint(node.iter, "trips"),
+            distributed,
+        )
+        range_ = start.mixed((stop,), True)
+        around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
+        variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level)
+        changed = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        before = dict(self.values)
+        self.guards.append(self.guards[-1].mixed((range_,), False))
+        recorded, self.found = self.found, Walk()
+        for name in changed & set(before):  # a first pass, to learn what the scalars that the loop changes depend on
+            self.values[name] = Value(None, before[name].loops | {symbol}, before[name].arrays, before[name].integer)
+        entry = dict(self.values)
+        self.values[node.target.id] = variable
+        self.block(node.body, (*path, loop))
+        for name in changed & set(before):
+            known = self.values[name]
+            entry[name] = entry[name].mixed((known,), known.integer)
+        self.found, self.values = recorded, entry
+        self.values[node.target.id] = variable
+        self.found.loops.append(loop)
+        self.block(node.body, (*path, loop))
+        for name in changed & set(before):
+            known = self.values[name]
+            left = known.mixed((before[name],), known.integer)
+            self.values[name] = attrs.evolve(left, loops=left.loops - {symbol})
+        self.guards.pop()
+
+    def note_reduction(self, node: ast.Assign | ast.AugAssign, path: Path) -> None:
+        target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
+        form = reduction(node, text(target))
+        if form is None or not any(isinstance(part, Loop) and part.distributed for part in path):
+            return
+        shared = isinstance(target, ast.Name) and target.id in self.nest.reduced
+        if isinstance(target, ast.Subscript):
+            written = self.found.accesses[-1]
+            outer = {part.symbol for part in path if isinstance(part, Loop) and part.distributed}
+            shared = not written.through and not written.loops & outer
+        if shared:
+            self.found.reductions.append(Reduction(form[0], text(target), node.lineno))
+
+    # expressions
+
+    def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
+        """How probable it is that an expression holds, and what that depends on."""
+        match node:
+            case ast.Call() if self.nest.function_of(node) == "expect":
+                _, value = self.condition(node.args[0], path)
+                return Probability(hint=self.hint(node, "probability")), value
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                holds, value = self.condition(operand, path)
+                return _not(holds), value
+            case ast.BoolOp(op=op, values=values):
+                parts: list[Probability] = []
+                total = Value()
+                for operand in values:
+                    holds, value = self.condition(operand, path)
+                    path = (*path, Branch(holds if isinstance(op, ast.And) else _not(holds), operand.lineno))
+                    parts.append(holds)
+                    total = total.mixed((value,), False)
+                return Probability("and" if isinstance(op, ast.And) else "or", tuple(parts)), total
+        return Probability(), self.expression(node, path)
+
+    def expression(self, node: ast.expr, path: Path) -> Value:
+        match node:
+            case ast.Constant(value=number):
+                return Value.whole(Polynomial.number(number)) if isinstance(number, int) else Value()
+            case ast.Name(id=name):
+                return self.values[name] if name in self.values else self.constant(name)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.operate(op, self.expression(left, path), self.expression(right, path), path)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                positive = self.expression(operand, path)
+                negative = arithmetic(ast.Sub(), Value.whole(Polynomial.number(0)), positive)
+                return attrs.evolve(negative, integer=positive.integer)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.expression(operand, path)
+            case ast.UnaryOp() | ast.BoolOp():
+                return self.condition(node, path)[1].mixed((), True)
+            case ast.Compare(left=left, comparators=others):
+                return self.expression(left, path).mixed([self.expression(other, path) for other in others], True)
+            case ast.IfExp(test=test, body=then, orelse=other):
+                holds, condition = self.condition(test, path)
+                first = self.expression(then, (*path, Branch(holds, test.lineno)))
+                second = self.expression(other, (*path, Branch(_not(holds), test.lineno)))
+                return first.or_else(second, condition)
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name)), slice=dimension):
+                return Value.whole(Polynomial.symbol(f"{name}.shape[{text(dimension)}]"))
+            case ast.Subscript():
+                return self.load(node, path)
+            case ast.Attribute(value=ast.Name(id=name)):
+                return Value.whole(Polynomial.symbol(f"{name}.size"))
+            case ast.Call():
+                return self.call(node, path)
+        raise AssertionError(text(node))
+
+    def constant(self, name: str) -> Value:
+        value = self.nest.constant(name)
+        return Value.whole(Polynomial.number(value)) if isinstance(value, int) else Value()
+
+    def operate(self, op: ast.operator, left: Value, right: Value, path: Path) -> Value:
+        result = arithmetic(op, left, right)
+        if not result.integer:
+            power = right.polynomial.constant if isinstance(op, ast.Pow) and right.polynomial else 2
+            self.count((power or 2) - 1, path)
+        return result
+
+    def count(self, operations: int, path: Path) -> None:
+        if operations:
+            self.found.work.append(Work(operations, path))
+
+    def call(self, node: ast.Call, path: Path) -> Value:
+        name = self.nest.function_of(node)
+        if name == "len":
+            return Value.whole(Polynomial.symbol(f"{text(node.args[0])}.shape[0]"))
+        if name == "expect":
+            return self.condition(node, path)[1]
+        first, *others = [self.expression(argument, path) for argument in node.args]
+        if name == "int" and first.integer:
+            return first
+        if name in ("min", "max", "abs"):
+            integer = all(value.integer for value in (first, *others))
+            if not integer:
+                self.count(max(1, len(others)), path)
+            return first.mixed(others, integer)
+        if name in MATH:
+            self.count(1, path)
+        return first.mixed(others, name in ("int", "bool", "floor", "ceil"))
+
+    def load(self, node: ast.Subscript, path: Path) -> Value:
+        level = self.access(node, "read", path)
+        access = self.found.accesses[-1]
+        integer = access.array in self.whole
+        return Value(None, access.loops, access.through | {access.array}, integer, level + 1)
+
+    def access(self, node: ast.Subscript, kind: Literal["read", "write"], path: Path, after: int = 0) -> int:
+        indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        values = [self.expression(index, path) for index in indices]
+        together = Value().mixed(values, True)
+        level = max(together.level, self.guards[-1].level, after)
+        self.found.accesses.append(
+            Access(
+                text(node.value),
+                kind,
+                text(node),
+                node.lineno,
+                tuple(value.polynomial for value in values),
+                together.loops,
+                together.arrays,
+                path,
+                level,
+            )
+        )
+        return level
+
+    def hint(self, node: ast.expr, which: str) -> Hint:
+        for keyword in node.keywords if isinstance(node, ast.Call) else ():
+            if keyword.arg == which:
+                return keyword.value.id if isinstance(keyword.value, ast.Name) else literal(keyword.value)
+        return None
+
+
+def _not(holds: Probability) -> Probability:
+    return Probability("not", (holds,))

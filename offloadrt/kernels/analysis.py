@@ -1,0 +1,139 @@
+"""`KernelAnalysis`: what a compiler knows of a kernel from its source alone, before it sees an argument.
+
+All numbers are for each iteration of the distributed loop, by the block frequencies of `frequency.py`: a nested loop of
+unknown trip count counts 32 times, whatever it will run, which is why OTM underestimates the density of SRAD's images.
+What a launch really does is counted by `KernelAnalysis.at`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from offloadrt.kernels.accesses import Access, Reduction, Walk, walk
+from offloadrt.kernels.array_use import ArrayUse, Pattern
+from offloadrt.kernels.frequency import Loop, static_frequency
+from offloadrt.kernels.subset import LoopNest
+from offloadrt.kernels.traffic import elements
+from offloadrt.kernels.values import element_size
+
+if TYPE_CHECKING:
+    from offloadrt.kernels.counts import LaunchCounts
+
+_PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
+
+
+@attrs.frozen(eq=False)
+class KernelAnalysis:
+    """A kernel's source, read."""
+
+    name: str
+    file: str
+    line: int
+    parameters: tuple[str, ...]
+    distributed: tuple[Loop, ...]
+    """The loop whose iterations the device shares out; several with `collapse`."""
+    loops: tuple[Loop, ...]
+    """All loops, in the order of the source."""
+    accesses: tuple[Access, ...]
+    arrays: tuple[ArrayUse, ...]
+    reductions: tuple[Reduction, ...]
+    flops: float
+    """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
+    walked: Walk = attrs.field(repr=False)
+    counted: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, nest: LoopNest, name: str | None = None) -> KernelAnalysis:
+        """The analysis of a loop nest; messages call it by its function's name unless another one is given."""
+        walked = walk(nest)
+        distributed = tuple(loop for loop in walked.loops if loop.distributed)
+
+        def frequency(access: Access, shared: Callable[[Loop], bool]) -> float:
+            return static_frequency(access.path, distributed, shared)
+
+        parameters = {argument.arg: argument for argument in nest.source.parameters}
+        uses = []
+        for position, array in enumerate(nest.parameters):
+            mine = [access for access in walked.accesses if access.array == array]
+            if array in nest.arrays:
+                uses.append(_use(array, position, mine, frequency, parameters[array]))
+        flops = 0.0
+        for work in walked.work:
+            flops += work.operations * static_frequency(work.path, distributed)
+        source = nest.source
+        return cls(
+            name or source.tree.name,
+            source.file,
+            source.tree.lineno,
+            nest.parameters,
+            distributed,
+            tuple(walked.loops),
+            tuple(walked.accesses),
+            tuple(uses),
+            tuple(walked.reductions),
+            flops,
+            walked,
+        )
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that an iteration moves between memory and compute units."""
+        total = 0.0
+        for use in self.arrays:
+            total += use.bytes
+        return total
+
+    def use(self, array: str) -> ArrayUse:
+        """What is done with an array. KeyError when the kernel has none of that name."""
+        for use in self.arrays:
+            if use.name == array:
+                return use
+        raise KeyError(array)
+
+    def trip_count(self, *arguments: Any) -> int:
+        """Iterations of the distributed loop for these arguments. KernelError as for `at`."""
+        from offloadrt.kernels.counts import trip_count
+
+        return trip_count(self, arguments)
+
+    def at(self, *arguments: Any) -> LaunchCounts:
+        """What a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
+
+        arguments: in the kernel's order; an array may be a phantom, only its shape and type are looked at. KernelError
+        when a scalar or a length that a loop needs is not known.
+        """
+        from offloadrt.kernels.counts import count
+
+        return count(self, arguments)
+
+
+def _use(
+    name: str,
+    position: int,
+    accesses: list[Access],
+    frequency: Callable[[Access, Callable[[Loop], bool]], float],
+    parameter: ast.arg,
+) -> ArrayUse:
+    reads = writes = 0.0
+    for access in accesses:
+        often = frequency(access, lambda loop: False)
+        if access.kind == "read":
+            reads += often
+        else:
+            writes += often
+    read, written = elements(accesses, frequency)
+    return ArrayUse(
+        name,
+        position,
+        reads,
+        writes,
+        max((access.pattern for access in accesses), key=_PATTERNS.index, default="constant"),
+        min((access.level for access in accesses), default=0),
+        read,
+        written,
+        element_size(parameter) or 8,
+    )

@@ -1,0 +1,266 @@
+"""`LaunchCounts`: what one launch of a kernel does, once its arguments are known.
+
+Trip counts, accesses, ranges of indices and elements touched are exact for affine loops and indices. A branch counts
+with its hint or 0.5, a loop over data with its hint or 32; `LaunchCounts.assumed` says which were not given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from offloadrt.kernels import footprint
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.array_use import ArrayUse, Pattern
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.traffic import elements
+
+if TYPE_CHECKING:
+    from offloadrt.kernels.analysis import KernelAnalysis
+
+
+_KEPT = 256
+"""Launches whose counts a kernel keeps."""
+
+
+@attrs.frozen
+class ArrayCounts:
+    """What a launch does with one array."""
+
+    name: str
+    position: int
+    elements: int | None
+    """Of the argument; None when it has no shape."""
+    element_size: int
+    """Bytes."""
+    reads: float
+    writes: float
+    read_range: tuple[int, int] | None
+    """First and last element (inclusive, in C order) that may be loaded; None when none is, or it depends on data."""
+    written_range: tuple[int, int] | None
+    touched: float
+    """Different elements that are loaded or stored."""
+    exact: bool
+    """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
+    pattern: Pattern
+
+    @property
+    def accesses(self) -> float:
+        return self.reads + self.writes
+
+    @property
+    def density(self) -> float | None:
+        """Elements touched over elements; None when the array has no shape."""
+        return None if self.elements is None else self.touched / self.elements if self.elements else 0.0
+
+
+@attrs.frozen
+class LaunchCounts:
+    """One launch of a kernel."""
+
+    iterations: int
+    flops: float
+    bytes: float
+    arrays: tuple[ArrayCounts, ...]
+    assumed: tuple[str, ...]
+    """Branches and loops of which neither the arguments nor a hint said how often they run."""
+
+    @property
+    def flops_per_iteration(self) -> float:
+        return self.flops / self.iterations if self.iterations else 0.0
+
+    @property
+    def bytes_per_iteration(self) -> float:
+        return self.bytes / self.iterations if self.iterations else 0.0
+
+    def array(self, name: str) -> ArrayCounts:
+        """What is done with an array. KeyError when the kernel has none of that name."""
+        for found in self.arrays:
+            if found.name == name:
+                return found
+        raise KeyError(name)
+
+
+def trip_count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> int:
+    """Iterations of the distributed loop."""
+    return round(_counting(analysis, arguments).runs(analysis.distributed))
+
+
+def count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
+    """Everything that `KernelAnalysis.at` says; kept, because programs launch a kernel with equal sizes many times."""
+    known = tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+    try:
+        return analysis.counted[known]
+    except (KeyError, TypeError):  # TypeError: an argument that is no key
+        counts = _count(analysis, arguments)
+    if len(analysis.counted) >= _KEPT:
+        analysis.counted.clear()
+    with contextlib.suppress(TypeError):
+        analysis.counted[known] = counts
+    return counts
+
+
+def _count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
+    counting = _counting(analysis, arguments)
+    flops = 0.0
+    for work in analysis.walked.work:
+        flops += work.operations * counting.runs(work.path)
+    moved = 0.0
+    arrays = []
+    for use in analysis.arrays:
+        found, nbytes = _array(analysis, counting, use, arguments[use.position])
+        arrays.append(found)
+        moved += nbytes
+    iterations = round(counting.runs(analysis.distributed))
+    return LaunchCounts(iterations, flops, moved, tuple(arrays), tuple(sorted(counting.assumed)))
+
+
+def _counting(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+    who = f"kernel {analysis.name!r}"
+    if len(arguments) != len(analysis.parameters):
+        raise KernelError(
+            f"{who} takes {len(analysis.parameters)} arguments ({', '.join(analysis.parameters)}), not {len(arguments)}"
+        )
+    numbers: dict[str, int] = {}
+    scalars: dict[str, float] = {}
+    arrays = {use.name for use in analysis.arrays}
+    for name, argument in zip(analysis.parameters, arguments, strict=True):
+        if name in arrays:
+            numbers.update(_lengths(name, argument))
+        elif hasattr(argument, "__index__"):
+            numbers[name] = scalars[name] = argument.__index__()
+        else:
+            try:
+                scalars[name] = float(argument)
+            except (TypeError, ValueError):
+                raise KernelError(f"{who}: {name} is a number in its source, but {argument!r} was given") from None
+    return Counting(who, numbers, scalars)
+
+
+def _lengths(name: str, argument: Any) -> dict[str, int]:
+    shape = getattr(argument, "shape", None)
+    if shape is None:
+        return {}
+    found = {f"{name}.size": 1}
+    for dimension, length in enumerate(shape):
+        found[f"{name}.shape[{dimension}]"] = found[f"{name}.shape[{dimension - len(shape)}]"] = int(length)
+        found[f"{name}.size"] *= int(length)
+    return found
+
+
+def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument: Any) -> tuple[ArrayCounts, float]:
+    """An array's counts, and the bytes that the launch moves for it."""
+    accesses = [access for access in analysis.accesses if access.array == use.name]
+    shape = getattr(argument, "shape", None)
+    size = counting.numbers.get(f"{use.name}.size")
+    element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
+
+    def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
+        often = counting.runs(access.path)
+        for part in access.path:
+            if isinstance(part, Loop) and shared(part):
+                often /= max(1.0, counting.mean_trips(access.path, part))
+        return often
+
+    totals = {"read": 0.0, "write": 0.0}
+    reached: dict[str, list[tuple[int, int] | None]] = {"read": [], "write": []}
+    for access in accesses:
+        often = counting.runs(access.path)
+        totals[access.kind] += often
+        if often:
+            index = _flat(access, shape)
+            reached[access.kind].append(None if index is None else counting.extent(index, access.path))
+    touched, exact = _touched(counting, accesses, shape, size)
+    read, written = elements(accesses, moves)
+    found = ArrayCounts(
+        use.name,
+        use.position,
+        size,
+        element_size,
+        totals["read"],
+        totals["write"],
+        _hull(reached["read"], size),
+        _hull(reached["write"], size),
+        touched,
+        exact,
+        use.pattern,
+    )
+    return found, (read + written) * element_size
+
+
+def _flat(access: Access, shape: Sequence[int] | None) -> Polynomial | None:
+    """The index over the elements in C order; None when it has no polynomial."""
+    if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
+        return None
+    flat = Polynomial.number(0)
+    for dimension, index in enumerate(access.index):
+        if index is None:
+            return None
+        length = Polynomial.number(int(shape[dimension]) if shape is not None else 1)
+        from_the_end = shape is not None and (index.constant or 0) < 0
+        flat = flat * length + (index + length if from_the_end else index)
+    return flat
+
+
+def _hull(ranges: Sequence[tuple[int, int] | None], size: int | None) -> tuple[int, int] | None:
+    """The range around several; where one is not known, the whole array, as far as that is known."""
+    known = [found for found in ranges if found is not None]
+    if not ranges:
+        return None
+    if len(known) < len(ranges):
+        return None if not size else (0, size - 1)
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _touched(
+    counting: Counting, accesses: Sequence[Access], shape: Sequence[int] | None, size: int | None
+) -> tuple[float, bool]:
+    """Different elements, and whether that is a count."""
+    surely: list[footprint.Runs] = []
+    at_most = 0.0
+    exact = True
+    seen: set[tuple[object, ...]] = set()
+    for access in accesses:
+        often = counting.runs(access.path)
+        if not often:
+            continue
+        key = (access.index, access.loops, access.path) if None not in access.index else (access.text, access.path)
+        if key in seen:
+            continue
+        seen.add(key)
+        steps = _steps(counting, access, shape)
+        found = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
+        if found is None or access.guarded:
+            exact = False
+            flat = _flat(access, shape)
+            reached = None if flat is None else counting.extent(flat, access.path)
+            at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
+        else:
+            surely.append(found)
+    total = footprint.union(surely) + at_most
+    return (total if size is None else min(total, float(size))), exact
+
+
+def _steps(counting: Counting, access: Access, shape: Sequence[int] | None) -> tuple[int, list[tuple[int, int]]] | None:
+    """An affine index over a rectangle of loops: its first value, and step and count for each loop."""
+    flat = _flat(access, shape)
+    if flat is None or access.through:
+        return None
+    index = flat.known(counting.numbers)
+    offset, steps = index, []
+    for part in access.path:
+        if isinstance(part, Loop):
+            values = counting.range_of(part, counting.numbers)
+            slope = index.coefficient(part.symbol).constant
+            if values is None or slope is None:
+                return None
+            offset = offset.substitute(part.symbol, Polynomial.number(values.start))
+            steps.append((slope * part.step, len(values)))
+    first = offset.constant
+    return None if first is None else (first, steps)

@@ -1,0 +1,112 @@
+"""Integer polynomials over loop variables, scalar parameters and array lengths: the form of an index.
+
+``i * cols + j - 1`` is a polynomial; it is *affine* when every term has at most one loop variable in it (once the
+parameters are numbers, a sum of loop variables times constants).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+Monomial = tuple[str, ...]
+
+
+@attrs.frozen
+class Polynomial:
+    """A sum of terms: the product of some symbols, with a whole coefficient that is not zero."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @classmethod
+    def of(cls, terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+        total: dict[Monomial, int] = {}
+        for monomial, coefficient in terms:
+            key = tuple(sorted(monomial))
+            total[key] = total.get(key, 0) + coefficient
+        return cls(tuple(sorted((key, value) for key, value in total.items() if value)))
+
+    @classmethod
+    def number(cls, value: int) -> Polynomial:
+        return cls.of([((), value)])
+
+    @classmethod
+    def symbol(cls, name: str) -> Polynomial:
+        return cls.of([((name,), 1)])
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return Polynomial.of([*self.terms, *other.terms])
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * Polynomial.number(-1)
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        return Polynomial.of((a + b, x * y) for a, x in self.terms for b, y in other.terms)
+
+    @property
+    def constant(self) -> int | None:
+        """The number that it is, None when it has symbols."""
+        if not self.terms:
+            return 0
+        (monomial, value), *more = self.terms
+        return value if not more and not monomial else None
+
+    @property
+    def symbols(self) -> set[str]:
+        return {symbol for monomial, _ in self.terms for symbol in monomial}
+
+    def is_affine_in(self, variables: set[str]) -> bool:
+        return all(sum(symbol in variables for symbol in monomial) <= 1 for monomial, _ in self.terms)
+
+    def coefficient(self, variable: str) -> Polynomial:
+        """What the variable is multiplied with, in a polynomial that is affine in it."""
+        return Polynomial.of(
+            (tuple(symbol for symbol in monomial if symbol != variable), value)
+            for monomial, value in self.terms
+            if variable in monomial
+        )
+
+    def without(self, variables: set[str]) -> Polynomial:
+        """The terms in which none of the variables is."""
+        return Polynomial.of(term for term in self.terms if not variables.intersection(term[0]))
+
+    def substitute(self, variable: str, value: Polynomial) -> Polynomial:
+        """With a polynomial in the place of a variable in which this one is affine."""
+        return self.without({variable}) + self.coefficient(variable) * value
+
+    def value(self, symbols: Mapping[str, int]) -> int:
+        """The number that it is for these values; KeyError names a symbol without one."""
+        total = 0
+        for monomial, coefficient in self.terms:
+            for symbol in monomial:
+                coefficient *= symbols[symbol]
+            total += coefficient
+        return total
+
+    def known(self, symbols: Mapping[str, int]) -> Polynomial:
+        """With numbers in the place of the symbols that have one."""
+        found = []
+        for monomial, coefficient in self.terms:
+            for symbol in monomial:
+                coefficient *= symbols.get(symbol, 1)
+            found.append((tuple(symbol for symbol in monomial if symbol not in symbols), coefficient))
+        return Polynomial.of(found)
+
+    @property
+    def sign(self) -> int | None:
+        """1 when it is not negative for symbols that are not negative, -1 when not positive, None when unknown."""
+        if all(value >= 0 for _, value in self.terms):
+            return 1
+        return -1 if all(value <= 0 for _, value in self.terms) else None
+
+    def show(self, name_of: Callable[[str], str] = str) -> str:
+        """As it would be written."""
+        shown = ""
+        for monomial, value in sorted(self.terms, key=lambda term: (-len(term[0]), term)):
+            factors = [name_of(symbol) for symbol in monomial]
+            if abs(value) != 1 or not factors:
+                factors.insert(0, str(abs(value)))
+            sign = "-" if value < 0 else "+"
+            shown += f" {sign} {'*'.join(factors)}" if shown else ("-" if value < 0 else "") + "*".join(factors)
+        return shown or "0"

@@ -1,0 +1,93 @@
+"""A function's source as a syntax tree that knows its file, its lines and the names it can see."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import attrs
+
+from offloadrt.kernels.errors import KernelError, SourceRefused
+
+FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """A function as it was written; lines of the tree are lines of the file."""
+
+    who: str
+    """What messages call it: ``kernel 'scale'``."""
+    file: str
+    tree: FunctionTree = attrs.field(repr=False)
+    names: dict[str, Any] = attrs.field(repr=False)
+    """Globals, builtins and what the closure holds, by name."""
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], kind: str) -> Source:
+        """The source of `function`, which messages call a `kind`. KernelError when it cannot be read."""
+        who = f"{kind} {function.__name__!r}"
+        try:
+            lines, first = inspect.getsourcelines(function)
+            file = inspect.getsourcefile(function) or function.__code__.co_filename
+            module = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError) as error:
+            raise KernelError(
+                f"{who}: its source cannot be read ({error}); write it as a function in a file, or give its costs"
+            ) from None
+        tree = module.body[0]
+        if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
+            raise KernelError(f"{who}: it is no function of its own ({file}:{first}); write it with def")
+        ast.increment_lineno(module, first - 1)
+        closure = dict(
+            zip(function.__code__.co_freevars, (_content(cell) for cell in function.__closure__ or ()), strict=True)
+        )
+        return cls(who, file, tree, {**vars(builtins), **function.__globals__, **closure})
+
+    @property
+    def parameters(self) -> list[ast.arg]:
+        arguments = self.tree.args
+        return [*arguments.posonlyargs, *arguments.args]
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The statements, without the docstring."""
+        first, *rest = self.tree.body
+        is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        return rest if is_text and isinstance(first.value.value, str) else self.tree.body  # type: ignore[attr-defined]
+
+    def refuse(self, node: ast.AST, what: str, instead: str) -> NoReturn:
+        """Raise SourceRefused at `node`."""
+        raise SourceRefused(self.file, getattr(node, "lineno", self.tree.lineno), self.who, what, instead) from None
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def is_loop_nest(source: Source) -> bool:
+    """Is a loop over a range among the outermost statements?"""
+    return any(isinstance(statement, ast.For) and range_of(statement.iter) for statement in source.body)
+
+
+def range_of(node: ast.expr) -> ast.Call | None:
+    """The call of `range` that a loop runs over, also inside of `expect`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        if name == "range":
+            return node
+        if name == "expect" and node.args:
+            return range_of(node.args[0])
+    return None
+
+
+def text(node: ast.AST) -> str:
+    """A piece of the source in one line."""
+    return ast.unparse(node)

@@ -1,0 +1,78 @@
+"""Which accesses move the same elements, so that bytes are counted once.
+
+Accesses whose indices differ by whole steps of the loops around them walk the same elements some iterations apart (the
+neighbours of a stencil): a cache holds them. ``a[4 * i]`` and ``a[4 * i + 1]`` do not, nor do ``a[i]`` and
+``a[i + n]``. What an iteration has stored itself it does not load from memory. An index that does not vary with a loop
+stays in a register or a cache while that loop runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.polynomial import Polynomial
+
+Frequency = Callable[[Access, Callable[[Loop], bool]], float]
+"""Runs of an access for each iteration, without the loops for which the function holds."""
+
+
+def streams(accesses: Iterable[Access]) -> list[list[Access]]:
+    """The accesses to one array, those together that walk the same elements."""
+    found: list[list[Access]] = []
+    for access in accesses:
+        for stream in found:
+            if _same_elements(stream[0], access):
+                stream.append(access)
+                break
+        else:
+            found.append([access])
+    return found
+
+
+def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, float]:
+    """Elements of one array that an iteration reads from memory, and those that it writes there."""
+    read = written = 0.0
+    for stream in streams(accesses):
+        moved = {"read": 0.0, "write": 0.0}
+        for number, access in enumerate(stream):
+            if access.kind == "read" and any(_stored_just_now(earlier, access) for earlier in stream[:number]):
+                continue
+            often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
+            moved[access.kind] = max(moved[access.kind], often)
+        read += moved["read"]
+        written += moved["write"]
+    return read, written
+
+
+def _same_elements(first: Access, second: Access) -> bool:
+    if first.text == second.text and (first.loops, first.through) == (second.loops, second.through):
+        return True
+    if len(first.index) != len(second.index) or first.through != second.through:
+        return False
+    symbols = {part.symbol for part in (*first.path, *second.path) if isinstance(part, Loop)}
+    return all(_steps_apart(one, other, symbols) for one, other in zip(first.index, second.index, strict=True))
+
+
+def _stored_just_now(earlier: Access, access: Access) -> bool:
+    """Has the iteration itself stored what it loads here?"""
+    nested = access.path[: len(earlier.path)] == earlier.path
+    return earlier.kind == "write" and nested and earlier.text == access.text and earlier.index == access.index
+
+
+def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: set[str]) -> bool:
+    """Do the indices differ by whole steps of the loops that they vary with?"""
+    if one is None or other is None:
+        return False
+    difference = one - other
+    if difference.constant == 0:
+        return True
+    if difference.symbols & loops or not (one.is_affine_in(loops) and other.is_affine_in(loops)):
+        return False
+    steps = [one.coefficient(symbol).terms for symbol in sorted(one.symbols & loops)]
+    single = [terms[0] for terms in steps if len(terms) == 1]
+    return all(
+        any(monomial == step and coefficient % size == 0 for step, size in single)
+        for monomial, coefficient in difference.terms
+    )

@@ -1,0 +1,127 @@
+"""What is known of a number in a kernel: its polynomial, the loops it varies with, the arrays it was read from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+import attrs
+
+from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.source import range_of
+from offloadrt.kernels.subset import LoopNest
+
+NOTHING: frozenset[str] = frozenset()
+
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+
+
+@attrs.frozen
+class Value:
+    """A number in a kernel."""
+
+    polynomial: Polynomial | None = None
+    """Its form over loop variables, scalars and lengths; None when it has no such form."""
+    loops: frozenset[str] = NOTHING
+    """Symbols of the loops that it varies with."""
+    arrays: frozenset[str] = NOTHING
+    """Arrays whose content decides it."""
+    integer: bool = False
+    level: int = 0
+    """How many loads must have been done, one after the other, before it is known."""
+
+    @classmethod
+    def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
+        return cls(polynomial, loops, NOTHING, True)
+
+    def mixed(self, others: Iterable[Value], integer: bool) -> Value:
+        """A number made of this one and others in a way that has no polynomial."""
+        loops, arrays, level = self.loops, self.arrays, self.level
+        for other in others:
+            loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
+        return Value(None, loops, arrays, integer, level)
+
+    def or_else(self, other: Value, condition: Value) -> Value:
+        """This one or the other one, as a condition decides."""
+        if self == other:
+            return self
+        if self.polynomial is not None and self.polynomial == other.polynomial:
+            return attrs.evolve(self, level=max(self.level, other.level))
+        return self.mixed((other, condition), self.integer and other.integer)
+
+
+def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
+    """What comes out of an operator."""
+    integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
+    combined = left.mixed((right,), integer)
+    if left.polynomial is None or right.polynomial is None:
+        return combined
+    return attrs.evolve(combined, polynomial=_combined(op, left.polynomial, right.polynomial))
+
+
+def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomial | None:
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Pow() if right.constant == 2:
+            return left * left
+        case ast.FloorDiv() if (a := left.constant) is not None and (b := right.constant):
+            return Polynomial.number(a // b)
+    return None
+
+
+def whole_names(nest: LoopNest) -> set[str]:
+    """The scalars and arrays that hold whole numbers: those that reach an index or the bounds of a loop.
+
+    Others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
+    """
+    tree = nest.source.tree
+    found: set[str] = set()
+    roots: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript):
+            roots.append(node.slice)
+        elif isinstance(node, ast.For):
+            found.update(_names(node.target))
+            call = range_of(node.iter)
+            roots.extend(call.args if call else ())
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign)]
+    while roots:
+        for name in _names(roots.pop()) - found:
+            found.add(name)
+            for node in assignments:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                    roots.append(node.value)
+    annotated = {argument.arg: annotated_type(argument) for argument in nest.source.parameters}
+    floating = {name for name, kind in annotated.items() if kind and kind.startswith("float")}
+    return (found | {name for name, kind in annotated.items() if kind and not kind.startswith("float")}) - floating
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+_SIZES = {"int": 8, "float": 8, "bool": 1, "bool_": 1}
+_SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+
+
+def annotated_type(argument: ast.arg) -> str | None:
+    """The NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``."""
+    named = [
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(argument.annotation or ast.Constant(None))
+        if isinstance(node, ast.Name | ast.Attribute)
+    ]
+    return next((name for name in named if name in _SIZES), None)
+
+
+def element_size(argument: ast.arg) -> int | None:
+    """Bytes of an element by its parameter's annotation."""
+    name = annotated_type(argument)
+    return None if name is None else _SIZES[name]

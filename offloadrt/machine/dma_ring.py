@@ -1,0 +1,120 @@
+"""DMA rings (SDMA queues): an actor that transfers one packet after the other, in the order of submission.
+
+A packet whose dependency is not met waits at the head of its ring, and holds up all that is behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from offloadrt.machine.level import Level
+from offloadrt.machine.messages import DmaPacket
+from offloadrt.sim import Mailbox, Simulation
+from offloadrt.trace import Trace, events
+
+
+@attrs.frozen
+class RingSpec:
+    """What one ring can do.  Seconds and bytes/s."""
+
+    latency: Annotated[float, "dma.latency"]
+    """That a transfer takes besides its bytes."""
+    bandwidth: Annotated[float, "dma.bw"]
+    uncontended: Annotated[bool, "dma_ring.uncontended"]
+    """Whether every packet finds an idle ring (an ablation)."""
+
+
+@attrs.frozen
+class RingStatistics:
+    """What a ring did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed (without the ablation)."""
+
+    busy_s: float
+    """Transferring."""
+    blocked_s: float
+    """The part of idle_s with a packet at the head whose dependency was not met."""
+    idle_s: float
+    wait_s: float
+    """Of packets behind others."""
+    transfers: int
+    bytes: int
+
+
+class DmaRing:
+    """One ring: ``submit`` a DmaPacket."""
+
+    def __init__(self, sim: Simulation, device: int, number: int, spec: RingSpec, trace: Trace | None) -> None:
+        self.sim = sim
+        self.device = device
+        self.number = number
+        self.spec = spec
+        self.trace = trace
+        self.mailbox = Mailbox(sim, f"device {device} dma ring {number}")
+        self.moved: dict[str, int] = {}
+        """Bytes of the transfers that have ended, by direction."""
+        self._servers = 0
+        self._idle = 0
+        self._busy = Level(sim)
+        self._blocked = Level(sim)
+        self._queued = Level(sim)
+        self._transfers = 0
+        self._bytes = 0
+        self._born = sim.now
+
+    @property
+    def name(self) -> str:
+        """As "device 0 dma ring 0"."""
+        return self.mailbox.name
+
+    def start(self) -> None:
+        """Spawn the ring's actor."""
+        name = f"{self.name} server {self._servers}" if self._servers else self.name
+        self._servers += 1
+        self._idle += 1
+        self.sim.spawn(self._run, name=name, daemon=True)
+
+    def submit(self, packet: DmaPacket) -> None:
+        """Append a transfer."""
+        if self.spec.uncontended and self._idle <= 0:
+            self.start()
+        self._idle -= 1
+        self._queued.rise()
+        self.mailbox.put(packet)
+
+    async def _run(self) -> None:
+        """The actor: one packet after the other, for ever."""
+        sim, spec, trace = self.sim, self.spec, self.trace
+        engine = f"dma ring {self.number}"
+        while True:
+            packet = await self.mailbox.get()
+            if not isinstance(packet, DmaPacket):
+                raise TypeError(f"a DMA ring does not understand {packet!r}")
+            self._queued.fall()
+            if packet.depends is not None and not packet.depends.is_set:
+                self._blocked.rise()
+                await packet.depends.wait()
+                self._blocked.fall()
+            begin = sim.now
+            self._busy.rise()
+            direction, nbytes = packet.direction, packet.nbytes
+            row = (packet.number, direction, engine, nbytes, packet.memory)
+            if trace is not None:
+                trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
+            await sim.sleep(spec.latency + nbytes / spec.bandwidth)
+            if packet.move is not None:
+                packet.move()
+            if trace is not None:
+                trace(events.CopyEnd, self.device, packet.queue, packet.cause, *row)
+            self._busy.fall()
+            self._transfers += 1
+            self._bytes += nbytes
+            self.moved[direction] = self.moved.get(direction, 0) + nbytes
+            self._idle += 1
+            packet.done.set(("copies", begin, sim.now))
+
+    def statistics(self) -> RingStatistics:
+        """What the ring did so far."""
+        busy_s = self._busy.total_s
+        idle_s = max(self.sim.now - self._born - busy_s, 0.0)
+        return RingStatistics(busy_s, self._blocked.total_s, idle_s, self._queued.total_s, self._transfers, self._bytes)

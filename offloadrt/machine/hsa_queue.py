@@ -1,0 +1,136 @@
+"""HSA queues, which streams take in turns.
+
+A queue starts its kernels at once, in order of submission, but for barriers: one whose dependency is not met stays at
+the head and holds up all that is behind it, also of other streams.  Which queue a stream gets is LLVM's choice
+(``AMDGPUStreamManagerTy::assignNextQueue``), made each time the stream is taken from its pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from offloadrt.machine.hardware_queue import QueueStatistics
+from offloadrt.machine.level import Level
+from offloadrt.machine.messages import BarrierPacket, KernelPacket, Packet
+from offloadrt.machine.stream import Stream
+from offloadrt.sim import Mailbox, Simulation
+
+
+class HsaQueue:
+    """One queue: an actor that hands kernels to the compute units and waits at barriers."""
+
+    def __init__(self, sim: Simulation, device: int, number: int, compute: Mailbox, born: float) -> None:
+        self.sim = sim
+        self.number = number
+        self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
+        self.users = 0
+        """Streams that hold it now."""
+        self._compute = compute
+        self._packets = 0
+        self._blocked = 0
+        self._blocking = Level(sim)
+        self._behind = Level(sim)
+        self._born = born
+
+    def submit(self, packet: Packet | BarrierPacket) -> None:
+        """Append a packet: a KernelPacket or a BarrierPacket."""
+        self._behind.rise()
+        self.mailbox.put(packet)
+
+    async def run(self) -> None:
+        """The actor: dispatch in order, for ever."""
+        while True:
+            packet = await self.mailbox.get()
+            self._behind.fall()
+            self._packets += 1
+            if isinstance(packet, KernelPacket):
+                self._compute.put(packet)
+            elif isinstance(packet, BarrierPacket):
+                if not packet.depends.is_set:
+                    self._blocked += 1
+                    self._blocking.rise()
+                    await packet.depends.wait()
+                    self._blocking.fall()
+                if packet.done is not None:
+                    packet.done.set()
+            else:
+                raise TypeError(f"an HSA queue does not understand {packet!r}")
+
+    def statistics(self) -> QueueStatistics:
+        """What the queue did so far."""
+        blocked_s = self._blocking.total_s
+        idle_s = self.sim.now - self._born - blocked_s
+        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
+
+
+class _Unassigned:
+    """The queue of a stream that holds none."""
+
+    number = -1
+
+    def submit(self, packet: Packet) -> None:
+        raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
+
+
+class HsaQueues:
+    """The queues of a device, ``count`` at most; each is made when a stream first takes it.
+
+    ``round_robin``: each taking gets the next queue; otherwise (busy tracking) one that no stream holds, or else the
+    least used one. With ``uncontended`` there are as many as streams hold at one time (an ablation).
+    """
+
+    def __init__(
+        self, make: Callable[[int], HsaQueue], count: int, *, round_robin: bool = False, uncontended: bool = False
+    ) -> None:
+        self._make = make
+        self._count = count
+        self._round_robin = round_robin
+        self._uncontended = uncontended
+        self._streams = 0
+        self._taken = 0
+        self._unassigned = _Unassigned()
+        self._held: dict[int, HsaQueue] = {}
+        self.queues: list[HsaQueue] = []
+
+    def open_stream(self) -> Stream:
+        """A new stream, which holds no queue yet."""
+        self._streams += 1
+        return Stream(self._streams - 1, self._unassigned)
+
+    def take(self, stream: Stream) -> HsaQueue:
+        """Give a stream the queue that it submits to from now on.
+
+        RuntimeError when it holds one, and on a device without HSA queues.
+        """
+        if not self._count:
+            raise RuntimeError("a discrete device has no HSA queues")
+        if stream.index in self._held:
+            raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
+        place = self._choose()
+        while place >= len(self.queues):
+            self.queues.append(self._make(len(self.queues)))
+        queue = self.queues[place]
+        queue.users += 1
+        stream.queue = self._held[stream.index] = queue
+        return queue
+
+    def give_back(self, stream: Stream) -> None:
+        """The stream submits nothing more for now.  RuntimeError when it holds no queue."""
+        queue = self._held.pop(stream.index, None)
+        if queue is None:
+            raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
+        queue.users -= 1
+        stream.queue = self._unassigned
+
+    def _choose(self) -> int:
+        if self._round_robin and not self._uncontended:
+            place = self._taken % self._count
+            self._taken += 1
+            return place
+        best, made = 0, len(self.queues)
+        for place, queue in enumerate(self.queues):
+            if not queue.users:
+                return place
+            if queue.users < self.queues[best].users:
+                best = place
+        return made if made < self._count or self._uncontended else best

@@ -1,0 +1,132 @@
+"""A page table: which pages of the host's address space a processor can translate.
+
+An APU has two of them for one memory: the CPU's (pages that the operating system has given to the program) and the
+GPU's.  Ranges, not pages, are kept, so that a table of gigabytes costs as much as one of a page.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+Ranges = tuple[tuple[int, int], ...]
+"""(address, bytes) of pieces of host memory."""
+
+_REMEMBERED = 4096
+"""Ranges that a table remembers to cover before it forgets them all, so that a run's memory stays bounded."""
+
+
+class PageTable:
+    """A set of pages of ``page_size`` bytes.  Bounds given are rounded out to whole pages; a size of 0 has none.
+
+    ``generation`` changes when a page is removed: what was covered at one generation is covered as long as it lasts.
+    """
+
+    __slots__ = ("_covered", "_ends", "_starts", "_whole", "generation", "page_size", "pages")
+
+    def __init__(self, page_size: int) -> None:
+        if page_size < 1:
+            raise ValueError(f"pages of {page_size} bytes")
+        self.page_size = page_size
+        self.pages = 0
+        """How many there are."""
+        self.generation = 0
+        self._starts: list[int] = []
+        self._ends: list[int] = []  # of the range at the same place; ranges are apart from one another, and ascend
+        self._covered: set[tuple[int, int]] = set()
+        self._whole: dict[int, Ranges] = {}
+
+    def bounds(self, begin: int, nbytes: int) -> tuple[int, int]:
+        """The range of whole pages that hold [begin, begin + nbytes).  Raises ValueError for a negative size."""
+        if nbytes < 0:
+            raise ValueError(f"a range of {nbytes} bytes at {begin:#x}")
+        size = self.page_size
+        low = begin - begin % size
+        return low, low if nbytes == 0 else -(-(begin + nbytes) // size) * size
+
+    def missing(self, begin: int, nbytes: int) -> list[tuple[int, int]]:
+        """What the table lacks of a range, as page-aligned ranges (lo, hi), ascending."""
+        low, high = self.bounds(begin, nbytes)
+        starts, ends = self._starts, self._ends
+        gaps: list[tuple[int, int]] = []
+        place = bisect_right(ends, low)
+        while low < high:
+            start = starts[place] if place < len(starts) else high
+            if start > low:
+                gaps.append((low, min(start, high)))
+            if start >= high:
+                break
+            low = ends[place]
+            place += 1
+        return gaps
+
+    def missing_pages(self, begin: int, nbytes: int) -> int:
+        """How many pages of a range are missing."""
+        if self.covers(begin, nbytes):
+            return 0
+        count = 0
+        for low, high in self.missing(begin, nbytes):
+            count += (high - low) // self.page_size
+        return count
+
+    def covers(self, begin: int, nbytes: int) -> bool:
+        """Whether all pages of a range are there."""
+        if nbytes <= 0:
+            self.bounds(begin, nbytes)
+            return True
+        place = bisect_right(self._starts, begin) - 1
+        return place >= 0 and begin + nbytes <= self._ends[place]
+
+    def covers_all(self, ranges: Ranges) -> bool:
+        """Whether all pages of all ranges are there.  Fast for ranges, and very fast for a tuple, asked before."""
+        if self._whole.get(id(ranges)) is ranges:
+            return True
+        covered = self._covered
+        if not covered.issuperset(ranges):
+            for one in ranges:
+                if not self.covers(*one):
+                    return False
+            if len(covered) > _REMEMBERED:
+                covered.clear()
+            covered.update(ranges)
+        if len(self._whole) > _REMEMBERED:
+            self._whole.clear()
+        self._whole[id(ranges)] = ranges  # kept alive, so that nobody else gets its id
+        return True
+
+    def insert(self, low: int, high: int) -> int:
+        """Add the pages of [low, high); returns how many are new."""
+        low, high = self.bounds(low, high - low)
+        if low == high:
+            return 0
+        starts, ends = self._starts, self._ends
+        first, last = bisect_left(ends, low), bisect_right(starts, high)  # those that only touch are merged as well
+        new = (high - low - self._held(low, high, first, last)) // self.page_size
+        if first < last:
+            low, high = min(low, starts[first]), max(high, ends[last - 1])
+        starts[first:last], ends[first:last] = [low], [high]
+        self.pages += new
+        return new
+
+    def remove(self, low: int, high: int) -> int:
+        """Take the pages of [low, high) out; returns how many were there."""
+        low, high = self.bounds(low, high - low)
+        starts, ends = self._starts, self._ends
+        first, last = bisect_right(ends, low), bisect_left(starts, high)
+        gone = self._held(low, high, first, last) // self.page_size
+        if gone:
+            left = [(starts[first], low)] if starts[first] < low else []
+            right = [(high, ends[last - 1])] if ends[last - 1] > high else []
+            starts[first:last] = [start for start, _ in left + right]
+            ends[first:last] = [end for _, end in left + right]
+            self.pages -= gone
+            self.generation += 1
+            self._covered.clear()
+            self._whole.clear()
+        return gone
+
+    def _held(self, low: int, high: int, first: int, last: int) -> int:
+        """Bytes of [low, high) in the ranges at the places from ``first`` to before ``last``."""
+        held = 0
+        for place in range(first, last):
+            held += max(0, min(self._ends[place], high) - max(self._starts[place], low))
+        return held

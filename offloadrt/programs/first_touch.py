@@ -1,0 +1,48 @@
+"""A synthetic program: fresh host arrays are mapped, touched by a kernel on the device, and mapped again.
+
+It shows when it pays to fill the device's page table at a map instead of by faults: many bytes touched for the first
+time favour it, many maps of what is there already do not (the zero-copy paper, section VI).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+
+DOUBLE = 8
+THREADS = 256
+
+TOUCH = Kernel("touch", flops_per_iteration=1, bytes_per_iteration=2 * DOUBLE, threads_per_team=THREADS)
+
+
+@attrs.frozen
+class FirstTouch:
+    """`arrays` arrays of `nbytes` bytes in all; each is mapped `remaps` + 1 times around a kernel that sweeps over it.
+
+    filled: whether the host has written them before (so that their pages exist and only the device lacks them).
+    """
+
+    nbytes: int
+    arrays: int
+    remaps: int
+    filled: bool
+
+    async def run(self, t: omp.HostThread) -> None:
+        """The whole program on one host thread."""
+        values = max(1, self.nbytes // self.arrays // DOUBLE)
+        fresh = [t.array(f"array {k}", values, fill=0.0 if self.filled else None) for k in range(self.arrays)]
+        teams = max(1, -(-values // THREADS))
+        regions = [
+            t.construct_target(TOUCH, one, maps=omp.map(alloc=one), teams=teams, threads=THREADS, iterations=values)
+            for one in fresh
+        ]
+        for _ in range(self.remaps + 1):
+            for region in regions:
+                await t.run(region)
+
+    @property
+    def maps(self) -> int:
+        """Map operations of the program."""
+        return self.arrays * (self.remaps + 1)

@@ -1,0 +1,279 @@
+"""The plugin for AMD's devices: what LLVM's AMDGPU plugin asks of ROCr (`offload/plugins-nextgen/amdgpu`).
+
+Streams come from a pool that grows; each time that one is taken it takes an HSA queue. Copies of `copy.async_limit`
+bytes and more drain the directive's stream and are synchronous: the host memory is pinned, copied from or to, and
+unpinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, Touching
+from offloadrt.driver.rocr import INVALID_ARGUMENT
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.machine import InvalidDeviceAddress, Machine
+from offloadrt.machine.backing import Bytes
+from offloadrt.runtime.amdgpu_stream import AmdgpuStream, DeviceBytes
+from offloadrt.runtime.host_array import HostSpan
+from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.plugin import QueueLike
+from offloadrt.sim import Lock, LockStatistics
+
+_IMAGE_COPY: Final = 64
+"""Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
+_FILL = Kernel("memory_fill", bytes_per_iteration=1.0, threads_per_team=256)
+_FILL_BYTES_PER_THREAD: Final = 16
+
+
+class AmdgpuPlugin:
+    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
+
+    kernels_fault = True
+
+    def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
+        spec = machine.spec
+        self.driver = rocr
+        self.kernels_die = not spec.flag("gpu.xnack")
+        self.limit = spec.count("copy.async_limit")
+        self.image_pending = True
+        self._machine = machine
+        self._memory = machine.devices[number].memory
+        self._queues = machine.devices[number].hsa_queues
+        self.global_indirection = spec.value("usm.global_indirection")
+        self._image = spec.count("runtime.image_allocations"), spec.count("runtime.image_copies")
+        self._stream_allocations = spec.count("runtime.stream_allocations")
+        suffix = f" {number}" if number else ""
+        self._lock = Lock(machine.sim, f"stream pool{suffix}")
+        self._idle: list[AmdgpuStream] = []
+        self._synchronous = self._queues.open_stream()
+        """Of copies that go through none of the plugin's streams."""
+        self._free_signals = self._signals = spec.count("signal.initial")
+        self._blocks: list[int] = []
+        """Device memory of the plugin's own."""
+
+    def start(self) -> None:
+        """Spawn the actors below."""
+        self.driver.start()
+
+    def locks(self) -> dict[str, LockStatistics]:
+        return {self._lock.name: self._lock.statistics()}
+
+    async def load_image(self, cause: int) -> None:
+        """Load the program on the device; done by the first thread that reaches it."""
+        self.image_pending = False
+        blocks, copies = self._image
+        await self._allocate(max(blocks, 1))
+        queue = _ImageQueue(cause)
+        for _ in range(copies):
+            await self.submit_data(queue, self._blocks[0], HostSpan(0, _IMAGE_COPY, None))
+            await self.synchronize(queue)
+
+    async def unload(self) -> None:
+        """Give the device memory back that the plugin has for itself, at the end of the program."""
+        while self._blocks:
+            await self.driver.memory_pool_free(self._blocks.pop())
+
+    async def _allocate(self, blocks: int) -> None:
+        for _ in range(blocks):
+            self._blocks.append(await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True))
+
+    # streams
+
+    def _ready(self, queue: QueueLike, signals: int) -> AmdgpuStream | None:
+        """The queue's stream, with that many signals for it; None when that needs more than to look."""
+        stream: AmdgpuStream | None = queue.stream
+        if self._free_signals < signals:
+            return None
+        if stream is None:
+            if not self._idle or not self._lock.take_now():
+                return None
+            stream = queue.stream = self._idle.pop()
+            self.driver.take_queue(stream.stream)
+            self._lock.release()
+        self._free_signals -= signals
+        stream.signals += signals
+        return stream
+
+    async def _made_ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
+        """The same, at whatever it takes."""
+        while self._free_signals < signals:
+            await self._grow_signals(signals)
+        if queue.stream is None:
+            if not self._lock.take_now():
+                await take(self._lock, self._machine.host_time)
+            try:
+                stream = self._idle.pop() if self._idle else await self._new_stream()
+                self.driver.take_queue(stream.stream)
+            finally:
+                self._lock.release()
+            queue.stream = stream
+        else:
+            stream = queue.stream
+        self._free_signals -= signals
+        stream.signals += signals
+        return stream
+
+    async def _new_stream(self) -> AmdgpuStream:
+        await self._allocate(self._stream_allocations)
+        return AmdgpuStream(self.driver, self._queues.open_stream())
+
+    async def _grow_signals(self, wanted: int) -> None:
+        """The pool of signals doubles when it is empty (`GenericDeviceResourceManagerTy`)."""
+        more = self._signals + wanted
+        self._signals += more
+        for _ in range(more):
+            await self.driver.signal_create()
+        self._free_signals += more
+
+    async def _later(
+        self, queue: QueueLike, signals: int, operation: Callable[[AmdgpuStream], Awaitable[None]]
+    ) -> None:
+        await operation(await self._made_ready(queue, signals))
+
+    async def synchronize(self, queue: QueueLike) -> None:
+        """Wait for everything in the queue, then give its stream back."""
+        stream: AmdgpuStream | None = queue.stream
+        if stream is None:
+            return
+        last = stream.stream.last
+        if last is not None and stream.signals:
+            await self.driver.signal_wait_scacquire(stream.stream, last)
+        queue.stream = None
+        if not self._lock.take_now():
+            await take(self._lock, self._machine.host_time)
+        self._free_signals += stream.signals
+        stream.signals = 0
+        self._queues.give_back(stream.stream)
+        self._idle.append(stream)
+        self._lock.release()
+
+    # copies
+
+    def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> Awaitable[None]:
+        """Copy to the device; returns when the host may go on."""
+        nbytes, cause = source.nbytes, queue.cause
+        target = self._device_bytes(device_address, nbytes)
+        if nbytes >= self.limit:
+            data = source.bytes
+            move = None if data is None or target is None else _moving(target, lambda: data)
+            return self._copy_now(queue, "h2d", nbytes, source.address, move)
+        stream = self._ready(queue, 2)
+        if stream is None:
+            return self._later(queue, 2, lambda stream: stream.copy_to_device(cause, source, target))
+        return stream.copy_to_device(cause, source, target)
+
+    def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> Awaitable[None]:
+        """Copy from the device."""
+        nbytes, cause = destination.nbytes, queue.cause
+        source = self._device_bytes(device_address, nbytes)
+        if nbytes >= self.limit:
+            data = destination.bytes
+            move = None if data is None or source is None else _moving(lambda: data, source)
+            return self._copy_now(queue, "d2h", nbytes, destination.address, move)
+        stream = self._ready(queue, 2)
+        if stream is None:
+            return self._later(queue, 2, lambda stream: stream.copy_to_host(cause, destination, source))
+        return stream.copy_to_host(cause, destination, source)
+
+    async def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int) -> None:
+        """Copy within the device."""
+        to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)
+        move = None if to is None or start is None else _moving(to, start)
+        if nbytes >= self.limit:
+            await self._copy_now(queue, "d2d", nbytes, None, move)
+            return
+        stream = self._ready(queue, 1) or await self._made_ready(queue, 1)
+        await stream.copy_within(queue.cause, nbytes, move)
+
+    async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
+        """Fill device memory, by a kernel."""
+        target = self._device_bytes(address, nbytes)
+        teams = max(1, -(-nbytes // (_FILL.threads_per_team * _FILL_BYTES_PER_THREAD)))
+        run = None if target is None else lambda: target().fill(value)
+        await self.launch_kernel(queue, _FILL.launch(teams, iterations=nbytes), run)
+
+    async def _copy_now(
+        self, queue: QueueLike, direction: str, nbytes: int, host_address: int | None, move: Callable[[], None] | None
+    ) -> None:
+        """A large copy, when everything before it in the directive has completed."""
+        await self.synchronize(queue)
+        rocr, stream = self.driver, self._synchronous
+        if host_address is not None:
+            await rocr.memory_lock(host_address, nbytes)
+        await rocr.signal_create()
+        done = HsaSignal(self._machine.sim, "copy")
+        await rocr.memory_async_copy_by_kernel(stream, queue.cause, direction, nbytes, move, done)
+        await rocr.signal_wait_scacquire(stream, done, "copies")
+        if host_address is not None:
+            await rocr.memory_unlock(host_address)
+
+    def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
+        """How to see the bytes of a range of the device; None for a phantom. Raises DriverError."""
+        memory = self._memory
+        try:
+            block = memory.block_of(address)
+        except InvalidDeviceAddress as error:
+            raise DriverError("memory_async_copy", INVALID_ARGUMENT, str(error)) from None
+        if address + nbytes > block.address + block.size:
+            reach = f"{nbytes} bytes at {address:#x} reach beyond their block"
+            raise DriverError("memory_async_copy", INVALID_ARGUMENT, reach)
+        return None if block.phantom else lambda: memory.view(address, nbytes)
+
+    # kernels
+
+    def launch_kernel(
+        self,
+        queue: QueueLike,
+        launch: Launch,
+        run: Callable[[], None] | None = None,
+        touching: Touching = NOTHING,
+    ) -> Awaitable[None]:
+        """Launch a kernel; `run` computes its result at its end."""
+        stream = self._ready(queue, 1)
+        if stream is None:
+            return self._later(queue, 1, lambda stream: stream.launch(queue.cause, launch, run, touching))
+        return stream.launch(queue.cause, launch, run, touching)
+
+    # events
+
+    async def record_event(self, queue: QueueLike) -> HsaSignal | None:
+        """A mark behind everything in the queue; None when that has completed."""
+        stream: AmdgpuStream | None = queue.stream
+        return None if stream is None else stream.unfinished
+
+    def needs_wait(self, event: HsaSignal | None) -> bool:
+        """Whether `wait_event` has anything to do."""
+        return event is not None and not event.is_set
+
+    async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:
+        """Make the queue's stream wait; the host does not."""
+        if event is not None and not event.is_set:
+            stream = self._ready(queue, 1) or await self._made_ready(queue, 1)
+            await stream.wait_for(queue.cause, event)
+
+    # host memory
+
+    def prefault(self, address: int, nbytes: int) -> Awaitable[int]:
+        """Fill the device's page table for a range of host memory."""
+        return self.driver.svm_attributes_set(address, nbytes)
+
+    def host_touch(self, address: int, nbytes: int) -> Awaitable[int]:
+        """The calling thread touches host memory: pages that nobody has touched are populated."""
+        return self.driver.kfd.host_touch(address, nbytes)
+
+
+class _ImageQueue:
+    """The queue of the copies that load the program."""
+
+    def __init__(self, cause: int) -> None:
+        self.cause = cause
+        self.stream: AmdgpuStream | None = None
+
+
+def _moving(target: Callable[[], Bytes], source: Callable[[], Bytes]) -> Callable[[], None]:
+    def move() -> None:
+        target()[:] = source()
+
+    return move

@@ -1,0 +1,125 @@
+"""One stream of the AMDGPU plugin: what its operations wait for (LLVM's `AMDGPUStreamTy`).
+
+A stream keeps the signal of its last operation; the next one depends on it unless it is set. A copy of up to
+`copy.async_limit` goes through staging memory. To the device, the calling thread fills that itself when the stream is
+idle; otherwise ROCr's handler thread does, when the last signal is set. From the device, that thread empties it.
+Staging memory is pooled without end, so handing it out is free here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+
+from offloadrt.driver import HsaSignal, Rocr, RunHandler, Touching
+from offloadrt.kernels import Launch
+from offloadrt.machine import Stream
+from offloadrt.machine.backing import Bytes
+from offloadrt.runtime.host_array import HostSpan
+
+DeviceBytes = Callable[[], Bytes]
+"""Gives the bytes of a range of the device."""
+Move = Callable[[], None]
+
+
+class AmdgpuStream:
+    """Operations of one directive at a time. `signals`: how many of the plugin's it holds."""
+
+    __slots__ = ("_host_copy", "_rocr", "_sim", "signals", "stream")
+
+    def __init__(self, rocr: Rocr, stream: Stream) -> None:
+        self._rocr = rocr
+        self._sim = rocr.sim
+        self._host_copy = rocr.machine.host_memory.copy
+        self.stream = stream
+        self.signals = 0
+
+    @property
+    def unfinished(self) -> HsaSignal | None:
+        """The last signal, if it is not set."""
+        last = self.stream.last
+        return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
+
+    def _signal(self, name: str) -> HsaSignal:
+        return HsaSignal(self._sim, name, self)
+
+    async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
+        """`pushMemoryCopyH2DAsync`."""
+        nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
+        upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
+        if depends is None:
+            if upload is not None:
+                upload.stage()
+            await self._host_copy(nbytes)
+        else:
+            staged = self._signal("staging")
+            stage = None if upload is None else upload.stage
+            self.stream.note(staged)
+            await rocr.signal_async_handler(depends, RunHandler(nbytes, stage, staged))
+            depends = staged
+        move = None if upload is None else upload.arrive
+        done = self._signal("copy to the device")
+        await rocr.memory_async_copy(self.stream, cause, "h2d", nbytes, move, done, depends)
+
+    async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
+        """`pushMemoryCopyD2HAsync`."""
+        nbytes, rocr = target.nbytes, self._rocr
+        download = None if target.bytes is None or source is None else _Download(target.bytes, source)
+        there = self._signal("copy from the device")
+        fetch = None if download is None else download.fetch
+        await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
+        done = self._signal("copy out of the staging memory")
+        self.stream.note(done)
+        finish = None if download is None else download.arrive
+        await rocr.signal_async_handler(there, RunHandler(nbytes, finish, done, target.address))
+
+    async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
+        """`pushMemoryCopyD2DAsync`."""
+        done = self._signal("copy within the device")
+        await self._rocr.memory_async_copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
+
+    def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
+        """`pushKernelLaunch`."""
+        return self._rocr.dispatch(self.stream, cause, launch, run, self._signal(launch.kernel.name), touching)
+
+    async def wait_for(self, cause: int, event: HsaSignal) -> None:
+        """What is pushed from now on starts after the event, too (`waitEvent`)."""
+        if not event.is_set and event.stream is not self:
+            await self._rocr.barrier(self.stream, cause, event, self._signal("barrier"))
+
+
+class _Upload:
+    """Bytes on their way to the device."""
+
+    __slots__ = ("_source", "_staged", "_target")
+
+    def __init__(self, source: Bytes, target: DeviceBytes) -> None:
+        self._source = source
+        self._target = target
+        self._staged: Bytes | None = None
+
+    def stage(self) -> None:
+        self._staged = self._source.copy()
+
+    def arrive(self) -> None:
+        assert self._staged is not None
+        self._target()[:] = self._staged
+
+
+class _Download:
+    """Bytes on their way from the device."""
+
+    __slots__ = ("_source", "_staged", "_target")
+
+    def __init__(self, target: Bytes, source: DeviceBytes) -> None:
+        self._source = source
+        self._target = target
+        self._staged: Bytes | None = None
+
+    def fetch(self) -> None:
+        self._staged = np.array(self._source())
+
+    def arrive(self) -> None:
+        assert self._staged is not None
+        self._target[:] = self._staged

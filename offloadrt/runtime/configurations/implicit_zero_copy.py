@@ -1,0 +1,23 @@
+"""Implicit Zero-Copy: a program that was built for copies, on a device that can use host memory as it is.
+
+A map of host memory is no storage operation, with `close` or without. Globals of declare target are in the present
+table all the same: the device image has a copy of its own, and maps transfer to it as under `copy`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from offloadrt.runtime.configurations.base import MapRequest, Placement
+
+
+class ImplicitZeroCopy:
+    """Unified shared memory for everything but globals; what the runtime chooses by itself on an APU with XNACK."""
+
+    name: ClassVar[str] = "implicit_zero_copy"
+    host_pointers: ClassVar[bool] = True
+    globals_on_host: ClassVar[bool] = False
+    prefaults: ClassVar[bool] = False
+
+    def place(self, request: MapRequest) -> Placement:
+        return Placement.HOST_POINTER

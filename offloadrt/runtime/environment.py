@@ -1,0 +1,57 @@
+"""Which memory configuration the runtime takes, from how the program was built, the device, and the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from offloadrt.runtime.errors import UnifiedMemoryUnavailable
+
+ENTRIES: Final[dict[str, str]] = {
+    "HSA_XNACK": "gpu.xnack",
+    "LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "hsa.queues",
+    "LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES": "copy.async_limit",
+    "LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS": "signal.initial",
+    "LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD": "memory_manager.threshold",
+    "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",
+}
+"""Environment variables that are entries of a machine's profile, and which."""
+CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS")
+"""Those that `select_configuration` reads."""
+
+
+def is_on(environ: Mapping[str, str], name: str) -> bool:
+    """Is a variable set to what LLVM takes for true?
+
+    >>> is_on({"A": "1"}, "A"), is_on({"A": "0"}, "A"), is_on({}, "A")
+    (True, False, False)
+    """
+    return environ.get(name, "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def select_configuration(
+    requires_unified_shared_memory: bool,
+    is_apu: bool,
+    xnack: bool,
+    unified_memory: bool,
+    environ: Mapping[str, str],
+) -> str:
+    """The name of the configuration.
+
+    requires_unified_shared_memory: is the program built with it? is_apu, xnack (HSA_XNACK=1), unified_memory: of the
+    device. environ: `OMPX_APU_MAPS` lets a discrete device do what an APU does, `OMPX_EAGER_ZERO_COPY_MAPS` asks for
+    Eager Maps. The order is the zero-copy paper's. A program that requires unified shared memory runs under `usm` even
+    when Eager Maps are asked for: the paper leaves that open (LLVM's fork would prefault as well). Raises
+    UnifiedMemoryUnavailable, never a fall-back to copies, when it requires what the device cannot do.
+    """
+    if requires_unified_shared_memory:
+        if not unified_memory:
+            raise UnifiedMemoryUnavailable(
+                "the program requires unified_shared_memory, but the device has no unified memory"
+            )
+        return "usm"
+    if is_on(environ, "OMPX_EAGER_ZERO_COPY_MAPS"):
+        return "eager_maps"
+    if xnack and (is_apu or is_on(environ, "OMPX_APU_MAPS")):
+        return "implicit_zero_copy"
+    return "copy"

@@ -1,0 +1,305 @@
+"""Runs of map items that need no more than a look at the device table, dealt with in one hold of its lock.
+
+LLVM's runtime takes the table for every item (`mapping.py`). An item whose section is mapped already, and not to be
+copied, only has its reference count changed; one that the device uses in place only is searched for. Of such items up
+to ``table.items_per_hold`` of the profile are looked up in one hold, which lasts as long as all their look-ups: the
+table is as busy as it would be, and another thread waits for a run instead of an item. With 1 every item is on its own.
+
+What the search found is remembered with the construct until an entry comes into the table or leaves it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.runtime.configurations import MapRequest, Placement
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue, PostProcessing
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem, MapItems
+from offloadrt.runtime.map_type import (
+    ALWAYS,
+    ATTACH,
+    CLOSE,
+    DELETE,
+    FROM,
+    IMPLICIT,
+    LITERAL,
+    OMPX_HOLD,
+    PRESENT,
+    PRIVATE,
+    PTR_AND_OBJ,
+    RETURN_PARAM,
+    TO,
+)
+from offloadrt.runtime.mapping import finish_data_end, trace_counts, trace_lookup
+from offloadrt.runtime.present_table import INFINITE, Entry
+
+_NOT_MAPPED = LITERAL | PRIVATE | ATTACH
+
+
+@attrs.define(eq=False)
+class Place:
+    """Where the section of an item lies.
+
+    entry: the entry that contains it; None when the device uses the host's memory. visited: what the search locks.
+    is_open: it is neither; the item goes its own way.
+    """
+
+    visited: tuple[Entry, ...] = ()
+    entry: Entry | None = None
+    is_open: bool = False
+
+
+@attrs.frozen(eq=False)
+class Stretch:
+    """Items [start, stop) that share one hold of the table.
+
+    searched: those that are looked up, each with its entry, in the order in which they are. entries: these, whose
+    references are counted. visited: all entries that the searches lock. bindings: where a kernel finds the arrays, for
+    whoever wants to remember it.
+    """
+
+    start: int
+    stop: int
+    searched: tuple[tuple[MapItem, Entry | None], ...]
+    entries: tuple[Entry, ...]
+    visited: tuple[Entry, ...]
+    bindings: dict[HostArray, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, start: int, stop: int, found: Sequence[tuple[MapItem, Place]]) -> Stretch:
+        visited = dict.fromkeys(entry for _, place in found for entry in place.visited)
+        entries = tuple(place.entry for _, place in found if place.entry is not None)
+        return cls(start, stop, tuple((item, place.entry) for item, place in found), entries, tuple(visited))
+
+
+@attrs.define(eq=False)
+class Places:
+    """The places of the items of one construct on one device, at one state of its table, and the stretches of them."""
+
+    generation: int
+    of: list[Place]
+    begins: dict[int, Stretch] = attrs.field(factory=dict)
+    ends: dict[int, Stretch] = attrs.field(factory=dict)
+    arguments: Stretch | None = None
+
+
+def places(device: OffloadDevice, items: MapItems) -> Places:
+    """What a search finds now; the caller holds the table, or only wants to know whether to ask for it."""
+    known = items.places.get(device.number)
+    if isinstance(known, Places) and known.generation == device.table.generation:
+        return known
+    found = Places(device.table.generation, [_place(device, item) for item in items])
+    items.places[device.number] = found
+    return found
+
+
+def _place(device: OffloadDevice, item: MapItem) -> Place:
+    if item.type & _NOT_MAPPED:
+        return Place()
+    special = item.type & (PTR_AND_OBJ | RETURN_PARAM | OMPX_HOLD) or item.dimensions
+    if special or (item.array is not None and item.array.freed):
+        return Place(is_open=True)
+    found = device.table.lookup(item.begin, item.size)
+    if found.contained and found.entry is not None:
+        return Place(found.visited, found.entry, is_open=found.entry.dynamic == INFINITE)
+    if found.overlaps or item.type & PRESENT:
+        return Place(is_open=True)
+    request = MapRequest(item.size, bool(item.type & CLOSE), bool(item.type & IMPLICIT), device.number)
+    on_host = device.configuration.place(request) is Placement.HOST_POINTER
+    return Place(found.visited, is_open=not on_host)
+
+
+def _is_copied(visited: Sequence[Entry]) -> bool:
+    """Does somebody hold one of these entries? Then a search would wait for it."""
+    for entry in visited:  # noqa: SIM110  # half the time of any()
+        if entry.lock.owner is not None:
+            return True
+    return False
+
+
+# At the begin of a construct
+
+
+async def begin_run(device: OffloadDevice, items: MapItems, start: int, queue: DirectiveQueue) -> int:
+    """Map the stretch that begins at ``start``; returns where it ends: ``start`` when it is not worth it."""
+    stretch = _begin_stretch(device, items, start)
+    if stretch is None:
+        return start
+    if not device.table_lock.take_now():
+        await device.lock_table()
+        stretch = _begin_stretch(device, items, start)  # others have had the table meanwhile
+    try:
+        if stretch is None:
+            return start
+        for entry in stretch.entries:
+            entry.dynamic += 1
+        if device.trace is not None:
+            _trace(device, stretch, queue.cause)
+        await device.table_work(len(stretch.searched) * device.costs.lookup)
+    finally:
+        device.table_lock.release()
+    if device.prefaults:
+        for item, there in stretch.searched:
+            if there is None and item.size:
+                await device.plugin.prefault(item.begin, item.size)
+    return stretch.stop
+
+
+def _begin_stretch(device: OffloadDevice, items: MapItems, start: int) -> Stretch | None:
+    """None when fewer than two items can share a hold now."""
+    found = places(device, items)
+    stretch = found.begins.get(start)
+    if stretch is None:
+        stretch = found.begins[start] = _cut_begin(device, items, found.of, start)
+    if len(stretch.searched) < 2 or _is_copied(stretch.visited):
+        return None
+    needs_wait = device.plugin.needs_wait
+    for entry in stretch.entries:
+        if entry.event is not None:
+            if needs_wait(entry.event):
+                return None
+            entry.event = None  # complete: nobody will have to wait for it
+    return stretch
+
+
+def _cut_begin(device: OffloadDevice, items: MapItems, found: Sequence[Place], start: int) -> Stretch:
+    searched: list[tuple[MapItem, Place]] = []
+    position = start
+    while position < len(items) and len(searched) < device.items_per_hold:
+        item, place = items[position], found[position]
+        copied = place.entry is not None and item.type & TO and item.type & ALWAYS and item.size
+        if place.is_open or copied:
+            break
+        if not item.type & _NOT_MAPPED:
+            searched.append((item, place))
+        position += 1
+    return Stretch.of(start, position, searched)
+
+
+# For the arguments of a kernel
+
+
+async def look_up_arguments(device: OffloadDevice, items: MapItems, cause: int) -> Stretch | None:
+    """Search for the sections whose device address the kernel gets: the first of them, as many as share a hold."""
+    stretch = _arguments_stretch(device, items)
+    if stretch is None:
+        return None
+    if not device.table_lock.take_now():
+        await device.lock_table()
+        stretch = _arguments_stretch(device, items)
+    try:
+        if stretch is not None:
+            if device.trace is not None:
+                _trace(device, stretch, cause, counts=False)
+            await device.table_work(len(stretch.searched) * device.costs.lookup)
+        return stretch
+    finally:
+        device.table_lock.release()
+
+
+def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None:
+    found = places(device, items)
+    stretch = found.arguments
+    if stretch is None:
+        searched: list[tuple[MapItem, Place]] = []
+        for position in items.arguments[: device.items_per_hold]:
+            if found.of[position].is_open:
+                break
+            searched.append((items[position], found.of[position]))
+        stretch = found.arguments = Stretch.of(0, len(searched), searched)
+    return None if len(stretch.searched) < 2 or _is_copied(stretch.visited) else stretch
+
+
+# At the end of a construct
+
+
+async def end_run(
+    device: OffloadDevice, items: MapItems, stop: int, queue: DirectiveQueue, left: list[PostProcessing]
+) -> int:
+    """Unmap the stretch that ends before ``stop``, backwards; returns where it begins: ``stop`` when it is not worth
+    it. What is to be done after the queue has drained is added to ``left``.
+    """
+    stretch = _end_stretch(device, items, stop)
+    if stretch is None:
+        return stop
+    if not device.table_lock.take_now():
+        await device.lock_table()
+        stretch = _end_stretch(device, items, stop)
+    try:
+        if stretch is None:
+            return stop
+        for entry in stretch.entries:
+            entry.dynamic -= 1
+            entry.data_end_users += 1
+        if device.trace is not None:
+            _trace(device, stretch, queue.cause)
+        await device.table_work(len(stretch.searched) * device.costs.lookup)
+    finally:
+        device.table_lock.release()
+    if stretch.entries:
+        left.append(functools.partial(finish_run, device, stretch, queue.cause))
+    return stretch.start
+
+
+def _end_stretch(device: OffloadDevice, items: MapItems, stop: int) -> Stretch | None:
+    found = places(device, items)
+    stretch = found.ends.get(stop)
+    if stretch is None:
+        stretch = found.ends[stop] = _cut_end(device, items, found.of, stop)
+    if len(stretch.searched) < 2 or _is_copied(stretch.visited):
+        return None
+    for entry in stretch.entries:
+        if entry.dynamic < 2:
+            return None
+    return stretch
+
+
+def _cut_end(device: OffloadDevice, items: MapItems, found: Sequence[Place], stop: int) -> Stretch:
+    searched: list[tuple[MapItem, Place]] = []
+    counted: set[Entry] = set()  # each once: what is not the last reference for one item might be for the next
+    position = stop
+    while position > 0 and len(searched) < device.items_per_hold:
+        item, place = items[position - 1], found[position - 1]
+        entry = place.entry
+        copied = entry is not None and (item.type & DELETE or (item.type & FROM and item.type & ALWAYS and item.size))
+        if place.is_open or copied or entry in counted:
+            break
+        if entry is not None:
+            counted.add(entry)
+        if not item.type & _NOT_MAPPED:
+            searched.append((item, place))
+        position -= 1
+    return Stretch.of(position, stop, searched)
+
+
+async def finish_run(device: OffloadDevice, stretch: Stretch, cause: int) -> None:
+    """`finish_data_end` of many entries: those that somebody needs still, in one hold, then the others."""
+    device.table_lock.take_now() or await device.lock_table()
+    rest: list[tuple[Entry, MapItem]] = []
+    try:
+        await device.table_work(0.0)
+        for item, entry in stretch.searched:
+            if entry is None:
+                continue
+            stays = entry.dynamic or entry.hold or entry.data_end_users > 1
+            if stays and entry.lock.owner is None and not entry.shadow_pointers:
+                entry.data_end_users -= 1
+            else:
+                rest.append((entry, item))
+    finally:
+        device.table_lock.release()
+    for entry, item in rest:
+        await finish_data_end(device, entry, item, cause)
+
+
+def _trace(device: OffloadDevice, stretch: Stretch, cause: int, counts: bool = True) -> None:
+    for item, entry in stretch.searched:
+        trace_lookup(device, cause, item.array, item.begin, item.size, entry is not None)
+        if counts and entry is not None:
+            trace_counts(device, cause, entry)

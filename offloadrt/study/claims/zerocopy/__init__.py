@@ -1,0 +1,25 @@
+"""Judges of the zero-copy paper's claims: each asks for the runs that its expression needs.
+
+`places` says where they look; `ratios` (Figures 3 and 4), `calls` (Table I and what grows with the size), `prefault`
+(Eager Maps), `accelerator` (SPECaccel, Tables II and III), `mechanisms` and `noise` hold the judges, `probes` the small
+recorded runs of the mechanisms.
+"""
+
+from __future__ import annotations
+
+from offloadrt.study.claims.zerocopy import accelerator, calls, mechanisms, noise, prefault, ratios
+from offloadrt.study.claims.zerocopy.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
+
+__all__ = [
+    "CANDIDATES",
+    "MACHINE",
+    "SENSITIVITY",
+    "accelerator",
+    "bench",
+    "calls",
+    "grid",
+    "mechanisms",
+    "noise",
+    "prefault",
+    "ratios",
+]

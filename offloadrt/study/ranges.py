@@ -1,0 +1,168 @@
+"""What the ranges of a machine's entries do to verdicts: `offloadrt validate --ranges`.
+
+Two steps, so that it takes minutes and not hours. *Screening*: every variant of the machine makes a few short runs;
+an end of a range that changes none of them by more than `MATTERS` is left out, and so is a choice that changes
+nothing at all. *Judging*: with each variant that is left, one at a time, the claims are judged on the grid `ends`,
+whose times agree with those of the full grid, with fewer thread counts and batches. Claims on small recorded runs are
+judged with every variant. Two of the variants have all ranges at one end together; ends of several entries in other
+combinations are not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.study.judging import Answers, Judge, Judgement, Places, hear, hear_all
+from offloadrt.study.parameters import Value
+from offloadrt.study.points import Options
+
+MATTERS = 0.02
+"""An end of a range matters when it changes the time of a sensitivity run by more than this part."""
+IDENTITY = frozenset({"driver.api"})
+"""Entries with choices that say which machine it is: another choice would be another machine."""
+CORNER = "all ranges together"
+"""The entry that a verdict depends on when a corner turns it round."""
+
+
+@attrs.frozen
+class Variant:
+    """The machine with something changed: an end of an entry's range, another choice, or a candidate mechanism on."""
+
+    key: str
+    """The entry that a verdict then depends on."""
+    text: str
+    options: Options
+    least: float = MATTERS
+    """How much it must change a sensitivity run, as a part of its time, to be judged; 0: at all."""
+
+
+@attrs.frozen
+class Turns:
+    """What the variants did."""
+
+    turned: Mapping[str, list[Variant]] = attrs.field(factory=dict)
+    """The variants that turn a verdict round, by claim."""
+    unlike: frozenset[str] = frozenset()
+    """Claims that come out otherwise on the ranges' grid as the machine stands: nothing can be said about them."""
+    sentences: list[str] = attrs.field(factory=list)
+    """What was run, and what it shows."""
+
+
+def variants_of(
+    spec: MachineSpec,
+    candidates: Mapping[str, Mapping[str, str]],
+    options: Options | None = None,
+) -> list[Variant]:
+    """Both ends of every range, every other choice, each candidate, and the two corners of all ranges.
+
+    They are changes to `options`; what the user set there is left as it is, and so is what says which
+    machine it is.
+    """
+    options = options or Options()
+    entries = {
+        key: entry
+        for key, entry in spec.entries.items()
+        if not entry.reference and key not in options.overrides and key not in IDENTITY
+    }
+    found = []
+    for key, entry in entries.items():
+        if entry.is_range:
+            found += [_at(key, f"{key} = {end}", {key: end}, options) for end in ("low", "high")]
+        others = [choice for choice in entry.choices if choice != entry.value]
+        found += [_with(key, {key: choice}, options) for choice in others]
+    for key, overrides in candidates.items():
+        if not overrides.keys() & options.overrides.keys():
+            found.append(_with(key, overrides, options))
+    for end in ("low", "high"):
+        ends = {key: end for key, entry in entries.items() if entry.is_range}
+        found.append(_at(CORNER, f"all ranges = {end}", ends, options))
+    return found
+
+
+def _at(key: str, text: str, ends: Mapping[str, str], options: Options) -> Variant:
+    return Variant(key, text, attrs.evolve(options, range_end={**options.range_end, **ends}))
+
+
+def _with(key: str, overrides: Mapping[str, str], options: Options) -> Variant:
+    text = ", ".join(f"{name} = {value}" for name, value in overrides.items())
+    return Variant(key, text, attrs.evolve(options, overrides={**options.overrides, **overrides}), least=0.0)
+
+
+def turns_of(
+    judges: Sequence[Judge],
+    said: Mapping[str, Judgement],
+    grid: Places,
+    variants: Sequence[Variant],
+    sensitivity: Sequence[Mapping[str, Value]],
+    stage: Callable[[str], Answers],
+) -> Turns:
+    """Judges the claims again on `grid` with each of `variants` that matters; `said` are their verdicts as the machine
+    stands.
+
+    Claims that cannot be judged, and those that `grid` judges otherwise to begin with, are not judged with variants.
+    """
+    judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
+    answers = stage("ranges: claims with each of them changed")
+    nominal = hear([judge for judge in judges if said[judge.claim].holds is not None], grid, answers)
+    unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds)
+    again = [judge for judge in judges if judge.claim in nominal and judge.claim not in unlike]
+    small = [judge for judge in again if all(point.options.record for point in next(judge(grid)))]
+    cases = [(variant, judge) for variant in variants for judge in (again if variant in judged else small)]
+    heard = hear_all(
+        [(judge, attrs.evolve(grid, options=variant.options)) for variant, judge in cases],
+        answers,
+    )
+    turned: dict[str, list[Variant]] = {judge.claim: [] for judge in again}
+    for (variant, judge), judgement in zip(cases, heard, strict=True):
+        if judgement.holds != said[judge.claim].holds:
+            turned[judge.claim].append(variant)
+    left_out = [variant for variant in variants if variant not in judged]
+    return Turns(turned, unlike, _sentences(grid, judged, left_out, len(small), turned, unlike))
+
+
+def _that_matter(
+    variants: Sequence[Variant], grid: Places, parameters: Sequence[Mapping[str, Value]], answers: Answers
+) -> list[Variant]:
+    """The variants that change a sensitivity run enough."""
+    grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
+    times = [result.elapsed_s for result in answers([one.point(place) for one in grids for place in parameters])]
+    rows = [times[start : start + len(parameters)] for start in range(0, len(times), len(parameters))]
+    nominal, *others = rows
+    return [
+        variant
+        for variant, changed in zip(variants, others, strict=True)
+        if any(abs(new - old) > variant.least * old for new, old in zip(changed, nominal, strict=True))
+    ]
+
+
+def _sentences(
+    grid: Places,
+    judged: Sequence[Variant],
+    left_out: Sequence[Variant],
+    small: int,
+    turned: Mapping[str, Sequence[Variant]],
+    unlike: frozenset[str],
+) -> list[str]:
+    tried = "one change at a time, and all ranges at one end together; other combinations of ends were not tried"
+    least = f"ends that change no sensitivity run by more than {MATTERS:.0%}, and choices that change none at all"
+    said = [
+        f"on the small grid ({grid.described}): {tried}",
+        f"judged with {len(judged)} changes: {_listed(judged)}",
+        f"only the {small} claims on small recorded runs were judged with {least} ({len(left_out)}): "
+        + (_listed(left_out) or "none"),
+    ]
+    firm = [claim for claim, variants in turned.items() if not variants]
+    said.append(f"{len(firm)} of {len(turned)} verdicts are the same with every change")
+    for claim, variants in turned.items():
+        if variants:
+            said.append(f"{claim} is turned round by {len(variants)}: {_listed(variants)}")
+    if unlike:
+        said.append(f"not tried, as the small grid judges them otherwise to begin with: {', '.join(sorted(unlike))}")
+    return said
+
+
+def _listed(variants: Sequence[Variant]) -> str:
+    return "; ".join(variant.text for variant in variants)

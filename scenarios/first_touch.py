@@ -1,0 +1,56 @@
+"""When does it pay to fill the device's page table at a map, instead of by page faults?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from offloadrt import Figure, Range, Run, scenario
+from offloadrt.programs.first_touch import FirstTouch
+from offloadrt.programs.memory_time import memory_initialization_s, memory_management_s
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="bytes",
+        y="elapsed_s",
+        lines=("configuration",),
+        panels="remaps",
+        xlabel="bytes touched for the first time",
+        ylabel="time (s)",
+    ),
+    sweep={
+        "bytes": tuple(1 << k for k in range(16, 33, 2)),
+        "configuration": ("copy", "implicit_zero_copy", "eager_maps"),
+        "remaps": (0, 10, 100),
+    },
+)
+async def first_touch(
+    run: Run,
+    bytes: Annotated[int, Range(8, 1 << 36)] = 1 << 26,
+    arrays: Annotated[int, Range(1, 100_000)] = 1,
+    remaps: Annotated[int, Range(0, None)] = 0,
+    filled: bool = False,
+    configuration: Literal["copy", "usm", "implicit_zero_copy", "eager_maps"] = "implicit_zero_copy",
+) -> dict[str, float | int]:
+    """Fresh host arrays are mapped around a kernel that sweeps over them, and mapped again without being new.
+
+    Filling at the map costs a call at every map and a little for each new page; a fault costs much more for each new
+    page and nothing afterwards.
+
+    Parameters:
+        bytes: of all arrays together
+        arrays: into which they are divided
+        remaps: times that each array is mapped again
+        filled: the host has written the arrays before: only the device lacks their pages
+        configuration: what a map means
+    """
+    run.phantom = True
+    program = FirstTouch(bytes, arrays, remaps, filled)
+    await run.parallel(program.run)
+    return {
+        "maps": program.maps,
+        "memory_management_s": memory_management_s(run.measured_calls.table(), run.measured.host_time),
+        "memory_initialization_s": memory_initialization_s(run.device().fault_statistics()),
+        "per_map_s": run.elapsed / program.maps,
+    }

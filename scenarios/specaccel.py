@@ -1,0 +1,61 @@
+"""Five codes of SPECaccel 2023 on an APU: where arrays live and who touches them first."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from offloadrt import Figure, Range, Run, scenario
+from offloadrt import openmp as omp
+from offloadrt.programs.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.programs.specaccel import Ends, code
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="benchmark", y="elapsed_s", lines=("configuration",), xlabel="benchmark", ylabel="time (s)", log=False
+    ),
+    sweep={
+        "benchmark": ("stencil", "lbm", "ep", "spC", "bt"),
+        "configuration": ("copy", "usm", "implicit_zero_copy", "eager_maps"),
+    },
+)
+async def specaccel(
+    run: Run,
+    benchmark: Literal["stencil", "lbm", "ep", "spC", "bt"] = "stencil",
+    configuration: Literal["copy", "usm", "implicit_zero_copy", "eager_maps"] = "copy",
+    fraction: Annotated[float, Range(0.0001, 1.0)] = 0.1,
+    sizes: Literal["low", "mean", "high"] = "mean",
+    lengths: Literal["low", "mean", "high"] = "mean",
+    kernel_work: Literal["low", "mean", "high"] = "mean",
+    lose_translation: bool = False,
+) -> dict[str, float | int]:
+    """One code on one host thread, from its first allocation to its last.
+
+    Their sources are not public: sizes, run lengths and kernel work are ranges. `memory_management_s` and
+    `memory_initialization_s` are the paper's MM and MI: calls that allocate, free, fill page tables and copy; and the
+    time for which kernels stand still at a first touch.
+
+    Parameters:
+        benchmark: the code
+        configuration: what a map means
+        fraction: part of the run length; the arrays keep their sizes
+        sizes: end of the range of the arrays' sizes
+        lengths: end of the range of the run's length
+        kernel_work: end of the range of the kernels' work
+        lose_translation: spC and bt: the device loses its translation of stack arrays when a function returns
+    """
+    run.phantom = True
+
+    def forget(array: omp.HostArray) -> None:
+        run.device().pages.remove(array.address, array.address + array.nbytes)
+
+    ends = Ends(sizes, lengths, kernel_work, fraction)
+    program = code(benchmark, ends, forget if lose_translation else None)
+    await run.parallel(program.run)
+    return {
+        "memory_management_s": memory_management_s(run.measured_calls.table(), run.measured.host_time),
+        "memory_initialization_s": memory_initialization_s(run.device().fault_statistics()),
+        "kernel_s": run.device().compute.statistics().wall_s,
+        **program.assumed(),
+    }

@@ -1,0 +1,196 @@
+"""Figures 3 and 4 and Tables I, II and III of the zero-copy paper: QMCPack and SPECaccel under Copy and three zero-copy
+configurations. What runs is in `qmcpack.py` and `specaccel.py`; here is where it is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from offloadrt import Figure, Range, Run, scenario
+from offloadrt.study import find_scenario
+
+Size: TypeAlias = Literal["S1", "S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128"]
+Threads: TypeAlias = Annotated[int, Range(1, 24)]
+Configuration: TypeAlias = Literal["copy", "usm", "implicit_zero_copy", "eager_maps"]
+Benchmark: TypeAlias = Literal["stencil", "lbm", "ep", "spC", "bt"]
+Fraction: TypeAlias = Annotated[float, Range(0.0001, 1.0)]
+Figures: TypeAlias = dict[str, Any]
+
+SIZES = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
+CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps")
+BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
+OVER_COPY = {"configuration": "copy"}
+TITLES = {"copy": "Copy", "usm": "USM", "implicit_zero_copy": "Implicit Zero-Copy", "eager_maps": "Eager Maps"}
+
+qmcpack = find_scenario("qmcpack")
+specaccel = find_scenario("specaccel")
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="threads",
+        y="elapsed_s",
+        lines=("size",),
+        panels="configuration",
+        baseline=OVER_COPY,
+        xlabel="host threads",
+        ylabel="time of Copy over time",
+        title="QMCPack NiO on MI300A",
+        legend="size",
+        names=TITLES,
+    ),
+    sweep={"size": SIZES, "threads": (1, 2, 4, 8), "configuration": CONFIGURATIONS},
+)
+async def zerocopy_fig3(
+    run: Run,
+    size: Size = "S2",
+    threads: Threads = 8,
+    configuration: Configuration = "copy",
+    fraction: Fraction = 0.01,
+) -> Figures:
+    """Ratio of Copy to each configuration over host threads, a line a size (Figure 3 of the zero-copy paper).
+
+    The figure: `offloadrt compare zerocopy_fig3 --jobs 2 --out DIR`.
+    A quick look: `offloadrt compare zerocopy_fig3 size=S2,S24 threads=1,8 fraction=0.002 --out DIR`.
+
+    Parameters:
+        size: the supercell
+        threads: host threads, each with a crowd
+        configuration: what a map means
+        fraction: part of the steps
+    """
+    return await run_qmcpack(run, size, threads, configuration, fraction)
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="size",
+        y="elapsed_s",
+        lines=("configuration",),
+        baseline=OVER_COPY,
+        xlabel="size",
+        ylabel="time of Copy over time",
+        title="QMCPack NiO on MI300A, 8 host threads",
+        legend="configuration",
+        names=TITLES,
+    ),
+    sweep={"size": SIZES, "configuration": CONFIGURATIONS},
+)
+async def zerocopy_fig4(
+    run: Run,
+    size: Size = "S2",
+    threads: Threads = 8,
+    configuration: Configuration = "copy",
+    fraction: Fraction = 0.01,
+) -> Figures:
+    """Ratio of Copy to each configuration over the size, with 8 host threads (Figure 4 of the zero-copy paper).
+
+    The figure: `offloadrt compare zerocopy_fig4 --jobs 2 --out DIR`.
+
+    Parameters:
+        size: the supercell
+        threads: host threads, each with a crowd
+        configuration: what a map means
+        fraction: part of the steps
+    """
+    return await run_qmcpack(run, size, threads, configuration, fraction)
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="threads", y="elapsed_s", baseline=OVER_COPY, xlabel="host threads", ylabel="time of Copy over time"
+    ),
+    sweep={"threads": (1, 8), "configuration": ("copy", "implicit_zero_copy")},
+)
+async def zerocopy_table1(
+    run: Run,
+    size: Size = "S2",
+    threads: Threads = 8,
+    configuration: Configuration = "copy",
+    fraction: Fraction = 1.0,
+) -> Figures:
+    """Calls of the HSA runtime and their latencies, Copy and Implicit Zero-Copy (Table I of the zero-copy paper).
+
+    The table, and comparison_calls.csv: `offloadrt compare zerocopy_table1 --jobs 2 --out DIR` (minutes: full runs).
+    A quick look: `offloadrt compare zerocopy_table1 threads=1 fraction=0.01`.
+
+    Parameters:
+        size: the supercell
+        threads: host threads, each with a crowd
+        configuration: what a map means
+        fraction: part of the steps; the paper's counts are of all
+    """
+    return await run_qmcpack(run, size, threads, configuration, fraction)
+
+
+async def run_qmcpack(run: Run, size: str, threads: int, configuration: str, fraction: float) -> Figures:
+    """QMCPack as `offloadrt run qmcpack` runs it."""
+    found: Figures = await qmcpack(run, size=size, threads=threads, configuration=configuration, fraction=fraction)
+    return found
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="benchmark",
+        y="elapsed_s",
+        lines=("configuration",),
+        baseline=OVER_COPY,
+        xlabel="benchmark",
+        ylabel="time of Copy over time",
+        title="SPECaccel 2023 on MI300A",
+        legend="configuration",
+        names=TITLES,
+        bars=True,
+    ),
+    sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
+)
+async def zerocopy_table2(
+    run: Run, benchmark: Benchmark = "stencil", configuration: Configuration = "copy", fraction: Fraction = 1.0
+) -> Figures:
+    """Ratio of Copy to each configuration for SPECaccel (Table II of the zero-copy paper).
+
+    The table: `offloadrt compare zerocopy_table2 --jobs 2 --out DIR`.
+
+    Parameters:
+        benchmark: the code
+        configuration: what a map means
+        fraction: part of the run's length
+    """
+    found: Figures = await specaccel(run, benchmark=benchmark, configuration=configuration, fraction=fraction)
+    return found
+
+
+@scenario(
+    machine="mi300a",
+    figure=Figure(
+        x="benchmark",
+        y="memory_initialization_s",
+        lines=("configuration",),
+        xlabel="benchmark",
+        ylabel="memory initialisation, MI (s)",
+        title="SPECaccel 2023 on MI300A: kernels that wait for a first touch",
+        legend="configuration",
+        names=TITLES,
+        bars=True,
+        log=False,
+    ),
+    sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
+)
+async def zerocopy_table3(
+    run: Run, benchmark: Benchmark = "stencil", configuration: Configuration = "copy", fraction: Fraction = 1.0
+) -> Figures:
+    """Overheads of memory management (MM) and first-touch initialisation (MI) (Table III of the zero-copy paper).
+
+    The table, in results.csv: `offloadrt sweep zerocopy_table3 --jobs 2 --out DIR`.
+
+    Parameters:
+        benchmark: the code
+        configuration: what a map means
+        fraction: part of the run's length
+    """
+    found: Figures = await specaccel(run, benchmark=benchmark, configuration=configuration, fraction=fraction)
+    return found

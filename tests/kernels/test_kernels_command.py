@@ -1,0 +1,93 @@
+"""`offloadrt kernels`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from offloadrt.cli import main
+
+SCRIPT = '''
+from offloadrt import Run, kernel, scenario
+from offloadrt import openmp as omp
+
+@kernel(collapse=2)
+def blur(u, v, n):
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            v[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+
+@kernel
+def total(v, out, n):
+    s = 0.0
+    for i in range(n):
+        for j in range(n):
+            s += v[i, j]
+    out[0] = s
+
+@kernel(flops_per_iteration=2, bytes_per_iteration=8)
+def halve(v):
+    v *= 0.5
+
+@scenario
+async def smooth(run: Run, n: int = 8) -> dict[str, float]:
+    """A toy."""
+
+    async def body(t: omp.HostThread) -> None:
+        old, new, out = t.array("old", (n, n)), t.array("new", (n, n)), t.array("out", 1)
+        for _ in range(10):
+            await t.target(blur, old, new, n)
+        await t.target(total, new, out, n)
+        await t.target(halve, new)
+
+    await run.parallel(body)
+    return {}
+'''
+
+
+def lines_of(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "smoothing.py"
+    script.write_text(SCRIPT)
+    assert main(["kernels", str(script)]) == 0
+    lines = lines_of(capsys.readouterr().out)
+    joined = " ".join(lines)
+    assert "blur (" in joined
+    assert "loops: distributed i in range(1, n - 1); distributed j in range(1, n - 1)" in lines
+    assert "an iteration: 4 flops, 16 bytes" in lines
+    assert "u 4 0 4 1 0 8 affine 0 … n - 1, 0 … n - 1" in lines
+    assert "reductions: s (+)" in lines
+    assert "halve: declared, 2 flops and 8 bytes an iteration" in lines
+    assert "target regions of smooth" in lines
+    assert any(line.startswith("blur 10 ") and line.endswith("old, new") for line in lines)
+    assert "1 new 42 blur, total" in lines
+    assert "2 old 40 blur" in lines
+    assert main(["kernels", f"{script}:smooth"]) == 0
+    assert lines_of(capsys.readouterr().out) == lines
+
+
+def test_a_scenario_whose_kernels_are_declared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernels", "overlap"]) == 0
+    assert "scale: declared, 1 flops and 16 bytes an iteration" in capsys.readouterr().out
+
+
+def test_a_script_without_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "empty.py"
+    script.write_text("")
+    assert main(["kernels", str(script)]) == 0
+    assert "no kernel stands in its module" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_kernel_outside_of_the_subset_is_an_error_of_the_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text(
+        "from offloadrt import kernel\n@kernel\ndef k(a, n):\n    for i in range(n):\n        a[0:i] = 1\n"
+    )
+    assert main(["kernels", str(script)]) == 2
+    assert "wrong.py:5: kernel 'k': the slice a[0:i]; write a loop over the elements" in capsys.readouterr().err

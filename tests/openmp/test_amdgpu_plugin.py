@@ -1,0 +1,205 @@
+"""What the AMDGPU plugin calls for a copy, a kernel and a wait, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from offloadrt import openmp as omp
+from offloadrt.kernels import Kernel
+from offloadrt.study.run import Run
+
+LIMIT = 1 << 20
+SMALL = 4096
+TOUCH = Kernel("touch", flops_per_iteration=1e6)
+Body = Callable[[omp.HostThread], Awaitable[None]]
+
+
+def run_body(body: Body, threads: int = 1, configuration: str = "copy", **overrides: Any) -> Run:
+    """`body` in host threads on an MI300A, measured without what loads the program."""
+    run = Run(machine="mi300a", record=True)
+    run.configuration, run.phantom = configuration, True
+    for key, value in overrides.items():
+        run.set(key.replace("__", "."), value)
+
+    async def first(t: omp.HostThread) -> None:
+        await t.target(TOUCH)
+
+    async def main() -> None:
+        await run.parallel(first, threads)
+        async with run.measure():
+            await run.parallel(body, threads)
+
+    run.sim.run(main)
+    return run
+
+
+def counts(run: Run) -> dict[str, int]:
+    """Calls of the measured part."""
+    return {name: call.count for name, call in run.measured_calls.table().items()}
+
+
+def story(run: Run) -> list[str]:
+    """What ended in the measured directive, in order."""
+    assert run.trace is not None
+    what = {"CallEnd": 6, "KernelSubmit": 7, "KernelEnd": 7, "CopyEnd": 7}
+    rows = list(run.trace.rows)
+    begin = max(place for place, row in enumerate(rows) if row[0] == "DirectiveBegin")
+    return [f"{row[0]} {row[what[row[0]]]}" for row in rows[begin:] if row[0] in what]
+
+
+def test_a_map_allocates_and_copies_then_launches_and_copies_back_when_the_kernel_has_ended() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", SMALL, fill=0.0)  # 32 KiB: not pooled
+        await t.target(TOUCH, a, maps=omp.map(tofrom=a), teams=100)
+
+    assert story(run_body(body)) == [
+        "CallEnd memory_pool_allocate",
+        "CallEnd memory_async_copy",  # to the device
+        "KernelSubmit touch",
+        "CallEnd memory_async_copy",  # back: it waits in the ring
+        "CallEnd signal_async_handler",
+        "CopyEnd h2d",
+        "KernelEnd touch",
+        "CopyEnd d2h",
+        "CallEnd signal_wait_scacquire",
+        "CallEnd memory_pool_free",
+    ]
+
+
+def test_a_directive_waits_once() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", SMALL, fill=0.0), t.array("b", SMALL, fill=0.0)
+        await t.target(TOUCH, a, b, maps=omp.map(tofrom=[a, b]))
+        await t.target_enter_data(omp.map(alloc=a))  # nothing to wait for
+        await t.target_update(omp.to(a), omp.from_(a))
+
+    assert counts(run_body(body))["signal_wait_scacquire"] == 2
+
+
+def test_each_copy_from_the_device_has_a_handler() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", SMALL, fill=0.0)
+        await t.target_enter_data(omp.map(to=a))
+        for _ in range(7):
+            await t.target_update(omp.from_(a))
+        for _ in range(5):
+            await t.target_update(omp.to(a))  # the stream is idle: the thread stages it itself
+
+    found = counts(run_body(body))
+    assert found["memory_async_copy"] == 1 + 7 + 5
+    assert found["signal_async_handler"] == 7
+
+
+def test_a_copy_to_the_device_on_a_busy_stream_is_staged_by_a_handler() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", SMALL, fill=0.0), t.array("b", SMALL, fill=0.0)
+        await t.target_enter_data(omp.map(to=[a, b]))
+        await t.target_update(omp.to(a), omp.to(b))
+
+    found = counts(run_body(body))
+    assert found["memory_async_copy"] == 4
+    assert found["signal_async_handler"] == 2  # the second of each directive
+
+
+@pytest.mark.parametrize(("nbytes", "synchronous"), [(LIMIT - 8, False), (LIMIT, True)])
+def test_large_copies_are_synchronous_and_pin_the_host_s_memory(nbytes: int, synchronous: bool) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", nbytes // 8, fill=0.0)
+        await t.target(TOUCH, a, maps=omp.map(tofrom=a))
+
+    run = run_body(body)
+    found = counts(run)
+    assert found["memory_async_copy"] == 2
+    assert found.get("memory_lock", 0) == found.get("memory_unlock", 0) == (2 if synchronous else 0)
+    assert found.get("signal_async_handler", 0) == (0 if synchronous else 1)
+    assert found["signal_wait_scacquire"] == (3 if synchronous else 1)  # the kernel is drained before the copy back
+    assert run.measured.bytes["h2d"] == run.measured.bytes["d2h"] == nbytes
+    assert (run.engines["device 0 dma ring 0"].transfers == 3) == synchronous  # those of the program's image
+
+
+def test_a_large_copy_moves_its_bytes_twice_through_memory() -> None:
+    nbytes = 1 << 30
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target_enter_data(omp.map(to=t.array("a", nbytes // 8, fill=0.0)))
+
+    run = run_body(body)
+    spec = run.spec
+    working = run.measured.engines["device 0 compute units"]["busy_s"]
+    assert working == pytest.approx(2 * nbytes / spec.value("mem.bw"), rel=0.01)
+
+
+def test_threads_share_one_handler_thread() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", SMALL, fill=0.0)
+        await t.target_enter_data(omp.map(to=a))
+        for _ in range(20):
+            await t.target_update(omp.from_(a))
+
+    def waited(threads: int) -> float:
+        return float(run_body(body, threads, dma__rings=8).engines["device 0 async handler"].wait_s)
+
+    assert waited(1) == 0.0
+    assert waited(8) > 0.0
+
+
+def test_a_kernel_behind_unfinished_work_waits_at_a_barrier() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", SMALL, fill=0.0)
+        await t.target(TOUCH, a, maps=omp.map(to=a))
+        await t.target(TOUCH)
+
+    run = run_body(body)
+    queue = run.engines["device 0 hsa queue 0"]
+    assert queue.blocked == 1
+    assert queue.packets == 1 + 2 + 1
+
+
+def test_streams_take_another_queue_each_when_there_are_enough() -> None:
+    async def body(t: omp.HostThread) -> None:
+        for _ in range(3):
+            await t.target(TOUCH, teams=10, iterations=1 << 20)
+
+    found = run_body(body, 6).engines
+    assert [name for name in found if "hsa queue" in name] == [f"device 0 hsa queue {n}" for n in range(4)]
+
+
+def test_data_that_another_thread_is_copying_is_waited_for_on_the_device() -> None:
+    shared: list[omp.HostArray] = []
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared.append(t.array("a", SMALL, fill=0.0))
+        await t.barrier()
+        await t.sleep(t.number * 8e-6)
+        await t.target_enter_data(omp.map(to=shared[0]))
+        await t.target(TOUCH, shared[0])
+
+    run = run_body(body, 2)
+    assert counts(run)["memory_async_copy"] == 1
+    assert run.trace is not None
+    copied = [row[1] for row in run.trace.rows if row[0] == "CopyEnd"][-1]
+    started = [row[1] for row in run.trace.rows if row[0] == "KernelStart"][-2:]
+    assert min(started) >= copied
+
+
+def test_the_image_is_loaded_once_with_the_published_calls() -> None:
+    async def body(t: omp.HostThread) -> None:
+        await t.target(TOUCH)
+
+    run = run_body(body, 1, "implicit_zero_copy")
+    assert run.calls.count("memory_pool_allocate") == 19
+    assert run.calls.count("memory_async_copy") == 3
+    assert run.calls.count("signal_async_handler") == 0
+
+
+def test_signals_are_created_when_the_pool_is_empty() -> None:
+    async def body(t: omp.HostThread) -> None:
+        arrays = [t.array(f"a{i}", SMALL, fill=0.0) for i in range(40)]
+        await t.target_enter_data(omp.map(to=arrays))
+
+    assert counts(run_body(body, signal__initial=64))["signal_create"] >= 64
+    assert "signal_create" not in counts(run_body(body, signal__initial=80))
