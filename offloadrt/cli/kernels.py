@@ -110,7 +110,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
             *(number(value) for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written)),
             number(use.bytes),
             use.pattern,
-            f"{use.level} loads" if use.level else "",
+            "" if not use.level else "1 load" if use.level == 1 else f"{use.level} loads",
             *(escape(show_ranges(a for a in mine if a.kind == kind)) for kind in ("read", "write")),
         )
     yield table

@@ -106,9 +106,9 @@ class KernelAnalysis:
         arguments: in the kernel's order; an array may be a phantom, only its shape and type are looked at. KernelError
         when a scalar or a length that a loop needs is not known.
         """
-        from offloadrt.kernels.counts import count
+        from offloadrt.kernels.counts import counts_of
 
-        return count(self, arguments)
+        return counts_of(self, arguments)
 
 
 def _use(

@@ -92,13 +92,13 @@ def trip_count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> int:
     return round(_counting(analysis, arguments).runs(analysis.distributed))
 
 
-def count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
+def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
     """Everything that `KernelAnalysis.at` says; kept, because programs launch a kernel with equal sizes many times."""
     known = tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
     try:
         return analysis.counted[known]
     except (KeyError, TypeError):  # TypeError: an argument that is no key
-        counts = _count(analysis, arguments)
+        counts = _new_counts(analysis, arguments)
     if len(analysis.counted) >= _KEPT:
         analysis.counted.clear()
     with contextlib.suppress(TypeError):
@@ -106,7 +106,7 @@ def count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
     return counts
 
 
-def _count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
+def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
     counting = _counting(analysis, arguments)
     flops = 0.0
     for work in analysis.walked.work:

@@ -2,14 +2,15 @@
 
 Both run one rewritten form of the source, in which loads, divisions, powers and functions are calls of `arithmetic.py`;
 what is left is loops, branches, sums and products in the order of the source. Numba compiles it without fast-math and
-with checked indices. Whole numbers that leave 64 bits, or the type of the array that
-they are stored to, are undefined, also those made of NaN or infinity.
+with checked indices. Whole numbers that leave 64 bits, or the type of the array that they are stored to, are undefined,
+also those made of NaN or infinity.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import functools
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -44,14 +45,14 @@ class NestBody:
 
     nest: LoopNest = attrs.field(repr=False)
     analysis: KernelAnalysis = attrs.field(repr=False)
-    done: float = attrs.field(default=0.0, init=False)
+    work_done: float = attrs.field(default=0.0, init=False)
     _interpreted: Callable[..., None] | None = attrs.field(default=None, init=False, repr=False)
     _compiled: Callable[..., None] | None = attrs.field(default=None, init=False, repr=False)
 
     def __call__(self, *arguments: Any) -> None:
-        if self.done < WORTH_COMPILING and numba_is_installed():
-            self.done += self._work(arguments)
-        if self.done < WORTH_COMPILING:
+        if self.work_done < WORTH_COMPILING and numba_is_installed():
+            self.work_done += self._work(arguments)
+        if self.work_done < WORTH_COMPILING:
             self.interpret(*arguments)
         else:
             self.compile_and_run(*arguments)
@@ -121,6 +122,7 @@ class NestBody:
         return taken
 
 
+@functools.cache
 def numba_is_installed() -> bool:
     """Can kernels be compiled?"""
     return importlib.util.find_spec("numba") is not None

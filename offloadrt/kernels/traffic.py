@@ -1,14 +1,14 @@
 """Which accesses move the same elements, so that bytes are counted once.
 
 Accesses whose indices differ by whole steps of the loops around them walk the same elements some iterations apart (the
-neighbours of a stencil): a cache holds them. ``a[4 * i]`` and ``a[4 * i + 1]`` do not, nor do ``a[i]`` and
-``a[i + n]``. What an iteration has stored itself it does not load from memory. An index that does not vary with a loop
-stays in a register or a cache while that loop runs.
+neighbours of a stencil): a cache holds them, whatever its size. ``a[4 * i]`` and ``a[4 * i + 1]`` do not, nor do
+``a[i]`` and ``a[i + n]``. What an iteration has stored itself it does not load from memory. An index that does not vary
+with a loop stays in a register or a cache while that loop runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.frequency import Loop
@@ -51,8 +51,8 @@ def _same_elements(first: Access, second: Access) -> bool:
         return True
     if len(first.index) != len(second.index) or first.through != second.through:
         return False
-    symbols = {part.symbol for part in (*first.path, *second.path) if isinstance(part, Loop)}
-    return all(_steps_apart(one, other, symbols) for one, other in zip(first.index, second.index, strict=True))
+    loops = {part.symbol: part for part in (*first.path, *second.path) if isinstance(part, Loop)}
+    return all(_steps_apart(one, other, loops) for one, other in zip(first.index, second.index, strict=True))
 
 
 def _stored_just_now(earlier: Access, access: Access) -> bool:
@@ -61,18 +61,22 @@ def _stored_just_now(earlier: Access, access: Access) -> bool:
     return earlier.kind == "write" and nested and earlier.text == access.text and earlier.index == access.index
 
 
-def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: set[str]) -> bool:
-    """Do the indices differ by whole steps of the loops that they vary with?"""
+def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
+    """Do the indices differ by whole steps of the loops that they vary with, by fewer than these loops have?"""
     if one is None or other is None:
         return False
     difference = one - other
     if difference.constant == 0:
         return True
-    if difference.symbols & loops or not (one.is_affine_in(loops) and other.is_affine_in(loops)):
+    variables = set(loops)
+    if difference.symbols & variables or not (one.is_affine_in(variables) and other.is_affine_in(variables)):
         return False
-    steps = [one.coefficient(symbol).terms for symbol in sorted(one.symbols & loops)]
-    single = [terms[0] for terms in steps if len(terms) == 1]
+    steps = [(one.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(one.symbols & variables)]
+    single = [(*terms[0], trips) for terms, trips in steps if len(terms) == 1]
     return all(
-        any(monomial == step and coefficient % size == 0 for step, size in single)
+        any(
+            monomial == step and coefficient % size == 0 and (trips is None or abs(coefficient // size) < trips)
+            for step, size, trips in single
+        )
         for monomial, coefficient in difference.terms
     )

@@ -33,7 +33,11 @@ class HsaQueue:
         self._born = born
 
     def submit(self, packet: Packet | BarrierPacket) -> None:
-        """Append a packet: a KernelPacket or a BarrierPacket."""
+        """Append a packet: a KernelPacket or a BarrierPacket.  An empty queue hands a kernel on at once."""
+        if type(packet) is KernelPacket and self.mailbox.getters:
+            self._packets += 1
+            self._compute.put(packet)
+            return
         self._behind.rise()
         self.mailbox.put(packet)
 

@@ -142,6 +142,11 @@ class TestErrorOfTheStaticAnalysis:
         for name, factor in factors.items():
             assert analysis.use(name).laf * n == pytest.approx((by_name[name].loads + by_name[name].stores) * factor)
 
+    def test_edges_and_costs_of_bfs_tie(self) -> None:
+        analysis = analysed(expand)
+        assert [analysis.use(name).laf for name in ("edges", "cost", "visited")] == [0.5 * 32] * 3
+        assert [analysis.use(name).laf for name in ("mask", "nodes", "updating")] == [1.5, 1.5, 8.0]
+
     def test_hints_correct_it(self) -> None:
         nodes, edges, mask, _, visited, _, n = graph(500, 4)
         found = np.zeros(n, np.bool_)
@@ -175,6 +180,12 @@ class TestCosts:
             for i in range(n):
                 b[i] = a[i] + a[i + n] + a[4 * i] + a[4 * i + 1]
 
+        def planes(a: Any, b: Any, n: int) -> None:
+            for i in range(n):
+                for j in range(4):
+                    b[i] = a[i + j * n] + a[i + (j + 4) * n] + a[i + (j + 1) * n]
+
+        assert analysed(planes).use("a").elements_read == 8.0
         analysis = analysed(far)
         assert (analysis.use("a").elements_read, analysis.use("b").elements_written, analysis.bytes) == (4.0, 1.0, 40.0)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from offloadrt.study.claims.zerocopy.ratios import correlation
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.results import Bytes, CallFigures, Result, TimeShare
+from offloadrt.study.validate import validate
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
 GRID = zerocopy.grid("quick", Options())
@@ -203,3 +206,14 @@ def test_rank_correlation(curve: Sequence[float], value: float) -> None:
     assert correlation(curve) == pytest.approx(value)
     if len(set(curve)) > 1:
         assert correlation(curve) == pytest.approx(spearmanr(range(len(curve)), curve).statistic)
+
+
+@pytest.mark.slow
+def test_the_quick_comparison_leaves_no_claim_and_no_reason_out() -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        report = validate("zerocopy", pool, jobs=2, quick=True)
+    told = [claim.id for claim in claims_of("zerocopy") if claim.role != "input"]
+    assert [finding.claim for finding in report.findings] == told
+    assert [finding.claim for finding in report.findings if finding.verdict == "fails" and not finding.reason] == []
+    mechanisms = [finding for finding in report.findings if finding.claim.startswith("mi300a.mech.")]
+    assert [finding.claim for finding in mechanisms if finding.verdict != "holds"] == []
