@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from offloadrt.kernels import Kernel, kernel
+    from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import openmp
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario
@@ -33,6 +33,7 @@ __all__ = [
     "Scenario",
     "Simulation",
     "__version__",
+    "expect",
     "kernel",
     "openmp",
     "scenario",
@@ -47,6 +48,7 @@ _HOMES = {
     "Run": "offloadrt.study",
     "Scenario": "offloadrt.study",
     "Simulation": "offloadrt.sim",
+    "expect": "offloadrt.kernels",
     "kernel": "offloadrt.kernels",
     "scenario": "offloadrt.study",
 }

@@ -46,8 +46,9 @@ class TargetClauses(TypedDict, total=False):
     """The clauses of ``target teams distribute parallel for``.
 
     maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
-    zero-length section). teams, threads, iterations: launch configuration; one team and one iteration a thread unless
-    given. is_device_ptr, has_device_addr: arguments that are device addresses already. firstprivate, private: arrays of
+    zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
+    source says, in as many teams as they fill; any other kernel is one team with one iteration a thread unless given.
+    is_device_ptr, has_device_addr: arguments that are device addresses already. firstprivate, private: arrays of
     which the region gets its own copy. defaultmap: what implicit maps do. device: its number. nowait, depend: as a
     deferred task.
     """
@@ -103,9 +104,12 @@ def target_construct(
         )
     )
     per_team = kernel.threads_per_team if threads is None else threads
+    known = None if kernel.analysis is None else arguments
+    if kernel.analysis is not None and iterations is None:
+        iterations = kernel.analysis.trip_count(*arguments)
     if teams is None:
         teams = 1 if iterations is None else max(1, -(-iterations // per_team))
-    launch = kernel.launch(teams, per_team, iterations)
+    launch = kernel.launch(teams, per_team, iterations, known)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         def globals_of(array: HostArray) -> Any:
