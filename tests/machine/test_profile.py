@@ -198,7 +198,7 @@ ELSEWHERE = {
     "omp.memory_manager_threshold": "memory_manager.threshold",
     "rocr.fragment_block": "alloc.segment",
     "fault.gpu_single": "fault.service_2m",
-    "fault.page_clear_2m": "fault.populate_2m",
+    "fault.page_clear_2m": "prefault.populate_2m",
 }
 """What was collected about the MI300A under another name."""
 
@@ -215,6 +215,13 @@ def test_the_profile_of_the_apu_holds_what_was_collected_about_it():
             assert entry.at("low").value <= value * 1.001 and entry.at("high").value >= value * 0.999, fact
             found.append(key)
     assert set(ELSEWHERE.values()) <= set(found) and len(found) >= 25
+    (low, high), service = (
+        next(fact["value"] for fact in collected if fact["name"] == "fault.gpu_2m_first_touch"),
+        spec.entries["fault.service_2m"].value,
+    )
+    populate = spec.entries["fault.populate_2m"]
+    assert populate.at("low").value + service == pytest.approx(low, rel=0.01)
+    assert populate.at("high").value + service == pytest.approx(high, rel=0.01)
 
 
 def test_the_costs_of_a_prefault_are_those_of_the_calibration():
