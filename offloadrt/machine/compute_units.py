@@ -3,7 +3,8 @@
 A kernel occupies as many SMs as its teams fill.  Kernels that together need no more than there are run at their own
 speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
-suspends the device.  On an APU a kernel leaves the SMs to others while it waits for a page (``kernel_faults.py``).
+suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
+(``kernel_faults.py``), of managed memory on a device that migrates it (``managed_kernels.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import Drain, FaultServed, KernelPacket, Resume, Suspend
+from offloadrt.machine.managed_kernels import ManagedKernels
+from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.messages import (
+    Drain,
+    FaultServed,
+    KernelPacket,
+    RemoteDone,
+    Replay,
+    Resume,
+    Suspend,
+    Unmapped,
+)
 from offloadrt.machine.page_fault import MemoryAccessFault
 from offloadrt.machine.share import FairShare, Ticket
 from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
@@ -55,6 +67,8 @@ class _Resident:
     demand: float
     missing: Missing | None = None
     """What it has yet to fault in; None when it needs nothing."""
+    sweep: Sweep | None = None
+    """How far it is in managed memory; None when it uses none."""
     stalled_since: float = 0.0
     """Since when it waits for a page, while it does."""
 
@@ -62,9 +76,10 @@ class _Resident:
 class ComputeUnits:
     """Runs the kernels of one device.
 
-    Send it KernelPacket, FaultServed and Resume with ``put``, Drain and Suspend with ``call``.
+    Send it KernelPacket, FaultServed, Replay, Unmapped, RemoteDone and Resume with ``put``, Drain and Suspend with
+    ``call``.
 
-    Without ``faults`` it does not matter what a kernel touches.
+    Without ``faults`` and ``managed`` it does not matter what a kernel touches.
     """
 
     def __init__(
@@ -75,6 +90,7 @@ class ComputeUnits:
         self.spec = spec
         self.trace = trace
         self.faults = faults
+        self.managed: ManagedKernels | None = None
         self.mailbox = Mailbox(sim, f"device {device} compute units")
         self._share = FairShare(math.inf if spec.uncontended else float(spec.sms))
         self._limit = math.inf if spec.uncontended else spec.max_resident
@@ -108,6 +124,8 @@ class ComputeUnits:
                     continue
             elif isinstance(message, FaultServed):
                 self._served(message)
+            elif isinstance(message, (Replay, Unmapped, RemoteDone)):
+                self._managed(message)
             elif isinstance(message, Resume):
                 await self._resume(message)
             elif isinstance(message, Call) and isinstance(message.message, Drain):
@@ -169,6 +187,8 @@ class ComputeUnits:
             if resident.missing is not None and resident.missing.head is not None:
                 self._meet(resident, resident.missing)
                 continue
+            if resident.sweep is not None and self._ended_step(resident, resident.sweep):
+                continue
             self._tally.wall_s += now - resident.start
             self._tally.alone_s += resident.alone
             if resident.packet.run is not None:
@@ -202,7 +222,10 @@ class ComputeUnits:
             trace(events.KernelStart, self.device, queue, packet.cause, *row)
         alone, demand = self._time(launch)
         resident = _Resident(packet, self.sim.now, alone + packet.serial_s, demand)
-        if faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
+        if packet.accesses and self.managed is not None:
+            resident.sweep = self.managed.begin(packet, self.spec)
+            self._go_on(resident, resident.sweep)
+        elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
             self._work(resident, 1, 1)
         elif faults.spec.xnack:
             resident.missing = faults.missing(packet.touches)
@@ -223,7 +246,7 @@ class ComputeUnits:
             known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
         return known[1:]
 
-    def _work(self, resident: _Resident, part: int, whole: int) -> None:
+    def _work(self, resident: _Resident, part: float, whole: int) -> None:
         """A kernel takes its share of the SMs for ``part`` of the ``whole`` of its work."""
         amount = resident.alone * part / whole * resident.demand
         self._resident[self._share.join(self.sim.now, amount, resident.demand)] = resident
@@ -261,6 +284,77 @@ class ComputeUnits:
             trace(events.PageFaultEnd, self.device, queue, packet.cause, packet.number, message.pages)
         resident.missing.advance()
         self._work(resident, 1, resident.missing.total)
+
+    def _go_on(self, resident: _Resident, sweep: Sweep) -> None:
+        """A kernel over managed memory runs to its next fault, or waits for the faults that it raises here."""
+        assert self.managed is not None
+        packet = resident.packet
+        part = self.managed.step(packet, sweep)
+        if part:
+            self._work(resident, part, 1)
+            return
+        resident.stalled_since = self.sim.now
+        self._stalled[packet.number] = resident
+        if (trace := self.trace) is not None:
+            queue, pages = packet.stream.queue.number, len(sweep.needed)
+            trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
+
+    def _ended_step(self, resident: _Resident, sweep: Sweep) -> bool:
+        """A step has had its share of the SMs; False when it was the kernel's last."""
+        assert self.managed is not None
+        self.managed.ended(sweep)
+        if sweep.remote:
+            self._stalled[resident.packet.number] = resident
+        elif not sweep.over:
+            self._go_on(resident, sweep)
+        else:
+            return False
+        return True
+
+    def _managed(self, message: Replay | Unmapped | RemoteDone) -> None:
+        """News about managed memory."""
+        managed = self.managed
+        assert managed is not None
+        if isinstance(message, Replay):
+            for number in message.kernels:
+                self._replay(managed, self._stalled[number], message.served)
+        elif isinstance(message, RemoteDone):
+            self._reached(message.kernel)
+        else:
+            for ticket, resident in [*self._resident.items()]:
+                sweep = resident.sweep
+                if sweep is not None and sweep.reaches(managed.pages, message.low, message.high):
+                    del self._resident[ticket]
+                    whole = resident.alone * resident.demand * (sweep.until - sweep.at) / sweep.windows
+                    left = self._share.leave(self.sim.now, ticket)
+                    self._work(resident, managed.shorten(sweep, left / whole if whole else 0.0), 1)
+
+    def _replay(self, managed: ManagedKernels, resident: _Resident, served: frozenset[int]) -> None:
+        """A kernel tries again after a batch of faults."""
+        packet, sweep = resident.packet, resident.sweep
+        assert sweep is not None
+        asked = len(sweep.needed)
+        if managed.replayed(packet, sweep, served):
+            del self._stalled[packet.number]
+            if (trace := self.trace) is not None:
+                trace(events.PageFaultEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, asked)
+            self._go_on(resident, sweep)
+
+    def _reached(self, number: int) -> None:
+        """A transfer over the link of a kernel's step is through."""
+        resident = self._stalled.get(number)
+        if resident is None:
+            resident = next(one for one in self._resident.values() if one.packet.number == number)
+        sweep = resident.sweep
+        assert sweep is not None
+        sweep.remote -= 1
+        if not sweep.remote and number in self._stalled:
+            del self._stalled[number]
+            if sweep.over:
+                resident.sweep = None
+                self._work(resident, 0, 1)
+            else:
+                self._go_on(resident, sweep)
 
     def _die(self, resident: _Resident, faults: KernelFaults) -> None:
         """A kernel that may not fault ends at once, without its results."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.machine.managed_sweep import Accesses
 from offloadrt.machine.page_fault import AccessFault
 from offloadrt.sim import Signal
 
@@ -55,6 +56,8 @@ class KernelPacket:
     """Seconds that the launch takes besides what its kernel does (a double indirection)."""
     fault: Callable[[AccessFault], None] | None = None
     """Told when the kernel died of a page that it may not fault in; without it that ends the run."""
+    accesses: Accesses = ()
+    """What it does with managed memory, on a device that migrates pages."""
 
 
 @attrs.frozen(eq=False)
@@ -63,6 +66,18 @@ class WaitPacket:
 
     stream: Stream
     event: Signal
+    done: Signal
+
+
+@attrs.frozen(eq=False)
+class PrefetchPacket:
+    """Migrate a range of managed memory; to the migration worker, when what was before it in its stream is over."""
+
+    stream: Stream
+    cause: int
+    begin: int
+    nbytes: int
+    to_host: bool
     done: Signal
 
 
@@ -93,8 +108,8 @@ class DmaPacket:
     """The HSA queue of the stream that it belongs to, for the trace."""
 
 
-Packet = CopyPacket | KernelPacket | WaitPacket
-PACKETS = (CopyPacket, KernelPacket, WaitPacket)
+Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket
+PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket)
 """What a hardware queue understands."""
 
 
@@ -142,5 +157,52 @@ class FaultServed:
     service_s: float
 
 
-MESSAGES: tuple[type, ...] = (*PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed)
+@attrs.frozen
+class ManagedFault:
+    """Pages of managed memory that a kernel has met without translation, all at one time; to the page-fault handler."""
+
+    pages: tuple[int, ...]
+    """Addresses divided by the size of a page, ascending or in the order of the kernel's arguments."""
+    kernel: int
+    cause: int
+    time: float
+    """Virtual seconds at which they were raised."""
+
+
+@attrs.frozen
+class Replay:
+    """A batch of faults has been served: these kernels try again; to the compute units."""
+
+    kernels: tuple[int, ...]
+    served: frozenset[int]
+    """Pages of the batch; what else they had asked for was dropped."""
+
+
+@attrs.frozen
+class Unmapped:
+    """The GPU has lost its translations of some of the pages [low, high); to the compute units."""
+
+    low: int
+    high: int
+
+
+@attrs.frozen
+class RemoteAccess:
+    """A step of a kernel moves ``nbytes`` bytes of host memory over the link; to a remote port."""
+
+    kernel: int
+    nbytes: float
+
+
+@attrs.frozen
+class RemoteDone:
+    """They are through; to the compute units."""
+
+    kernel: int
+
+
+MESSAGES: tuple[type, ...] = (
+    *PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed,
+    ManagedFault, Replay, Unmapped, RemoteAccess, RemoteDone,
+)  # fmt: skip
 """Every type of message that the actors of a device receive."""

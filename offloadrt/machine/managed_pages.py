@@ -1,0 +1,195 @@
+"""Managed memory as one device sees it: who owns each page, and what the GPU can translate.
+
+Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (64
+KiB).  Arrays that lie in one block share it, as small managed allocations do.  A page has one owner: the GPU when it
+is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has touched it).
+
+A block is some whole numbers, one bit a page.  The GPU's page table is kept a second time as a byte a page, in which
+the next page without translation is found at the speed of C: 32 GB of managed memory cost about 10 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.machine.tree_prefetch import runs
+
+UNMAPPED: Final = 0
+"""The GPU faults."""
+LOCAL: Final = 1
+"""In the GPU's memory."""
+REMOTE: Final = 2
+"""In the host's memory, which the GPU reaches over the link."""
+
+_BLOCKS_PER_SPAN: Final = 512
+
+
+@attrs.define(eq=False)
+class ManagedBlock:
+    """One block; sets of pages are whole numbers."""
+
+    index: int
+    """Its address divided by its size."""
+    valid: int = 0
+    """Pages that belong to an allocation."""
+    populated: int = 0
+    """Pages that somebody has touched."""
+    resident: int = 0
+    """Pages in the GPU's memory; all are populated."""
+    remote: int = 0
+    """Pages of the host's that the GPU can translate."""
+    prefers_host: int = 0
+    """Pages with the advice that they stay on the host."""
+    accessed_by: int = 0
+    """Pages with the advice that the GPU can always translate them."""
+    host_mapped: bool = False
+    """Does the host have translations that a migration has to take away?"""
+    to_host: bool = True
+    """Did its last migration by a fault go to the host?"""
+    events: int = 0
+    """Migrations to and fro by faults that came soon after one another."""
+    last_event: float = -1.0
+    """Virtual seconds."""
+    pinned_until: float = 0.0
+    """Thrashing: until then it stays where it is."""
+
+    @property
+    def on_host(self) -> int:
+        """Pages that the CPU owns."""
+        return self.populated & ~self.resident
+
+
+class ManagedPages:
+    """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages."""
+
+    def __init__(self, block_size: int, page_size: int) -> None:
+        if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:
+            raise ValueError(f"blocks of {block_size} bytes with pages of {page_size} bytes")
+        self.block_size = block_size
+        self.page_size = page_size
+        self.per_block = block_size // page_size
+        self.blocks: dict[int, ManagedBlock] = {}
+        self.lru: dict[int, ManagedBlock] = {}
+        """Blocks with device memory, the one whose last fault is the longest ago first."""
+        self.remote_pages = 0
+        """How many pages the GPU reaches over the link."""
+        self._span = _BLOCKS_PER_SPAN * self.per_block
+        self._table: dict[int, bytearray] = {}
+
+    # blocks
+
+    def block(self, index: int) -> ManagedBlock:
+        """A block, made when it is first asked for."""
+        found = self.blocks.get(index)
+        if found is None:
+            found = self.blocks[index] = ManagedBlock(index)
+        return found
+
+    def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
+        """(block, its pages) of a range of addresses, ascending; every page that the range has a byte of."""
+        if nbytes <= 0:
+            return
+        low, high = begin // self.page_size, -(-(begin + nbytes) // self.page_size)
+        per_block = self.per_block
+        for index in range(low // per_block, -(-high // per_block)):
+            base = index * per_block
+            first, last = max(low - base, 0), min(high - base, per_block)
+            yield self.block(index), (1 << last) - (1 << first)
+
+    def add(self, begin: int, nbytes: int, populated: bool) -> None:
+        """A new allocation; ``populated``: the host has written it."""
+        for block, pages in self.parts(begin, nbytes):
+            block.valid |= pages
+            if populated:
+                block.populated |= pages & ~block.resident
+                block.host_mapped = True
+
+    def resident_pages(self) -> int:
+        """How many pages lie in the GPU's memory."""
+        count = 0
+        for block in self.lru.values():
+            count += block.resident.bit_count()
+        return count
+
+    # the GPU's page table
+
+    def set_state(self, block: ManagedBlock, pages: int, state: int) -> None:
+        """The GPU's translation of some pages of a block becomes ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
+
+        ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
+        """
+        self.remote_pages -= (block.remote & pages).bit_count()
+        block.resident &= ~pages
+        block.remote &= ~pages
+        if state == LOCAL:
+            block.resident |= pages
+            block.populated |= pages
+        elif state == REMOTE:
+            block.remote |= pages
+            block.populated |= pages
+            self.remote_pages += pages.bit_count()
+        base = block.index * self.per_block
+        span, offset = divmod(base, self._span)
+        table = self._table.get(span)
+        if table is None:
+            table = self._table[span] = bytearray(self._span)
+        for low, high in runs(pages):
+            table[offset + low : offset + high] = bytes((state,)) * (high - low)
+
+    def next_unmapped(self, low: int, high: int) -> int:
+        """The first page of [low, high) without translation; -1 when there is none."""
+        size = self._span
+        while low < high:
+            span, offset = divmod(low, size)
+            table = self._table.get(span)
+            if table is None:
+                return low
+            found = table.find(UNMAPPED, offset, min(high - span * size, size))
+            if found >= 0:
+                return span * size + found
+            low = (span + 1) * size
+        return -1
+
+    def count(self, state: int, low: int, high: int) -> int:
+        """How many pages of [low, high) have this translation."""
+        size, total = self._span, 0
+        while low < high:
+            span, offset = divmod(low, size)
+            end = min(high - span * size, size)
+            table = self._table.get(span)
+            if table is not None:
+                total += table.count(state, offset, end)
+            elif state == UNMAPPED:
+                total += end - offset
+            low = (span + 1) * size
+        return total
+
+    def unmapped(self, low: int, high: int) -> list[int]:
+        """All pages of [low, high) without translation, ascending."""
+        found: list[int] = []
+        while (page := self.next_unmapped(low, high)) >= 0:
+            found.append(page)
+            low = page + 1
+        return found
+
+    def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
+        """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
+        size = self._span
+        found: list[npt.NDArray[np.int64]] = []
+        for span in range(low // size, -(-high // size)):
+            first, last = max(low - span * size, 0), min(high - span * size, size)
+            table = self._table.get(span)
+            if table is None:
+                found.append(np.arange(first, last, dtype=np.int64) + span * size)
+            else:
+                places = np.flatnonzero(np.frombuffer(table, np.uint8)[first:last] == UNMAPPED)
+                found.append(places + (first + span * size))
+        pages = np.concatenate(found)
+        if not pages.size:
+            return []
+        return [int(page) for page in np.unique(pages[rng.integers(0, pages.size, draws)])]
