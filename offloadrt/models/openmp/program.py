@@ -32,8 +32,8 @@ class OpenMP:
     """The program's view of the machine.
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
-    `managed+prefetch`). allocator: of device blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without values
-    unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
+    `managed+prefetch`). allocator: of device blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without
+    values unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
     `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
     that does not exist;
     UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
