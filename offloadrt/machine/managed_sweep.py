@@ -8,6 +8,8 @@ missing pages nothing happens that depends on pages, so a kernel runs *to its ne
 
 from __future__ import annotations
 
+import math
+
 import attrs
 import numpy as np
 
@@ -141,10 +143,17 @@ class Sweep:
         if self._next_hit(pages, place, access, self.at, rng) > self.at:
             return []
         self.hits[place] = -1
+        mean = self._mean(pages, access)
+        if mean <= 0.0:
+            return []
+        first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
+        draws = 1 + int(rng.poisson(mean * (1.0 - min(first, 1.0))))
+        return pages.draw_unmapped(*self._all(pages, access), draws, rng)
+
+    def _mean(self, pages: ManagedPages, access: Access) -> float:
+        """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
         low, high = self._all(pages, access)
-        share = pages.count(UNMAPPED, low, high) / (high - low)
-        draws = max(1, int(rng.binomial(max(1, round(access.scattered / self.windows)), share)))
-        return pages.draw_unmapped(low, high, draws, rng)
+        return access.scattered / self.windows * pages.count(UNMAPPED, low, high) / (high - low)
 
     def _next_hit(self, pages: ManagedPages, place: int, access: Access, window: int, rng: np.random.Generator) -> int:
         """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.
@@ -152,9 +161,6 @@ class Sweep:
         Drawn again only after evictions: pages that came meanwhile are a draw too many, of which nothing comes.
         """
         if self.hits[place] < window:
-            low, high = self._all(pages, access)
-            share = pages.count(UNMAPPED, low, high) / (high - low)
-            none = (1.0 - share) ** (access.scattered / self.windows)
-            chance = 1.0 - none
+            chance = -math.expm1(-self._mean(pages, access))
             self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
         return self.hits[place]

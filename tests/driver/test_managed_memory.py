@@ -187,7 +187,9 @@ def test_a_batch_has_at_most_so_many_faults_and_the_rest_is_asked_for_again(uvm)
 def test_levels_are_asked_for_one_after_the_other(uvm):
     rig = uvm()
     arrays = [rig.array(PAGE, touched=True) for _ in range(3)]
-    rig.run(lambda: rig.kernel(SWEEP.launch(1, 128, 1), *[Access(one, PAGE, level) for level, one in enumerate(arrays)]))
+    rig.run(
+        lambda: rig.kernel(SWEEP.launch(1, 128, 1), *[Access(one, PAGE, level) for level, one in enumerate(arrays)])
+    )
     assert rig.counters.batches == 3
 
 
