@@ -19,7 +19,6 @@ from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.level import Level
 from offloadrt.machine.managed_kernels import ManagedKernels
-from offloadrt.machine.managed_sweep import Sweep
 from offloadrt.machine.messages import (
     Drain,
     FaultServed,
@@ -31,6 +30,7 @@ from offloadrt.machine.messages import (
     Unmapped,
 )
 from offloadrt.machine.page_fault import MemoryAccessFault
+from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.share import FairShare, Ticket
 from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
 from offloadrt.trace import Trace, events
@@ -57,22 +57,6 @@ class _Tally:
     alone_s: float = 0.0
 
 
-@attrs.define(eq=False)
-class _Resident:
-    """A kernel on the SMs."""
-
-    packet: KernelPacket
-    start: float
-    alone: float
-    demand: float
-    missing: Missing | None = None
-    """What it has yet to fault in; None when it needs nothing."""
-    sweep: Sweep | None = None
-    """How far it is in managed memory; None when it uses none."""
-    stalled_since: float = 0.0
-    """Since when it waits for a page, while it does."""
-
-
 class ComputeUnits:
     """Runs the kernels of one device.
 
@@ -92,10 +76,13 @@ class ComputeUnits:
         self.faults = faults
         self.managed: ManagedKernels | None = None
         self.mailbox = Mailbox(sim, f"device {device} compute units")
-        self._share = FairShare(math.inf if spec.uncontended else float(spec.sms))
+        self.share = FairShare(math.inf if spec.uncontended else float(spec.sms))
+        """Of the SMs."""
         self._limit = math.inf if spec.uncontended else spec.max_resident
-        self._resident: dict[Ticket, _Resident] = {}
-        self._stalled: dict[int, _Resident] = {}
+        self.resident: dict[Ticket, ResidentKernel] = {}
+        """Kernels that have a share of the SMs."""
+        self.stalled: dict[int, ResidentKernel] = {}
+        """Kernels that wait for pages, by number."""
         self._times: dict[int, tuple[Launch, float, float]] = {}
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
@@ -108,7 +95,7 @@ class ComputeUnits:
 
     async def run(self) -> None:
         """The actor: serve messages and the ends of kernels, for ever."""
-        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
+        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
         while True:
             _, ends = first()
             due = launching[0][0] if launching and launching[0][0] < ends else ends
@@ -125,7 +112,8 @@ class ComputeUnits:
             elif isinstance(message, FaultServed):
                 self._served(message)
             elif isinstance(message, (Replay, Unmapped, RemoteDone)):
-                self._managed(message)
+                assert self.managed is not None
+                self.managed.understand(message)
             elif isinstance(message, Resume):
                 await self._resume(message)
             elif isinstance(message, Call) and isinstance(message.message, Drain):
@@ -149,7 +137,7 @@ class ComputeUnits:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
-        self._share.halt(self.sim.now)
+        self.share.halt(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         if self._suspends == 1:
@@ -164,37 +152,37 @@ class ComputeUnits:
             if self._suspends == 1:
                 await self._save_or_restore()
             self._suspends -= 1
-            self._share.resume(self.sim.now)
+            self.share.resume(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Resume, self.device, -1, message.cause, message.reason)
 
     async def _save_or_restore(self) -> None:
         """Candidate mechanism: one resident kernel after the other has its state saved, or restored."""
         if self.spec.save_restore:
-            for _ in [*self._resident, *self._stalled]:
+            for _ in [*self.resident, *self.stalled]:
                 await self.sim.sleep(self.spec.save_restore)
             self._account()
 
     def _retire(self) -> None:
         """End the kernels that are through; answer those who wait for none to run."""
-        share, now = self._share, self.sim.now
-        while self._resident:
+        share, now = self.share, self.sim.now
+        while self.resident:
             ticket, _ = share.first()
             if ticket is None or not share.is_finished(ticket):
                 break
             share.leave(now, ticket)
-            resident = self._resident.pop(ticket)
+            resident = self.resident.pop(ticket)
             if resident.missing is not None and resident.missing.head is not None:
                 self._meet(resident, resident.missing)
                 continue
-            if resident.sweep is not None and self._ended_step(resident, resident.sweep):
+            if resident.sweep is not None and self.managed is not None and self.managed.goes_on(resident):
                 continue
             self._tally.wall_s += now - resident.start
             self._tally.alone_s += resident.alone
             if resident.packet.run is not None:
                 resident.packet.run()
             self._end(resident)
-        if self._draining and not self._resident and not self._stalled:
+        if self._draining and not self.resident and not self.stalled:
             for call in self._draining:
                 call.reply()
             self._draining.clear()
@@ -202,12 +190,12 @@ class ComputeUnits:
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
-        while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
+        while not halted and waiting and len(self.resident) + len(self.stalled) < self._limit:
             self._delayed.fall()
             self._begin(waiting.popleft())
         while self._launching and self._launching[0][0] <= now:
             packet = self._launching.popleft()[1]
-            if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
+            if halted or waiting or len(self.resident) + len(self.stalled) >= self._limit:
                 waiting.append(packet)
                 self._delayed.rise()
             else:
@@ -221,19 +209,18 @@ class ComputeUnits:
             row = (packet.number, launch.kernel.name, launch.teams)
             trace(events.KernelStart, self.device, queue, packet.cause, *row)
         alone, demand = self._time(launch)
-        resident = _Resident(packet, self.sim.now, alone + packet.serial_s, demand)
+        resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
         if packet.accesses and self.managed is not None:
-            resident.sweep = self.managed.begin(packet, self.spec)
-            self._go_on(resident, resident.sweep)
+            self.managed.begin(resident)
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
-            self._work(resident, 1, 1)
+            self.work(resident, 1, 1)
         elif faults.spec.xnack:
             resident.missing = faults.missing(packet.touches)
             self._meet(resident, resident.missing)
         else:
             self._die(resident, faults)
         tally.kernels += 1
-        here = len(self._resident) + len(self._stalled)
+        here = len(self.resident) + len(self.stalled)
         if here > tally.most_resident:
             tally.most_resident = here
 
@@ -246,12 +233,12 @@ class ComputeUnits:
             known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
         return known[1:]
 
-    def _work(self, resident: _Resident, part: float, whole: int) -> None:
+    def work(self, resident: ResidentKernel, part: float, whole: int) -> None:
         """A kernel takes its share of the SMs for ``part`` of the ``whole`` of its work."""
         amount = resident.alone * part / whole * resident.demand
-        self._resident[self._share.join(self.sim.now, amount, resident.demand)] = resident
+        self.resident[self.share.join(self.sim.now, amount, resident.demand)] = resident
 
-    def _meet(self, resident: _Resident, missing: Missing) -> None:
+    def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
         """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
         faults = self.faults
         assert faults is not None
@@ -262,20 +249,20 @@ class ComputeUnits:
             passed += 1
             met = missing.head
         if passed:
-            self._work(resident, passed, missing.total)
+            self.work(resident, passed, missing.total)
             return
         assert met is not None
         packet = resident.packet
         pages = faults.raise_fault(*met, packet)
         resident.stalled_since = self.sim.now
-        self._stalled[packet.number] = resident
+        self.stalled[packet.number] = resident
         if (trace := self.trace) is not None:
             queue = packet.stream.queue.number
             trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
 
     def _served(self, message: FaultServed) -> None:
         """A stalled kernel has its page: it goes on to the next one."""
-        resident, faults = self._stalled.pop(message.kernel), self.faults
+        resident, faults = self.stalled.pop(message.kernel), self.faults
         assert faults is not None and resident.missing is not None
         faults.served(message, self.sim.now - resident.stalled_since)
         packet = resident.packet
@@ -283,80 +270,9 @@ class ComputeUnits:
             queue = packet.stream.queue.number
             trace(events.PageFaultEnd, self.device, queue, packet.cause, packet.number, message.pages)
         resident.missing.advance()
-        self._work(resident, 1, resident.missing.total)
+        self.work(resident, 1, resident.missing.total)
 
-    def _go_on(self, resident: _Resident, sweep: Sweep) -> None:
-        """A kernel over managed memory runs to its next fault, or waits for the faults that it raises here."""
-        assert self.managed is not None
-        packet = resident.packet
-        part = self.managed.step(packet, sweep)
-        if part:
-            self._work(resident, part, 1)
-            return
-        resident.stalled_since = self.sim.now
-        self._stalled[packet.number] = resident
-        if (trace := self.trace) is not None:
-            queue, pages = packet.stream.queue.number, len(sweep.needed)
-            trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
-
-    def _ended_step(self, resident: _Resident, sweep: Sweep) -> bool:
-        """A step has had its share of the SMs; False when it was the kernel's last."""
-        assert self.managed is not None
-        self.managed.ended(sweep)
-        if sweep.remote:
-            self._stalled[resident.packet.number] = resident
-        elif not sweep.over:
-            self._go_on(resident, sweep)
-        else:
-            return False
-        return True
-
-    def _managed(self, message: Replay | Unmapped | RemoteDone) -> None:
-        """News about managed memory."""
-        managed = self.managed
-        assert managed is not None
-        if isinstance(message, Replay):
-            for number in message.kernels:
-                self._replay(managed, self._stalled[number], message.served)
-        elif isinstance(message, RemoteDone):
-            self._reached(message.kernel)
-        else:
-            for ticket, resident in [*self._resident.items()]:
-                sweep = resident.sweep
-                if sweep is not None and sweep.reaches(managed.pages, message.low, message.high):
-                    del self._resident[ticket]
-                    whole = resident.alone * resident.demand * (sweep.until - sweep.at) / sweep.windows
-                    left = self._share.leave(self.sim.now, ticket)
-                    self._work(resident, managed.shorten(sweep, left / whole if whole else 0.0), 1)
-
-    def _replay(self, managed: ManagedKernels, resident: _Resident, served: frozenset[int]) -> None:
-        """A kernel tries again after a batch of faults."""
-        packet, sweep = resident.packet, resident.sweep
-        assert sweep is not None
-        asked = len(sweep.needed)
-        if managed.replayed(packet, sweep, served):
-            del self._stalled[packet.number]
-            if (trace := self.trace) is not None:
-                trace(events.PageFaultEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, asked)
-            self._go_on(resident, sweep)
-
-    def _reached(self, number: int) -> None:
-        """A transfer over the link of a kernel's step is through."""
-        resident = self._stalled.get(number)
-        if resident is None:
-            resident = next(one for one in self._resident.values() if one.packet.number == number)
-        sweep = resident.sweep
-        assert sweep is not None
-        sweep.remote -= 1
-        if not sweep.remote and number in self._stalled:
-            del self._stalled[number]
-            if sweep.over:
-                resident.sweep = None
-                self._work(resident, 0, 1)
-            else:
-                self._go_on(resident, sweep)
-
-    def _die(self, resident: _Resident, faults: KernelFaults) -> None:
+    def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
         """A kernel that may not fault ends at once, without its results."""
         packet = resident.packet
         fault = faults.violation(packet)
@@ -365,7 +281,7 @@ class ComputeUnits:
         packet.fault(fault)
         self._end(resident)
 
-    def _end(self, resident: _Resident) -> None:
+    def _end(self, resident: ResidentKernel) -> None:
         """A kernel is no longer resident."""
         packet = resident.packet
         if (trace := self.trace) is not None:
@@ -377,12 +293,12 @@ class ComputeUnits:
         """Add the time since the last look to what the device did in it."""
         dt = self.sim.now - self._then
         self._then = self.sim.now
-        self._share.advance(self.sim.now)
-        if (self._resident or self._stalled) and self._suspends:
+        self.share.advance(self.sim.now)
+        if (self.resident or self.stalled) and self._suspends:
             self._tally.halted_s += dt
-        elif self._resident:
+        elif self.resident:
             self._tally.busy_s += dt
-        elif self._stalled:
+        elif self.stalled:
             self._tally.stalled_s += dt
         if self._drains:
             self._tally.draining_s += dt
@@ -392,5 +308,5 @@ class ComputeUnits:
         self._account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
         return ComputeStatistics(
-            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self._share.delivered
+            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self.share.delivered
         )

@@ -140,7 +140,7 @@ class Device:
             for direction in ("h2d", "d2h")
         }
         self._migrations = migrations
-        self.managed = self.compute.managed = ManagedKernels(self.sim, self.index, spec, pages, ports)
+        self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
         return self.managed
 
     def next_ring(self) -> DmaRing:

@@ -95,6 +95,15 @@ class Sweep:
                 last = min(last, max(first, offset * self.windows // access.nbytes))
         self.until = last
 
+    def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
+        """Translations were taken away when ``done`` windows of the step were done: ``until`` may come sooner."""
+        at, longest, whole = self.at, self.step_windows, self.until - self.at
+        self.at += min(int(done), whole - 1)
+        self.step_windows = self.until - self.at
+        self.hits = [-1] * len(self.hits)
+        self.plan(pages, rng)
+        self.at, self.step_windows = at, longest
+
     def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
         """Whether its present step may touch a page of [low, high)."""
         for access in self.accesses:

@@ -1,4 +1,4 @@
-"""A synthetic program: arrays that kernels on the device touch again and again, more or less densely, under one placement.
+"""A synthetic program: kernels touch arrays again and again, more or less densely, under one placement.
 
 Its parameters are what decides whether managed memory pays (the OTM paper's Table 2: size, reuse, density).  *Density*
 is the part of the first array's pages that a kernel touches: the array is met at random by so few accesses that this
