@@ -24,7 +24,8 @@ from offloadrt.driver.kfd import Kfd, KfdStatistics
 from offloadrt.driver.pinning import PinnedRanges
 from offloadrt.driver.rocr import NOTHING, Rocr, Touching
 from offloadrt.driver.staging import Staging
-from offloadrt.driver.uvm import ADVICE, Advice, Uvm, UvmCounters
+from offloadrt.driver.uvm import ADVICE, Advice, Uvm
+from offloadrt.driver.uvm_counters import UvmCounters
 from offloadrt.machine import Machine
 
 __all__ = [

@@ -99,7 +99,7 @@ class Driver:
 
     def faults(self) -> dict[str, int]:
         """Faults and migrations of managed memory; nothing without any."""
-        return {} if self.uvm is None else self.uvm.faults()
+        return {} if self.uvm is None else self.uvm.counters.table()
 
     def statistics(self) -> DriverStatistics:
         """What the driver counted so far."""

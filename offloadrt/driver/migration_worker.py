@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offloadrt.machine.messages import PrefetchPacket
-from offloadrt.sim import Mailbox
+from offloadrt.sim import Mailbox, Simulation
 
 if TYPE_CHECKING:
     from offloadrt.driver.uvm import Uvm
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class MigrationWorker:
     """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor."""
 
-    def __init__(self, uvm: Uvm, device: int) -> None:
-        self.mailbox = Mailbox(uvm.machine.sim, f"device {device} migration worker")
+    def __init__(self, sim: Simulation, device: int, uvm: Uvm) -> None:
+        self.mailbox = Mailbox(sim, f"device {device} migration worker")
         self._uvm = uvm
 
     def start(self) -> None:

@@ -2,26 +2,20 @@
 
 Its *space lock* is held for reading by everybody who migrates and for writing by who changes the rules (advice), and
 each block is worked on by one at a time.  GPU faults are served by the page-fault handler, an actor; prefetches by the
-migration worker, another one; faults of the CPU by the host thread that has them.  Bytes move on the copy engines.
-
-A migration to the GPU needs device memory for the whole block.  When there is none, a fault evicts the block whose last
-fault is the longest ago: all its pages go to the host, whether they were written or not.
+migration worker, another one; faults of the CPU by the host thread that has them.  How a block is fetched and evicted
+is in ``uvm_blocks.py``.
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-import attrs
-
 from offloadrt.driver.migration_worker import MigrationWorker
-from offloadrt.driver.uvm_costs import UvmCosts
+from offloadrt.driver.uvm_blocks import UvmBlocks
 from offloadrt.driver.uvm_fault_handler import UvmFaultHandler
-from offloadrt.machine import Device, Machine, ProfileError, Stream
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
-from offloadrt.machine.messages import CopyPacket, Packet, Unmapped
+from offloadrt.machine import Device, Machine, ProfileError
+from offloadrt.machine.managed_pages import REMOTE, ManagedBlock
 from offloadrt.machine.tree_prefetch import with_prefetched
-from offloadrt.sim import LockStatistics, RWLock, Signal
 
 Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]
 ADVICE: Final[tuple[Advice, ...]] = ("prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by")
@@ -30,43 +24,7 @@ device, UNSET_ACCESSED_BY.
 """
 
 
-@attrs.define
-class UvmCounters:
-    """What the driver did; bytes and counts."""
-
-    bytes_htod: int = 0
-    """Migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
-    bytes_dtoh: int = 0
-    """Migrated to the host, evictions included (BYTES_TRANSFER_DTOH)."""
-    gpu_fault_groups: int = 0
-    """Blocks with GPU faults that were served, batch by batch (GPU_PAGE_FAULT)."""
-    host_faults: int = 0
-    """Faults of the CPU (CPU_PAGE_FAULT_COUNT)."""
-    thrashing: int = 0
-    """Times that a block was found thrashing (THRASHING)."""
-    remote_maps: int = 0
-    """Blocks of which pages were mapped over the link, time by time (REMOTE_MAP)."""
-    batches: int = 0
-    faults: int = 0
-    """Of the GPU, that were served."""
-    duplicates: int = 0
-    """Faults for pages that had a translation when it was their turn."""
-    evictions: int = 0
-    """Blocks that were evicted."""
-    first_on_gpu: int = 0
-    """Pages that nobody had touched before the GPU did: nothing to migrate."""
-
-
-class _Channel:
-    """The driver's own channel of the copy engines."""
-
-    number = -1
-
-    def submit(self, packet: Packet) -> None:
-        raise NotImplementedError("the driver gives its copies to the engines itself")
-
-
-class Uvm:
+class Uvm(UvmBlocks):
     """Managed memory of one device.  Make it before the first stream; ``start`` it within a run.
 
     Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
@@ -76,20 +34,9 @@ class Uvm:
         spec = machine.spec
         if device.apu:
             raise ProfileError(spec.path, "machine.apu", "is true, so that there is nothing to migrate")
-        self.machine = machine
-        self.sim = machine.sim
-        self.device = device
-        self.costs = spec.read(UvmCosts)
-        self.counters = UvmCounters()
-        suffix = f" {device.index}" if device.index else ""
-        self.lock = RWLock(machine.sim, f"uvm space lock{suffix}")
-        self.worker = MigrationWorker(self, device.index)
-        self.kernels = device.manage(self.worker.mailbox)
-        self.pages = self.kernels.pages
+        self.worker = MigrationWorker(machine.sim, device.index, self)
+        super().__init__(machine, device, device.manage(self.worker.mailbox))
         self.handler = UvmFaultHandler(self, self.kernels.handler, uncontended=spec.flag("fault_handler.uncontended"))
-        self._contends = not spec.flag("uvm_lock.uncontended")
-        self._channel = Stream(-1, _Channel())
-        self._busy: dict[int, Signal | None] = {}
         self._pinned: list[ManagedBlock] = []
         self._started = False
 
@@ -117,7 +64,7 @@ class Uvm:
             self.unmap(block, pages & (block.resident | block.remote))
             block.prefers_host &= ~pages
             block.accessed_by &= ~pages
-            if block.index not in self._busy:
+            if not self.is_busy(block):
                 self.release(block)
 
     # Faults of the GPU, in the page-fault handler
@@ -142,12 +89,12 @@ class Uvm:
                 pages.set_state(block, stays, REMOTE)
             wanted &= ~stays
             if not wanted:
-                await self._pay(costs.block)
+                await self.pay(costs.block)
                 return self.sim.now - begin
             brought = self._with_prefetched(block, wanted)
             mapped_by_host = block.host_mapped and brought & block.populated
             cost = costs.block + (costs.first_touch if mapped_by_host else 0.0)
-            if not await self._fetch(block, brought, cost, cause, evicts=True):
+            if not await self.fetch(block, brought, cost, cause, evicts=True):
                 counters.remote_maps += 1  # not a block of memory to be had: as if the host were preferred
                 pages.set_state(block, wanted, REMOTE)
                 return self.sim.now - begin
@@ -165,68 +112,6 @@ class Uvm:
         brought = with_prefetched(block.resident, wanted, block.valid, self.pages.per_block, self.costs.threshold)
         return brought & ~(block.resident | block.remote | (block.prefers_host & ~wanted))
 
-    async def _fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> bool:
-        """Migrate pages to the device; False, and nothing is done, when there is no room and none may be made."""
-        if block.index not in self.pages.lru:
-            if not await self._room(cause, evicts):
-                return False
-            self.pages.lru[block.index] = block
-        await self._pay(cost)
-        if moved := brought & block.populated:
-            await self._move("h2d", moved, cause)
-            block.host_mapped = False
-        brought &= block.valid  # what was freed meanwhile stays away
-        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
-        self.pages.set_state(block, brought, LOCAL)
-        self.release(block)
-        return True
-
-    async def _room(self, cause: int, evicts: bool) -> bool:
-        """Get device memory for one block; by evictions if need be and allowed."""
-        memory, size = self.device.memory, self.pages.block_size
-        while not memory.take_managed(size):
-            if not evicts or not await self.evict_one(cause):
-                return False
-        return True
-
-    # Evictions
-
-    async def evict_one(self, cause: int) -> bool:
-        """Evict the block whose last fault is the longest ago; False when no block can be evicted.
-
-        A block that somebody works on is passed over; when all are, this waits for the first.
-        """
-        lru = self.pages.lru
-        block = next((one for one in lru.values() if one.index not in self._busy), None)
-        if block is None:
-            if (first := next(iter(lru.values()), None)) is None:
-                return False
-            await self.take(first)
-            self.give(first)
-            return True
-        await self.take(block)
-        try:
-            gone = block.resident
-            self.unmap(block, gone)
-            self.counters.evictions += 1
-            await self._pay(self.costs.evict)
-            if gone:
-                await self._move("d2h", gone, cause)
-            self._map_remote_again(block)
-        finally:
-            self.release(block)
-            self.give(block)
-        return True
-
-    async def make_room(self, nbytes: int, cause: int) -> None:
-        """Evict until so many bytes are free, for an allocation of the program, or nothing is left to evict."""
-        await self.lock_for_reading()
-        try:
-            while self.device.memory.free_bytes < nbytes and await self.evict_one(cause):
-                pass
-        finally:
-            self.unlock()
-
     # Faults of the CPU
 
     async def host_access(self, begin: int, nbytes: int) -> int:
@@ -236,7 +121,7 @@ class Uvm:
         """
         count, cause = 0, self.sim.current.cause
         for block, pages in self.pages.parts(begin, nbytes):
-            while block.resident & pages or block.index in self._busy:
+            while block.resident & pages or self.is_busy(block):
                 count += await self._host_fault(block, pages, cause)
             block.populated |= pages
             block.host_mapped = True
@@ -260,9 +145,9 @@ class Uvm:
                 await self.machine.work(self.costs.host_fault, "driver")
                 self.unmap(block, wanted)
                 since = self.sim.now
-                await self._move("d2h", wanted, cause)
+                await self.move("d2h", wanted, cause)
                 self.machine.host_time.add("copies", self.sim.now - since)
-                self._map_remote_again(block)
+                self.map_remote_again(block)
                 self._count_migration(block, to_host=True)
                 block.host_mapped = True
                 self.release(block)
@@ -285,7 +170,7 @@ class Uvm:
                         await self._send_back(block, block.resident & pages, cause)
                     elif wanted := pages & block.valid & ~block.resident:
                         cost, evicts = self.costs.prefetch_block, self.costs.prefetch_evicts
-                        if not await self._fetch(block, wanted, cost, cause, evicts=evicts):
+                        if not await self.fetch(block, wanted, cost, cause, evicts=evicts):
                             return
                 finally:
                     self.give(block)
@@ -295,16 +180,16 @@ class Uvm:
     async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
         if pages:
             self.unmap(block, pages)
-            await self._pay(self.costs.prefetch_block)
-            await self._move("d2h", pages, cause)
-            self._map_remote_again(block)
+            await self.pay(self.costs.prefetch_block)
+            await self.move("d2h", pages, cause)
+            self.map_remote_again(block)
             self.release(block)
 
     async def advise(self, begin: int, nbytes: int, advice: Advice) -> None:
         """Change the rules for a range; nothing migrates by this.  Raises ValueError for an advice there is not."""
         if advice not in ADVICE:
             raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
-        if self._contends:
+        if self.contends:
             since = self.sim.now
             await self.lock.acquire_write()
             self.machine.host_time.add("driver lock", self.sim.now - since)
@@ -318,18 +203,12 @@ class Uvm:
                     self.unmap(block, pages & block.remote & ~block.accessed_by)
                 elif advice == "accessed_by":
                     block.accessed_by |= pages
-                    self._map_remote_again(block)
+                    self.map_remote_again(block)
                 else:
                     block.accessed_by &= ~pages
                     self.unmap(block, pages & block.remote & ~block.prefers_host)
         finally:
             self.unlock()
-
-    def _map_remote_again(self, block: ManagedBlock) -> None:
-        """The GPU keeps its translations of what it is advised to access, also while the host owns it."""
-        if (pages := block.accessed_by & block.on_host & ~block.remote) != 0:
-            self.counters.remote_maps += 1
-            self.pages.set_state(block, pages, REMOTE)
 
     # Thrashing
 
@@ -352,88 +231,3 @@ class Uvm:
         while self._pinned and self._pinned[0].pinned_until <= self.sim.now:
             block = self._pinned.pop(0)
             self.unmap(block, block.remote & ~(block.prefers_host | block.accessed_by))
-
-    # What all of them use
-
-    def unmap(self, block: ManagedBlock, pages: int) -> None:
-        """The GPU loses its translations of these pages; kernels that have them ahead are told."""
-        if pages:
-            self.pages.set_state(block, pages, UNMAPPED)
-            if self.kernels.running:
-                low = block.index * self.pages.per_block
-                self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
-
-    def release(self, block: ManagedBlock) -> None:
-        """A block without resident pages gives its device memory back."""
-        if not block.resident and self.pages.lru.pop(block.index, None) is not None:
-            self.device.memory.give_managed(self.pages.block_size)
-
-    async def take(self, block: ManagedBlock) -> None:
-        """Be the one who works on a block; ``give`` ends it."""
-        while block.index in self._busy:
-            signal = self._busy[block.index]
-            if signal is None:
-                signal = self._busy[block.index] = Signal(self.sim, f"block {block.index:#x}")
-            await signal.wait()
-        self._busy[block.index] = None
-
-    def give(self, block: ManagedBlock) -> None:
-        """Somebody else may work on it."""
-        if (signal := self._busy.pop(block.index)) is not None:
-            signal.set()
-
-    async def lock_for_reading(self) -> None:
-        """Take the space lock for reading, unless it excludes nobody; ``unlock`` gives it back."""
-        if self._contends:
-            await self.lock.acquire_read()
-
-    def unlock(self) -> None:
-        """Give the space lock back."""
-        if self._contends:
-            self.lock.release()
-
-    async def _pay(self, dt: float) -> None:
-        """Work of one of the driver's own threads."""
-        await self.sim.sleep(self.machine.jitter(dt))
-
-    async def _move(self, direction: Literal["h2d", "d2h"], pages: int, cause: int) -> None:
-        """The pages' bytes go over the link, on a copy engine."""
-        nbytes = pages.bit_count() * self.pages.page_size
-        number = self.machine.next_number()
-        done = Signal(self.sim, f"migration {number} ({direction})")
-        packet = CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done)
-        self.device.engines[direction].submit(packet)
-        await done.wait()
-        if direction == "h2d":
-            self.counters.bytes_htod += nbytes
-        else:
-            self.counters.bytes_dtoh += nbytes
-
-    def lock_statistics(self) -> LockStatistics:
-        """Of the space lock, readers and writers together."""
-        lock = self.lock.statistics()
-        return LockStatistics(
-            acquired=lock.read_acquired + lock.write_acquired,
-            contended=lock.contended,
-            wait_s=lock.wait_s,
-            hold_s=lock.read_hold_s + lock.write_hold_s,
-            tasks_waiting=lock.tasks_waiting,
-            owner=None,
-        )
-
-    def faults(self) -> dict[str, int]:
-        """The counters, under CUPTI's names (``CUpti_ActivityUnifiedMemoryCounterKind``) and ours."""
-        counters = self.counters
-        return {
-            "bytes_transfer_htod": counters.bytes_htod,
-            "bytes_transfer_dtoh": counters.bytes_dtoh,
-            "gpu_page_fault": counters.gpu_fault_groups,
-            "cpu_page_fault_count": counters.host_faults,
-            "thrashing": counters.thrashing,
-            "remote_map": counters.remote_maps,
-            "fault_batches": counters.batches,
-            "faults": counters.faults,
-            "duplicates": counters.duplicates,
-            "evicted_blocks": counters.evictions,
-            "first_on_gpu": counters.first_on_gpu,
-        }

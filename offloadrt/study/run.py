@@ -331,7 +331,7 @@ class Run:
         """Pages of host memory so far, on an APU: what kernels faulted in (`gpu`: faults that were served, `gpu_pages`:
         pages that they mapped, `gpu_duplicates`: faults for pages that somebody else had mapped meanwhile), what the
         host populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Of managed memory:
-        CUPTI's counters and the driver's own (`driver.Uvm.faults`). Empty elsewhere.
+        CUPTI's counters and the driver's own (`driver.UvmCounters`). Empty elsewhere.
         """
         found: dict[str, int] = {}
         for driver in self._drivers:
