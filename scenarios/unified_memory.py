@@ -19,9 +19,9 @@ from offloadrt.programs.unified_memory import UmPlacement, UnifiedMemory
         ylabel="time (s)",
     ),
     sweep={
-        "size_gb": (1.0, 2.0, 4.0, 8.0, 12.0, 14.0, 15.0, 16.0, 17.0, 18.0, 20.0, 24.0, 32.0),
+        "size_gb": (4.0, 8.0, 12.0, 15.0, 16.0, 17.0, 20.0, 24.0),
         "placement": ("managed", "prefetch", "host", "hybrid"),
-        "reuse": (1, 10),
+        "reuse": (1, 4),
     },
 )
 async def unified_memory(

@@ -3,7 +3,8 @@
 A *packet* is a command of a stream, which it names: host threads submit it to the stream's hardware queue, which
 dispatches it in order to a copy engine or to the compute units.  ``done`` is set at its completion; its value is
 (``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  On an APU, kernels and barriers go to an HSA queue
-and copies to a DMA ring; page faults go to the page-fault handler.  The other messages go to the compute units.
+and copies to a DMA ring; page faults go to the page-fault handler, prefetches to the migration worker.
+The other messages go to the compute units.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class CopyPacket:
     direction: str
     nbytes: int
     memory: str
-    """``pinned`` or ``staged`` for the host's end; ``device`` within the device."""
+    """``pinned`` or ``staged`` for the host's end; ``device`` within the device; ``managed`` for a migration."""
     move: Callable[[], None] | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal

@@ -193,7 +193,44 @@ def test_levels_are_asked_for_one_after_the_other(uvm):
     assert rig.counters.batches == 3
 
 
+def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm):
+    rig = uvm()
+    address, value = rig.array(BLOCK, touched=True), rig.machine.spec.value
+    rig.run(lambda: rig.kernel(Kernel("one").launch(1), Access(address, PAGE)))
+    costs = ["launch.latency", "fault.batch_base", "fault.per_vablock", "block.first_touch_cost", "copy.latency"]
+    expected = sum(value(key) for key in costs) + PAGE / value("link.h2d_pinned")
+    assert rig.sim.now == pytest.approx(expected)
+
+
+def test_the_block_whose_last_fault_is_the_longest_ago_is_evicted(uvm):
+    rig = uvm(small(3) | {"prefetch.tree": False})
+    blocks = [rig.array(BLOCK, touched=True) for _ in range(4)]
+
+    async def main():
+        for which, page in ((0, 0), (1, 0), (2, 0), (0, 0), (0, 1), (1, 0), (3, 0)):
+            await rig.kernel(SWEEP.launch(1, 128, 1), Access(blocks[which] + page * PAGE, PAGE))
+
+    rig.run(main)
+    assert [rig.uvm.pages.block(one // BLOCK).resident for one in blocks] == [0b11, 0, 0b1, 0b1]
+
+
 # prefetch, advice, the host
+
+
+@pytest.mark.parametrize("evicts", [True, False])
+def test_a_prefetch_of_more_than_the_memory(uvm, evicts):
+    rig = uvm(small(10) | {"prefetch_async.evicts": evicts})
+    address = rig.array(14 * BLOCK, touched=True)
+
+    async def main():
+        stream = await rig.driver.stream_create()
+        await rig.driver.mem_prefetch_async(address, 14 * BLOCK, stream)
+        await rig.driver.stream_synchronize(stream)
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == (14 if evicts else 10) * BLOCK
+    assert rig.counters.evictions == (4 if evicts else 0)
+    assert_sound(rig)
 
 
 def test_with_everything_prefetched_no_kernel_faults(uvm):
