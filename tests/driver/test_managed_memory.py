@@ -271,6 +271,23 @@ def test_what_prefers_the_host_is_reached_over_the_link_and_never_migrates(uvm):
     assert_sound(rig)
 
 
+@pytest.mark.parametrize(("kernels", "uncontended"), [(1, False), (3, False), (3, True)])
+def test_kernels_that_reach_the_host_share_the_link(uvm, kernels, uncontended):
+    nbytes, link, port = 40 * BLOCK, 30e9, 20e9
+    rig = uvm({"link.h2d_pinned": link / 1e9, "remote.access_bw": port / 1e9, "link.uncontended": uncontended})
+    address = rig.array(nbytes, touched=True)
+
+    async def main():
+        await rig.uvm.advise(address, nbytes, "accessed_by")
+        async with rig.sim.open_nursery() as nursery:
+            for _ in range(kernels):
+                nursery.spawn(rig.kernel, sweep(nbytes), Access(address, nbytes, writes=False))
+
+    rig.run(main)
+    expected = nbytes / port if uncontended else max(kernels * nbytes / link, nbytes / port)
+    assert rig.sim.now == pytest.approx(expected, rel=0.02)
+
+
 def test_what_is_accessed_by_the_device_needs_no_faults(uvm):
     rig = uvm()
     address = rig.array(BLOCK, touched=True)
