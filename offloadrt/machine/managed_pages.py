@@ -15,7 +15,6 @@ from typing import Final
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from offloadrt.machine.tree_prefetch import runs
 
@@ -27,6 +26,8 @@ REMOTE: Final = 2
 """In the host's memory, which the GPU reaches over the link."""
 
 _BLOCKS_PER_SPAN: Final = 512
+_SPARSE: Final = 16
+"""One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
 
 
 @attrs.define(eq=False)
@@ -80,6 +81,8 @@ class ManagedPages:
         """How many pages the GPU reaches over the link."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
         self._table: dict[int, bytearray] = {}
+        self._counts: dict[int, list[int]] = {}
+        """Of each span of the table, how many pages are in each state."""
 
     # blocks
 
@@ -123,7 +126,18 @@ class ManagedPages:
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
-        self.remote_pages -= (block.remote & pages).bit_count()
+        span, offset = divmod(block.index * self.per_block, self._span)
+        table = self._table.get(span)
+        if table is None:
+            table = self._table[span] = bytearray(self._span)
+            self._counts[span] = [self._span, 0, 0]
+        counts, changed = self._counts[span], pages.bit_count()
+        local, remote = (block.resident & pages).bit_count(), (block.remote & pages).bit_count()
+        counts[LOCAL] -= local
+        counts[REMOTE] -= remote
+        counts[UNMAPPED] -= changed - local - remote
+        counts[state] += changed
+        self.remote_pages -= remote
         block.resident &= ~pages
         block.remote &= ~pages
         if state == LOCAL:
@@ -132,12 +146,7 @@ class ManagedPages:
         elif state == REMOTE:
             block.remote |= pages
             block.populated |= pages
-            self.remote_pages += pages.bit_count()
-        base = block.index * self.per_block
-        span, offset = divmod(base, self._span)
-        table = self._table.get(span)
-        if table is None:
-            table = self._table[span] = bytearray(self._span)
+            self.remote_pages += changed
         for low, high in runs(pages):
             table[offset + low : offset + high] = bytes((state,)) * (high - low)
 
@@ -157,17 +166,24 @@ class ManagedPages:
 
     def count(self, state: int, low: int, high: int) -> int:
         """How many pages of [low, high) have this translation."""
-        size, total = self._span, 0
-        while low < high:
-            span, offset = divmod(low, size)
-            end = min(high - span * size, size)
-            table = self._table.get(span)
-            if table is not None:
-                total += table.count(state, offset, end)
-            elif state == UNMAPPED:
-                total += end - offset
-            low = (span + 1) * size
+        total = 0
+        for span, first, last in self._stretches(low, high):
+            total += self._count(state, span, first, last)
         return total
+
+    def _stretches(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """Pages [low, high) as (span, first, last) within the spans of the table."""
+        size = self._span
+        for span in range(low // size, -(-high // size)):
+            yield span, max(low - span * size, 0), min(high - span * size, size)
+
+    def _count(self, state: int, span: int, first: int, last: int) -> int:
+        table = self._table.get(span)
+        if table is None:
+            return last - first if state == UNMAPPED else 0
+        if last - first == self._span:
+            return self._counts[span][state]
+        return table.count(state, first, last)
 
     def unmapped(self, low: int, high: int) -> list[int]:
         """All pages of [low, high) without translation, ascending."""
@@ -179,17 +195,28 @@ class ManagedPages:
 
     def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
         """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
-        size = self._span
-        found: list[npt.NDArray[np.int64]] = []
-        for span in range(low // size, -(-high // size)):
-            first, last = max(low - span * size, 0), min(high - span * size, size)
-            table = self._table.get(span)
-            if table is None:
-                found.append(np.arange(first, last, dtype=np.int64) + span * size)
-            else:
-                places = np.flatnonzero(np.frombuffer(table, np.uint8)[first:last] == UNMAPPED)
-                found.append(places + (first + span * size))
-        pages = np.concatenate(found)
-        if not pages.size:
+        stretches = list(self._stretches(low, high))
+        counts = np.array([self._count(UNMAPPED, *one) for one in stretches], np.int64)
+        total = int(counts.sum())
+        if not total:
             return []
-        return [int(page) for page in np.unique(pages[rng.integers(0, pages.size, draws)])]
+        found: set[int] = set()
+        shares = rng.multinomial(draws, counts / total)
+        for place in np.flatnonzero(shares):
+            span, first, last = stretches[place]
+            found.update(self._draw_in(span, first, last, int(counts[place]), int(shares[place]), rng))
+        return sorted(found)
+
+    def _draw_in(
+        self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
+    ) -> list[int]:
+        """The same within one span, of which ``missing`` pages have no translation; a page may come twice."""
+        table, base = self._table.get(span), span * self._span
+        if table is not None and missing * _SPARSE < last - first:
+            places = np.flatnonzero(np.frombuffer(table, np.uint8)[first:last] == UNMAPPED)
+            return [base + first + int(place) for place in places[rng.integers(0, places.size, draws)]]
+        found: list[int] = []
+        while len(found) < draws:  # those that have a translation are drawn again
+            tried = rng.integers(first, last, draws).tolist()
+            found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
+        return found[:draws]
