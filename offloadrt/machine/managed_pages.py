@@ -164,11 +164,11 @@ class ManagedPages:
             low = (span + 1) * size
         return -1
 
-    def count(self, state: int, low: int, high: int) -> int:
+    def how_many(self, state: int, low: int, high: int) -> int:
         """How many pages of [low, high) have this translation."""
         total = 0
         for span, first, last in self._stretches(low, high):
-            total += self._count(state, span, first, last)
+            total += self._how_many(state, span, first, last)
         return total
 
     def _stretches(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
@@ -177,13 +177,13 @@ class ManagedPages:
         for span in range(low // size, -(-high // size)):
             yield span, max(low - span * size, 0), min(high - span * size, size)
 
-    def _count(self, state: int, span: int, first: int, last: int) -> int:
+    def _how_many(self, state: int, span: int, first: int, last: int) -> int:
         table = self._table.get(span)
         if table is None:
             return last - first if state == UNMAPPED else 0
         if last - first == self._span:
             return self._counts[span][state]
-        return table.count(state, first, last)
+        return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
     def unmapped(self, low: int, high: int) -> list[int]:
         """All pages of [low, high) without translation, ascending."""
@@ -196,7 +196,7 @@ class ManagedPages:
     def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
         """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
         stretches = list(self._stretches(low, high))
-        counts = np.array([self._count(UNMAPPED, *one) for one in stretches], np.int64)
+        counts = np.array([self._how_many(UNMAPPED, *one) for one in stretches], np.int64)
         total = int(counts.sum())
         if not total:
             return []

@@ -126,7 +126,7 @@ class Sweep:
             else:
                 low, high = self._pages(pages, access, self.at, self.until)
                 amount = self._byte(access, self.until) - self._byte(access, self.at)
-            over_link = amount * pages.count(REMOTE, low, high) / max(high - low, 1)
+            over_link = amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
             reads += over_link if access.reads else 0.0
             writes += over_link if access.writes else 0.0
         return reads, writes
@@ -162,7 +162,7 @@ class Sweep:
     def _mean(self, pages: ManagedPages, access: Access) -> float:
         """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
         low, high = self._all(pages, access)
-        return access.scattered / self.windows * pages.count(UNMAPPED, low, high) / (high - low)
+        return access.scattered / self.windows * pages.how_many(UNMAPPED, low, high) / (high - low)
 
     def _next_hit(self, pages: ManagedPages, place: int, access: Access, window: int, rng: np.random.Generator) -> int:
         """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.

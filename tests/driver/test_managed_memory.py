@@ -36,7 +36,7 @@ def assert_sound(rig):
         for bit in range(pages.per_block):
             page = block.index * pages.per_block + bit
             state = LOCAL if block.resident >> bit & 1 else REMOTE if block.remote >> bit & 1 else UNMAPPED
-            assert pages.count(state, page, page + 1) == 1
+            assert pages.how_many(state, page, page + 1) == 1
     assert memory.managed == len(pages.lru) * BLOCK <= memory.capacity - memory.used
     arrived = counters.bytes_htod + counters.first_on_gpu * PAGE
     assert arrived - counters.bytes_dtoh == pages.resident_pages() * PAGE
@@ -80,7 +80,7 @@ def test_the_byte_table_finds_what_a_dictionary_says(changes):
     expected = [page for page in range(low, high) if states.get(page, UNMAPPED) == UNMAPPED]
     assert pages.next_unmapped(low, high) == (expected[0] if expected else -1)
     for state in (LOCAL, REMOTE):
-        assert pages.count(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
+        assert pages.how_many(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
     drawn = pages.draw_unmapped(low, high, 20, np.random.default_rng(1))
     assert drawn and set(drawn) <= set(expected)
 
