@@ -8,6 +8,7 @@ that of its HSA queue, and what goes down to the kernel driver takes the kernel 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
@@ -191,9 +192,9 @@ class Rocr:
 
     async def signal_async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
         """Have a handler run when a signal is set, by the library's thread; returns at once."""
-        begin = self._enter("signal_async_handler")
+        begin = self.sim.now if self._trace is None else self._enter("signal_async_handler")
         await self._work(self.costs.handler, "driver")
-        signal.when_set(lambda: self.handler.submit(handler))
+        signal.when_set(partial(self.handler.submit, handler))
         self._leave("signal_async_handler", begin)
 
     async def signal_wait_scacquire(self, stream: Stream, signal: Signal, category: str = "") -> None:
@@ -202,7 +203,7 @@ class Rocr:
         The wait is accounted for by what the stream did meanwhile, or in one ``category`` of ``trace.HOST_TIME``.
         """
         sim, trace, index = self.sim, self._trace, self.device.index
-        begin = self._enter("signal_wait_scacquire")
+        begin = sim.now if trace is None else self._enter("signal_wait_scacquire")
         if not signal.is_set:
             queue = stream.queue.number
             if trace is not None:
@@ -305,7 +306,7 @@ class Rocr:
         depends: HsaSignal | None = None,
     ) -> None:
         """Copy through a DMA ring, when ``depends`` is set; ``move`` moves the bytes at the end of the transfer."""
-        begin = self._enter("memory_async_copy", stream.queue.number)
+        begin = self.sim.now if self._trace is None else self._enter("memory_async_copy", stream.queue.number)
         ring = self.device.next_ring()
         lock = self._ring_locks[ring.number]
         owed = 0.0

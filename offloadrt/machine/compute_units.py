@@ -281,10 +281,11 @@ class ComputeUnits:
 
     def _account(self) -> None:
         """Add the time since the last look to what the device did in it."""
-        dt = self.sim.now - self._then
-        self._then = self.sim.now
-        self._share.advance(self.sim.now)
-        if (self._resident or self._stalled) and self._suspends:
+        now = self.sim.now
+        dt = now - self._then
+        self._then = now
+        self._share.advance(now)
+        if self._suspends and (self._resident or self._stalled):
             self._tally.halted_s += dt
         elif self._resident:
             self._tally.busy_s += dt

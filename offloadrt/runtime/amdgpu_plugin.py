@@ -90,7 +90,7 @@ class AmdgpuPlugin:
             if not self._idle or not self._lock.take_now():
                 return None
             stream = queue.stream = self._idle.pop()
-            self.driver.take_queue(stream.stream)
+            self._queues.take(stream.stream)
             self._lock.release()
         self._free_signals -= signals
         stream.signals += signals
@@ -105,7 +105,7 @@ class AmdgpuPlugin:
                 await take(self._lock, self._machine.host_time)
             try:
                 stream = self._idle.pop() if self._idle else await self._new_stream()
-                self.driver.take_queue(stream.stream)
+                self._queues.take(stream.stream)
             finally:
                 self._lock.release()
             queue.stream = stream

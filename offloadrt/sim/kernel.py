@@ -339,14 +339,17 @@ class Simulation(trio.abc.Clock):
 
         return sleep
 
-    def is_next(self, due: float) -> bool:
-        """Go on at ``due`` without a switch, when nobody else is due before; True if that was so.
+    @uninterrupted
+    def pass_to(self, due: float) -> bool:
+        """Let time pass up to ``due`` without a suspension, if nobody else is due before; True if that was so.
 
-        For primitives that set a timer of their own and would otherwise yield.
+        For what would only sleep otherwise: ``return PASSED if sim.pass_to(due) else self._stay(...)``.
         """
-        if not self.strides or self.ready or (self.heap and self.heap[0][0] <= due) or self.running is None:
+        heap = self.heap
+        if self.ready or not self.strides or (heap and heap[0][0] <= due):
             return False
-        if self.running.trap is not None:
+        me = self.running
+        if me is None or me.trap is not None:
             return False
         self.next_sequence()
         self.strides -= 1
