@@ -309,23 +309,27 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
 
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
     """
-    device.table_lock.take_now() or await device.lock_table()
-    if device.handover_due:
-        await device.table_work(0.0)
-    if not device.lock_entry_now(entry):
-        await device.lock_entry(entry)
-    entry.data_end_users -= 1
-    remove = entry.total == 0 and entry.data_end_users == 0
-    if not remove:
-        device.table_lock.release()
-    if item.type & FROM and entry.shadow_pointers:
-        restore_host_pointers(item.array, entry)
-    device.unlock_entry(entry)
-    if not remove:
-        return
-    await device.work(device.costs.erase)
-    remove_entry(device, cause, entry)
-    device.table_lock.release()
+    table = device.table_lock
+    table.take_now() or await device.lock_table()
+    try:
+        if device.handover_due:
+            await device.table_work(0.0)
+        if not device.lock_entry_now(entry):
+            await device.lock_entry(entry)
+        entry.data_end_users -= 1
+        remove = entry.total == 0 and entry.data_end_users == 0
+        if not remove:
+            table.release()
+        if item.type & FROM and entry.shadow_pointers:
+            restore_host_pointers(item.array, entry)
+        device.unlock_entry(entry)
+        if not remove:
+            return
+        await device.work(device.costs.erase)
+        remove_entry(device, cause, entry)
+    finally:
+        if table.held_by_me():
+            table.release()
     device.entry_locks.give_back(entry.lock)
     await device.free(entry.device_begin, item.array, entry.host_begin)
 

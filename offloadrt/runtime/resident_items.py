@@ -137,11 +137,11 @@ async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: S
     try:
         if stretch is None:
             return start
+        await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:
             entry.dynamic += 1
         if device.trace is not None:
             _trace(device, stretch, queue.cause)
-        await device.table_work(stretch.lookups * device.costs.lookup)
     finally:
         device.table_lock.release()
     if device.prefaults:
@@ -236,12 +236,12 @@ async def end_run(
     try:
         if stretch is None:
             return stop
+        await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:
             entry.dynamic -= 1
             entry.data_end_users += 1
         if device.trace is not None:
             _trace(device, stretch, queue.cause)
-        await device.table_work(stretch.lookups * device.costs.lookup)
     finally:
         device.table_lock.release()
     if stretch.entries:

@@ -82,7 +82,10 @@ class DeviceTableLock:
             call = await requests.get()
             if not isinstance(call, Call) or not isinstance(call.message, AcquireTable):
                 raise misunderstood(call)
+            if not call.open:
+                continue
             if self._taken:
+                self._asked = True
                 self._released(await self._releases.get())
                 self._taken = False
             if call.reply(_GRANTED):  # else it was cancelled while it waited
