@@ -103,7 +103,7 @@ class AsyncHandler:
                 self._queued.fall()
             self._busy.rise()
             if handler.written and not pages.covers(handler.written, handler.nbytes):
-                await self._kfd.host_touch(handler.written, handler.nbytes)
+                await self._kfd.host_touch(handler.written, handler.nbytes, of_program=False)
             if not cores.take_now():
                 await cores.take()
             try:

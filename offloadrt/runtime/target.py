@@ -237,11 +237,9 @@ def _run(
     """
     try:
         call_body(body, resolvers)
-    except BadAccess as bad:
-        message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
-        queue.kernel_error = device.error(IllegalAddress, message, call, bad.array)
-    except InvalidDeviceAddress as bad:
-        message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
-        queue.kernel_error = device.error(IllegalAddress, message, call, "")
+    except (BadAccess, InvalidDeviceAddress) as bad:
+        message = f"{device.plugin.illegal_access}: kernel {kernel!r}: {bad}"
+        array = bad.array if isinstance(bad, BadAccess) else ""
+        queue.kernel_error = device.error(IllegalAddress, message, call, array)
     except Exception as error:
         queue.kernel_error = error
