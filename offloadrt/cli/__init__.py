@@ -2,7 +2,7 @@
 
 `main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
 that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. The
-commands are in `app.py`, one function each; what they print is made in `render.py`.
+commands are in `app.py` and `running.py`, one function each; what they print is made in `render.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Runs the command that `tokens` (by default the process's arguments) spell; the exit code."""
     from cyclopts import CycloptsError
 
-    from offloadrt.cli.app import app
+    from offloadrt.cli.running import app
     from offloadrt.study.errors import ScriptFailed, UserError
 
     try:

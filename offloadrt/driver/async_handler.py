@@ -86,7 +86,8 @@ class AsyncHandler:
         if self._spec.uncontended and self._idle <= 0:
             self.start()
         self._idle -= 1
-        self._queued.rise()
+        if not self.mailbox.getters:
+            self._queued.rise()
         self.mailbox.put(handler)
 
     async def _run(self) -> None:
@@ -98,10 +99,11 @@ class AsyncHandler:
             if not isinstance(handler, RunHandler):
                 raise TypeError(f"the thread for asynchronous handlers does not understand {handler!r}")
             begin = sim.now
-            self._queued.fall()
+            if self._queued.number > len(self.mailbox.items):  # it was not handed to an idle thread
+                self._queued.fall()
             self._busy.rise()
             if handler.written and not pages.covers(handler.written, handler.nbytes):
-                await self._kfd.host_touch(handler.written, handler.nbytes)
+                await self._kfd.host_touch(handler.written, handler.nbytes, of_program=False)
             if not cores.take_now():
                 await cores.take()
             try:

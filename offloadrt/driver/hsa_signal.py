@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from offloadrt.sim import Signal, Simulation
+from offloadrt.sim import Actor, Signal, Simulation
 
 
 class HsaSignal(Signal):
@@ -14,7 +14,11 @@ class HsaSignal(Signal):
     __slots__ = ("_action", "stream")
 
     def __init__(self, sim: Simulation, name: str, stream: object = None) -> None:
-        super().__init__(sim, name)
+        self.sim = sim  # as Signal does: there are many of these
+        self.name = name
+        self.is_set = False
+        self.value: Any = None
+        self.waiters: list[Actor] = []
         self.stream = stream
         self._action: Callable[[], None] | None = None
 
@@ -28,6 +32,6 @@ class HsaSignal(Signal):
 
     def set(self, value: Any = None) -> None:
         """The thing has completed."""
-        super().set(value)
+        Signal.set(self, value)
         if self._action is not None:
             self._action()

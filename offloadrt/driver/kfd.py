@@ -125,7 +125,7 @@ class Kfd:
             )
             if new:
                 self.host_pages.insert(begin, begin + nbytes)
-                pages.insert(begin, begin + nbytes)
+                new = pages.insert(begin, begin + nbytes)  # fewer, if the lock excludes nobody
         finally:
             self.unlock()
         self._prefaults += 1
@@ -135,25 +135,28 @@ class Kfd:
             trace(events.Prefault, self.device.index, -1, sim.current.cause, nbytes, new)
         return new
 
-    async def host_touch(self, begin: int, nbytes: int) -> int:
+    async def host_touch(self, begin: int, nbytes: int, *, of_program: bool = True) -> int:
         """The calling thread touches a range of host memory; returns the pages that it populated.
 
         It takes the mmap lock for each of the ranges, of ``fault.range`` bytes, in which it has to populate anything.
+        ``of_program``: whether it is a thread of the program, whose time is accounted for.
         """
         populated, size = 0, self.faults.spec.range
         for low, high in self.host_pages.missing(begin, nbytes):
             for piece in range(low - low % size, high, size):
-                populated += await self._host_fault(max(low, piece), min(high, piece + size))
+                populated += await self._host_fault(max(low, piece), min(high, piece + size), of_program)
         self._cpu_faults += populated
         return populated
 
-    async def _host_fault(self, low: int, high: int) -> int:
+    async def _host_fault(self, low: int, high: int, of_program: bool) -> int:
         """The calling thread has the pages of [low, high) populated, unless somebody has done so meanwhile."""
         since = self.machine.sim.now
         await self.lock_for_reading()
-        self._host_time.add("driver lock", self.machine.sim.now - since)
+        if of_program:
+            self._host_time.add("driver lock", self.machine.sim.now - since)
         try:
-            await self._work(self.host_pages.missing_pages(low, high - low) * self.costs.host_fault)
+            cost = self.host_pages.missing_pages(low, high - low) * self.costs.host_fault
+            await (self._work(cost) if of_program else self._work_unaccounted(cost))
             return self.host_pages.insert(low, high)
         finally:
             self.unlock()
@@ -196,3 +199,13 @@ class Kfd:
     def _work(self, dt: float) -> Awaitable[None]:
         """The calling thread works for ``dt`` seconds on a core."""
         return self.machine.work(dt, "driver")
+
+    async def _work_unaccounted(self, dt: float) -> None:
+        """The same for a thread that is not the program's."""
+        cores = self.machine.cores
+        if not cores.take_now():
+            await cores.take()
+        try:
+            await self.machine.sim.sleep(self.machine.jitter(dt))
+        finally:
+            cores.give_back()

@@ -8,6 +8,7 @@ that of its HSA queue, and what goes down to the kernel driver takes the kernel 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
@@ -166,38 +167,47 @@ class Rocr:
     async def memory_lock(self, address: int, nbytes: int) -> None:
         """Pin host memory, so that the device can copy it; pages that nobody has touched are populated."""
         begin = self._enter("memory_lock")
-        if address and not self.kfd.host_pages.covers(address, nbytes):
-            await self.kfd.host_touch(address, nbytes)
-        await self.kfd.in_kernel(self.costs.pin)
-        self._leave("memory_lock", begin)
+        try:
+            if address and not self.kfd.host_pages.covers(address, nbytes):
+                await self.kfd.host_touch(address, nbytes)
+            await self.kfd.in_kernel(self.costs.pin)
+        finally:
+            self._leave("memory_lock", begin)
 
     async def memory_unlock(self, address: int) -> None:
         """Take that back."""
         begin = self._enter("memory_unlock")
-        await self.kfd.in_kernel(self.costs.unpin)
-        self._leave("memory_unlock", begin)
+        try:
+            await self.kfd.in_kernel(self.costs.unpin)
+        finally:
+            self._leave("memory_unlock", begin)
 
     async def svm_attributes_set(self, address: int, nbytes: int) -> int:
         """Prefault host memory: kernels find its pages afterwards.  Returns how many were new to the device."""
         begin = self._enter("svm_attributes_set")
-        new = await self.kfd.svm_attributes_set(address, nbytes)
-        self._leave("svm_attributes_set", begin)
-        return new
+        try:
+            return await self.kfd.svm_attributes_set(address, nbytes)
+        finally:
+            self._leave("svm_attributes_set", begin)
 
     # Signals
 
     async def signal_create(self) -> None:
         """A new signal for the plugin's pool."""
         begin = self._enter("signal_create")
-        await self._work(self.costs.signal_create, "driver")
-        self._leave("signal_create", begin)
+        try:
+            await self._work(self.costs.signal_create, "driver")
+        finally:
+            self._leave("signal_create", begin)
 
     async def signal_async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
         """Have a handler run when a signal is set, by the library's thread; returns at once."""
-        begin = self._enter("signal_async_handler")
-        await self._work(self.costs.handler, "driver")
-        signal.when_set(lambda: self.handler.submit(handler))
-        self._leave("signal_async_handler", begin)
+        begin = self.sim.now if self._trace is None else self._enter("signal_async_handler")
+        try:
+            await self._work(self.costs.handler, "driver")
+            signal.when_set(partial(self.handler.submit, handler))
+        finally:
+            self._leave("signal_async_handler", begin)
 
     async def signal_wait_scacquire(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of what was submitted last to a stream.
@@ -205,22 +215,24 @@ class Rocr:
         The wait is accounted for by what the stream did meanwhile, or in one ``category`` of ``trace.HOST_TIME``.
         """
         sim, trace, index = self.sim, self._trace, self.device.index
-        begin = self._enter("signal_wait_scacquire")
-        if not signal.is_set:
-            queue = stream.queue.number
-            if trace is not None:
-                trace(events.SignalWaitBegin, index, queue, self._cause(), signal.name)
-            await signal.wait()
-            if trace is not None:
-                trace(events.SignalWaitEnd, index, queue, self._cause(), signal.name)
-            if category:
-                self.machine.host_time.add(category, sim.now - begin)
+        begin = sim.now if trace is None else self._enter("signal_wait_scacquire")
+        try:
+            if not signal.is_set:
+                queue = stream.queue.number
+                if trace is not None:
+                    trace(events.SignalWaitBegin, index, queue, self._cause(), signal.name)
+                await signal.wait()
+                if trace is not None:
+                    trace(events.SignalWaitEnd, index, queue, self._cause(), signal.name)
+                if category:
+                    self.machine.host_time.add(category, sim.now - begin)
+                else:
+                    self.machine.host_time.add_wait(begin, sim.now, stream.spans())
+                await self._work(self.costs.wake, "driver")
             else:
-                self.machine.host_time.add_wait(begin, sim.now, stream.spans())
-            await self._work(self.costs.wake, "driver")
-        else:
-            stream.spans()
-        self._leave("signal_wait_scacquire", begin)
+                stream.spans()
+        finally:
+            self._leave("signal_wait_scacquire", begin)
 
     # Queues
 
@@ -232,9 +244,11 @@ class Rocr:
         """A queue of the device; nobody submits to it before it is there."""
         lock = self._queue_locks[number] = self._lock(f"hsa queue {number} lock")
         begin = self._enter("queue_create")
-        async with lock:
-            await self._work(self.costs.queue_create, "driver")
-        self._leave("queue_create", begin)
+        try:
+            async with lock:
+                await self._work(self.costs.queue_create, "driver")
+        finally:
+            self._leave("queue_create", begin)
 
     async def dispatch(
         self,
@@ -308,22 +322,25 @@ class Rocr:
         depends: HsaSignal | None = None,
     ) -> None:
         """Copy through a DMA ring, when ``depends`` is set; ``move`` moves the bytes at the end of the transfer."""
-        begin = self._enter("memory_async_copy", stream.queue.number)
-        ring = self.device.next_ring()
-        lock = self._ring_locks[ring.number]
-        owed = 0.0
-        if self._rings_contend and not lock.take_now():
-            owed = await self._wait_for(lock)
+        queue = stream.queue.number
+        begin = self.sim.now if self._trace is None else self._enter("memory_async_copy", queue)
         try:
-            await self._work(owed + self.costs.copy_submit, "driver")
-            stream.note(done)
-            number, queue = self.machine.next_number(), stream.queue.number
-            memory = "device" if direction == "d2d" else "staged"
-            ring.submit(DmaPacket(number, cause, direction, nbytes, memory, move, done, depends, queue))
+            ring = self.device.next_ring()
+            lock = self._ring_locks[ring.number]
+            owed = 0.0
+            if self._rings_contend and not lock.take_now():
+                owed = await self._wait_for(lock)
+            try:
+                await self._work(owed + self.costs.copy_submit, "driver")
+                stream.note(done)
+                number = self.machine.next_number()
+                memory = "device" if direction == "d2d" else "staged"
+                ring.submit(DmaPacket(number, cause, direction, nbytes, memory, move, done, depends, queue))
+            finally:
+                if self._rings_contend:
+                    lock.release()
         finally:
-            if self._rings_contend:
-                lock.release()
-        self._leave("memory_async_copy", begin, queue)
+            self._leave("memory_async_copy", begin, queue)
 
     async def memory_async_copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
@@ -331,21 +348,24 @@ class Rocr:
         """Copy by a kernel of the library's own, which does not go through the stream's queue."""
         machine, index, queue = self.machine, self.device.index, stream.queue.number
         begin = self._enter("memory_async_copy", queue)
-        await self._work(self.costs.copy_submit, "driver")
-        row = (machine.next_number(), direction, "blit kernel", nbytes, "device" if direction == "d2d" else "pinned")
+        try:
+            await self._work(self.costs.copy_submit, "driver")
+            memory = "device" if direction == "d2d" else "pinned"
+            row = (machine.next_number(), direction, "blit kernel", nbytes, memory)
 
-        def run() -> None:
-            self.device.add_moved(direction, nbytes)
-            if move is not None:
-                move()
+            def run() -> None:
+                self.device.add_moved(direction, nbytes)
+                if move is not None:
+                    move()
+                if (trace := self._trace) is not None:
+                    trace(events.CopyEnd, index, queue, cause, *row)
+
             if (trace := self._trace) is not None:
-                trace(events.CopyEnd, index, queue, cause, *row)
-
-        if (trace := self._trace) is not None:
-            trace(events.CopyBegin, index, queue, cause, *row)
-        number = machine.next_number()
-        self.device.compute.mailbox.put(KernelPacket(number, stream, cause, blit(nbytes), run, done))
-        self._leave("memory_async_copy", begin, queue)
+                trace(events.CopyBegin, index, queue, cause, *row)
+            number = machine.next_number()
+            self.device.compute.mailbox.put(KernelPacket(number, stream, cause, blit(nbytes), run, done))
+        finally:
+            self._leave("memory_async_copy", begin, queue)
 
     # What all calls share
 

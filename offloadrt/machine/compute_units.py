@@ -291,10 +291,11 @@ class ComputeUnits:
 
     def _account(self) -> None:
         """Add the time since the last look to what the device did in it."""
-        dt = self.sim.now - self._then
-        self._then = self.sim.now
-        self.share.advance(self.sim.now)
-        if (self.resident or self.stalled) and self._suspends:
+        now = self.sim.now
+        dt = now - self._then
+        self._then = now
+        self.share.advance(now)
+        if self._suspends and (self.resident or self.stalled):
             self._tally.halted_s += dt
         elif self.resident:
             self._tally.busy_s += dt

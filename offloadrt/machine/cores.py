@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import types
+from collections.abc import Awaitable, Generator
+from heapq import heappush
+from math import inf
+from typing import Any
+
 import attrs
 
-from offloadrt.sim import Semaphore, Simulation
+from offloadrt.sim import PASSED, Semaphore, Simulation
+from offloadrt.sim.actor import uninterrupted
 from offloadrt.trace import HostTime
 
 
@@ -47,21 +54,46 @@ class Cores:
         self._busy_s = 0.0  # ends less beginnings, so that those at work need no look
         self._born = sim.now
 
-    async def compute(self, dt: float, category: str = "compute") -> None:
+    @uninterrupted
+    def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
         """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
 
-        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.
+        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.  Await it at once: when a
+        core is idle and nobody else is due meanwhile, the time has passed already.
         """
         sim = self._sim
+        now, heap = sim.now, sim.heap
+        due = now + dt
+        alone = not sim.ready and (not heap or heap[0][0] > due) and 0.0 <= dt < inf
+        if alone and (self._busy < self.count or self._uncontended) and sim.pass_to(due):
+            self._computed += 1
+            self._busy_s -= now
+            self._busy_s += due
+            self._host_seconds[category] += due - now
+            return PASSED
+        return self._compute(dt, category)
+
+    @uninterrupted
+    @types.coroutine
+    def _compute(self, dt: float, category: str) -> Generator[Any, Any, None]:
+        if not 0.0 <= dt < inf:
+            raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
+        sim = self._sim
+        me = sim.running
+        if me is None:
+            me = sim.current
         arrival = sim.now
         if self._busy < self.count or self._uncontended:
             self._computed += 1
             self._busy += 1
             self._busy_s -= arrival
         else:
-            await self.take()
+            yield from self.take().__await__()
         try:
-            await sim.sleep(dt)
+            heappush(sim.heap, (sim.now + dt, sim.next_sequence(), me))
+            yield me.trap
+            if me.trouble is not None:
+                yield from sim.interrupted(me)
         finally:
             now = sim.now
             if self._queue.waiters:

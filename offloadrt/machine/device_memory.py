@@ -158,6 +158,8 @@ class DeviceMemory:
 
     def block_of(self, address: int) -> Block:
         """The block that holds ``address`` (any address within it).  Raises InvalidDeviceAddress."""
+        if (block := self._blocks.get(address)) is not None:
+            return block
         if (found := self._blocks.before(address)) is not None:
             begin, block = found
             if address < begin + block.size:

@@ -79,7 +79,8 @@ class DmaRing:
         if self.spec.uncontended and self._idle <= 0:
             self.start()
         self._idle -= 1
-        self._queued.rise()
+        if not self.mailbox.getters:
+            self._queued.rise()
         self.mailbox.put(packet)
 
     async def _run(self) -> None:
@@ -90,7 +91,8 @@ class DmaRing:
             packet = await self.mailbox.get()
             if not isinstance(packet, DmaPacket):
                 raise TypeError(f"a DMA ring does not understand {packet!r}")
-            self._queued.fall()
+            if self._queued.number > len(self.mailbox.items):  # it was not handed to an idle ring
+                self._queued.fall()
             if packet.depends is not None and not packet.depends.is_set:
                 self._blocked.rise()
                 await packet.depends.wait()
@@ -98,8 +100,8 @@ class DmaRing:
             begin = sim.now
             self._busy.rise()
             direction, nbytes = packet.direction, packet.nbytes
-            row = (packet.number, direction, engine, nbytes, packet.memory)
             if trace is not None:
+                row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
             await sim.sleep(spec.latency + nbytes / spec.bandwidth)
             if packet.move is not None:

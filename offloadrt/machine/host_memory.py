@@ -113,7 +113,7 @@ class HostMemory:
             await self.copy_on_core(nbytes)
         finally:
             self._cores.give_back()
-            self._host_time.add(category, self._sim.now - arrival)
+            self._host_time.seconds[category] += self._sim.now - arrival
 
     async def copy_on_core(self, nbytes: int) -> None:
         """The same on a core that the caller holds; no time of the program's threads."""
@@ -124,7 +124,9 @@ class HostMemory:
         finally:
             self._copying.fall()
         self._copies += 1
-        self._wait_s += max(self._sim.now - begin - nbytes / self._bandwidth_1t, 0.0)
+        waited = self._sim.now - begin - nbytes / self._bandwidth_1t
+        if waited > 0.0:
+            self._wait_s += waited
         self.bytes_copied += nbytes
 
     def statistics(self) -> HostMemoryStatistics:

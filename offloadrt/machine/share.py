@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
 
-from offloadrt.sim import Mailbox, Simulation
+from offloadrt.sim import PASSED, Mailbox, Simulation
 
 _SPACINGS = 8
 """A user is finished when what is left of it takes less than this many spacings of the floating-point clock."""
@@ -69,7 +70,7 @@ class FairShare:
     Times are absolute virtual seconds and must not decrease from call to call.
     """
 
-    __slots__ = ("_arrivals", "_classes", "_halts", "_now", "_used", "capacity", "delivered", "users")
+    __slots__ = ("_arrivals", "_classes", "_halts", "_now", "_spare", "_used", "capacity", "delivered", "users")
 
     def __init__(self, capacity: float) -> None:
         if not capacity > 0:
@@ -80,6 +81,7 @@ class FairShare:
         self.users = 0
         """How many users are present (for tests and statistics; no time may follow from it elsewhere)."""
         self._classes: list[_Class] = []  # ascending caps
+        self._spare: _Class | None = None  # without users, to be used again
         self._now = 0.0
         self._used = 0.0
         self._halts = 0
@@ -93,7 +95,8 @@ class FairShare:
         """A user comes that needs ``amount`` units and can use at most ``cap`` units per second."""
         if not (amount >= 0 and cap > 0):
             raise ValueError(f"amount {amount!r} and cap {cap!r} must not be negative, and cap not zero")
-        self.advance(now)
+        if now > self._now:
+            self.advance(now)
         group = self._class(cap)
         group.users += 1
         self.users += 1
@@ -105,16 +108,38 @@ class FairShare:
 
     def leave(self, now: float, ticket: Ticket) -> float:
         """A user goes, finished or not; returns the units that it did not get."""
-        self.advance(now)
+        if now > self._now:
+            self.advance(now)
         group = ticket.group
         ticket.present = False
         group.users -= 1
         self.users -= 1
-        left = max(ticket.mark - group.clock, 0.0)
+        left = ticket.mark - group.clock
         if not group.users:
             self._classes.remove(group)
+            group.heap.clear()
+            self._spare = group
         self._divide()
-        return left
+        return left if left > 0.0 else 0.0
+
+    def serve_alone(self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool]) -> bool:
+        """A user that comes when nobody is here, and is through before anybody else does anything, in one step.
+
+        ``pass_to`` lets time pass up to an instant, if nobody else is due before.  False when it could not.
+        """
+        if self.users or self._halts or not (amount >= 0 and cap > 0):
+            return False
+        rate = cap if cap < self.capacity else self.capacity
+        if amount <= _SPACINGS * (math.ulp(now) * rate + math.ulp(amount)):
+            return False  # nothing to wait for
+        self.advance(now)
+        due = now + (now + amount / rate - now)
+        if not pass_to(due):
+            return False
+        self._arrivals += 1
+        self.delivered += rate * (due - now)
+        self._now = due
+        return True
 
     def halt(self, now: float) -> None:
         """Nobody progresses until ``resume`` has been called as often as ``halt``."""
@@ -143,16 +168,19 @@ class FairShare:
         soonest = math.inf
         for group in self._classes:
             if group.rate > 0:
-                ticket = group.head()
+                ticket = group.heap[0]
+                if not ticket.present:
+                    ticket = group.head()
                 left = (ticket.mark - group.clock) / group.rate
                 if left < soonest or (left == soonest and best is not None and ticket.order < best.order):
                     best, soonest = ticket, left
-        return best, self._now + max(soonest, 0.0)
+        return best, self._now + (soonest if soonest > 0.0 else 0.0)
 
     def is_finished(self, ticket: Ticket) -> bool:
         """Whether a user has got all it needed, up to the resolution of the clock at the time of the last call."""
         group = ticket.group
-        return ticket.mark - group.clock <= _SPACINGS * (math.ulp(self._now) * group.rate + math.ulp(ticket.mark))
+        left = ticket.mark - group.clock
+        return left <= 0.0 or left <= _SPACINGS * (math.ulp(self._now) * group.rate + math.ulp(ticket.mark))
 
     def _class(self, cap: float) -> _Class:
         """The users of this cap; a new one in its place when there are none."""
@@ -162,7 +190,11 @@ class FairShare:
                 return group
             if group.cap < cap:
                 place += 1
-        group = _Class(cap)
+        if (spare := self._spare) is None:
+            group = _Class(cap)
+        else:
+            group, self._spare = spare, None
+            group.cap, group.clock, group.rate = cap, 0.0, 0.0
         self._classes.insert(place, group)
         return group
 
@@ -174,8 +206,11 @@ class FairShare:
         left = 0.0 if self._halts else self.capacity
         users = self.users
         for group in self._classes:
-            group.rate = min(group.cap, max(left, 0.0) / users)
-            used = group.rate * group.users
+            rate = left / users if left > 0.0 else 0.0
+            if group.cap < rate:
+                rate = group.cap
+            group.rate = rate
+            used = rate * group.users
             left -= used
             users -= group.users
             self._used += used
@@ -198,8 +233,17 @@ class SharedPool:
         self._uncontended = uncontended
         self._boxes: list[Mailbox] = []
 
-    async def serve(self, amount: float, cap: float = math.inf) -> None:
-        """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second."""
+    def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
+        """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second.
+
+        Await it at once: where nobody can come in between, the time has passed already.
+        """
+        sim, share = self._sim, self.share
+        if not (self._uncontended or share.users or sim.ready) and share.serve_alone(sim.now, amount, cap, sim.pass_to):
+            return PASSED
+        return self._serve(amount, cap)
+
+    async def _serve(self, amount: float, cap: float) -> None:
         sim, share = self._sim, self.share
         if self._uncontended:
             await sim.sleep(amount / min(cap, self._width))
@@ -212,7 +256,7 @@ class SharedPool:
             while not share.is_finished(ticket):
                 first, time = share.first()
                 if share.users == 1:  # whoever comes can only make it later
-                    await sim.sleep(max(time - sim.now, 0.0))
+                    await sim.sleep(time - sim.now if time > sim.now else 0.0)
                 elif first is ticket:
                     await box.get_until(time)
                 else:

@@ -37,6 +37,8 @@ class AmdgpuPlugin:
         spec = machine.spec
         self.driver = rocr
         self.kernels_die = not spec.flag("gpu.xnack")
+        node = f"GPU node-{number + 1}"
+        self.illegal_access = f"Memory access fault by {node}. Reason: Page not present or supervisor privilege"
         self.limit = spec.count("copy.async_limit")
         self.image_pending = True
         self._machine = machine
@@ -50,6 +52,7 @@ class AmdgpuPlugin:
         self._idle: list[AmdgpuStream] = []
         self._synchronous = self._queues.open_stream()
         """Of copies that go through none of the plugin's streams."""
+        self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
         self._free_signals = self._signals = spec.count("signal.initial")
         self._blocks: list[int] = []
         """Device memory of the plugin's own."""
@@ -59,7 +62,7 @@ class AmdgpuPlugin:
         self.driver.start()
 
     def locks(self) -> dict[str, LockStatistics]:
-        return {self._lock.name: self._lock.statistics()}
+        return {lock.name: lock.statistics() for lock in (self._lock, self._signal_lock)}
 
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
@@ -91,7 +94,7 @@ class AmdgpuPlugin:
             if not self._idle or not self._lock.take_now():
                 return None
             stream = queue.stream = self._idle.pop()
-            self.driver.take_queue(stream.stream)
+            self._queues.take(stream.stream)
             self._lock.release()
         self._free_signals -= signals
         stream.signals += signals
@@ -99,20 +102,20 @@ class AmdgpuPlugin:
 
     async def _made_ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
         """The same, at whatever it takes."""
-        while self._free_signals < signals:
-            await self._grow_signals(signals)
         if queue.stream is None:
             if not self._lock.take_now():
                 await take(self._lock, self._machine.host_time)
             try:
                 stream = self._idle.pop() if self._idle else await self._new_stream()
-                self.driver.take_queue(stream.stream)
+                self._queues.take(stream.stream)
             finally:
                 self._lock.release()
             queue.stream = stream
         else:
             stream = queue.stream
-        self._free_signals -= signals
+        while self._free_signals < signals:
+            await self._grow_signals(signals)
+        self._free_signals -= signals  # nothing has been awaited since they were found
         stream.signals += signals
         return stream
 
@@ -121,12 +124,23 @@ class AmdgpuPlugin:
         return AmdgpuStream(self.driver, self._queues.open_stream())
 
     async def _grow_signals(self, wanted: int) -> None:
-        """The pool of signals doubles when it is empty (`GenericDeviceResourceManagerTy`)."""
-        more = self._signals + wanted
-        self._signals += more
-        for _ in range(more):
-            await self.driver.signal_create()
-        self._free_signals += more
+        """The pool of signals grows to twice those in use (`GenericDeviceResourceManagerTy::getResourcesImpl`).
+
+        It does so under its mutex: whoever waits for that looks again whether signals are still missing.
+        """
+        if not self._signal_lock.take_now():
+            await take(self._signal_lock, self._machine.host_time)
+        try:
+            if self._free_signals >= wanted:
+                return
+            used = self._signals - self._free_signals
+            more = max(2 * used, used + wanted) - self._signals
+            for _ in range(more):
+                await self.driver.signal_create()
+            self._signals += more
+            self._free_signals += more
+        finally:
+            self._signal_lock.release()
 
     async def _later(
         self, queue: QueueLike, signals: int, operation: Callable[[AmdgpuStream], Awaitable[None]]

@@ -41,9 +41,6 @@ class AmdgpuStream:
         last = self.stream.last
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 
-    def _signal(self, name: str) -> HsaSignal:
-        return HsaSignal(self._sim, name, self)
-
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
         """`pushMemoryCopyH2DAsync`."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
@@ -53,40 +50,41 @@ class AmdgpuStream:
                 upload.stage()
             await self._host_copy(nbytes)
         else:
-            staged = self._signal("staging")
+            staged = HsaSignal(self._sim, "staging", self)
             stage = None if upload is None else upload.stage
             self.stream.note(staged)
             await rocr.signal_async_handler(depends, RunHandler(nbytes, stage, staged))
             depends = staged
         move = None if upload is None else upload.arrive
-        done = self._signal("copy to the device")
+        done = HsaSignal(self._sim, "copy to the device", self)
         await rocr.memory_async_copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
         """`pushMemoryCopyD2HAsync`."""
         nbytes, rocr = target.nbytes, self._rocr
         download = None if target.bytes is None or source is None else _Download(target.bytes, source)
-        there = self._signal("copy from the device")
+        there = HsaSignal(self._sim, "copy from the device", self)
         fetch = None if download is None else download.fetch
         await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
-        done = self._signal("copy out of the staging memory")
+        done = HsaSignal(self._sim, "copy out of the staging memory", self)
         self.stream.note(done)
         finish = None if download is None else download.arrive
         await rocr.signal_async_handler(there, RunHandler(nbytes, finish, done, target.address))
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
         """`pushMemoryCopyD2DAsync`."""
-        done = self._signal("copy within the device")
+        done = HsaSignal(self._sim, "copy within the device", self)
         await self._rocr.memory_async_copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
         """`pushKernelLaunch`."""
-        return self._rocr.dispatch(self.stream, cause, launch, run, self._signal(launch.kernel.name), touching)
+        done = HsaSignal(self._sim, launch.kernel.name, self)
+        return self._rocr.dispatch(self.stream, cause, launch, run, done, touching)
 
     async def wait_for(self, cause: int, event: HsaSignal) -> None:
         """What is pushed from now on starts after the event, too (`waitEvent`)."""
         if not event.is_set and event.stream is not self:
-            await self._rocr.barrier(self.stream, cause, event, self._signal("barrier"))
+            await self._rocr.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
 
 
 class _Upload:

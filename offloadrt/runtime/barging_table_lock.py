@@ -47,7 +47,9 @@ class BargingTableLock(DeviceTableLock):
                 elif item.reply(_GRANTED):
                     self._granted_to = item.caller
             elif isinstance(item, ReleaseTable):
-                self._granted_to = None
+                self._granted_to = self.owner
+                if self.owner is not None:  # taken by somebody before this message came
+                    continue
                 self._taken = False
                 while self._queue:
                     call = self._queue.popleft()

@@ -40,7 +40,7 @@ from offloadrt.runtime.mapping import (
     restore_host_pointers,
 )
 from offloadrt.runtime.present_table import Entry, ShadowPointer
-from offloadrt.runtime.resident_items import begin_run, end_run
+from offloadrt.runtime.resident_items import begin_run, begin_stretch, end_run, end_stretch
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE
@@ -68,19 +68,21 @@ async def target_data_begin(
         device.tool.target_map(device.number, call, items)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
-    runs = isinstance(items, MapItems) and device.items_per_hold > 1
-    mapped = 0
-    for position, item in enumerate(items):
+    runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
+    following, count = 0, len(items)
+    while following < count:
+        position, item = following, items[following]
+        following += 1
         if item.type & NOT_MAPPED:
             continue
         if item.type & ATTACH:
             attachments.items.append(item)
             continue
-        if position < mapped:
-            continue
-        if runs and isinstance(items, MapItems):
-            mapped = await begin_run(device, items, position, queue)
+        if runs is not None and (stretch := begin_stretch(device, runs, position)) is not None:
+            mapped = await begin_run(device, runs, position, stretch, queue)
             if mapped > position:
+                attachments.items.extend(runs.attachments(following, mapped))
+                following = mapped
                 continue
         returned_base = await _begin_item(device, item, queue, attachments, call)
         if item.type & RETURN_PARAM:
@@ -193,20 +195,22 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
     left: list[PostProcessing] = []
-    runs = isinstance(items, MapItems) and device.items_per_hold > 1
-    unmapped = len(items)
-    for position in range(len(items) - 1, -1, -1):
-        item = items[position]
-        if position >= unmapped:
+    runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
+    position = len(items)
+    while position > 0:
+        item = items[position - 1]
+        if item.type & (NOT_MAPPED | ATTACH):
+            position -= 1
             continue
-        if runs and isinstance(items, MapItems) and not item.type & (NOT_MAPPED | ATTACH):
-            unmapped = await end_run(device, items, position + 1, queue, left)
-            if unmapped <= position:
+        if runs is not None and (stretch := end_stretch(device, runs, position)) is not None:
+            unmapped = await end_run(device, runs, position, stretch, queue, left)
+            if unmapped < position:
+                position = unmapped
                 continue
-        if not item.type & (NOT_MAPPED | ATTACH):
-            entry = await _end_item(device, item, queue, call)
-            if entry is not None:
-                left.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
+        position -= 1
+        entry = await _end_item(device, item, queue, call)
+        if entry is not None:
+            left.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
     queue.post_processing.extend(left)
 
 
@@ -233,7 +237,7 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
         if wanted and item.array is not None and pointer.address is not None:
             if item.array.freed:
                 raise _freed(device, item, call)
-            if entry.event is not None:
+            if entry.event is not None and device.plugin.needs_wait(entry.event):
                 await device.plugin.wait_event(queue, entry.event)
             await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
             if pointer.is_last:

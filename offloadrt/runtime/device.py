@@ -111,11 +111,14 @@ class OffloadDevice:
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")
         self.items_per_hold = spec.count("table.items_per_hold")
         """How many items that need no more than a look-up share one hold of the table."""
+        self.locked_entries: set[Entry] = set()
+        """Those whose lock somebody holds."""
         self._entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
         self._blocks: dict[int, int] = {}
-        self._handover_due = 0.0
+        self.handover_due = 0.0
+        """What the table's holder owes for its hand-over."""
         self._work = machine.work
 
     def start(self) -> None:
@@ -186,29 +189,38 @@ class OffloadDevice:
 
     def _waited_for_table(self, dt: float) -> None:
         self.machine.host_time.add("table lock", dt)
-        self._handover_due = self.costs.handover
+        self.handover_due = self.costs.handover
 
     def table_work(self, dt: float) -> Awaitable[None]:
         """The holder of the table works there for so long, after what it owes for the hand-over."""
-        due, self._handover_due = self._handover_due, 0.0
-        return self.work(due + dt)
+        if self.handover_due:
+            dt += self.handover_due
+            self.handover_due = 0.0
+        return self._work(dt, "runtime") if dt else no_work()
 
     def lock_entry_now(self, entry: Entry) -> bool:
         """Take an entry's lock if it is free, without a coroutine; False when `lock_entry` has to wait for it.
 
         The caller holds the table, or nobody else can know the entry.
         """
-        return self._entries_uncontended or entry.lock.take_now()
-
-    def lock_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait for an entry's lock."""
         if self._entries_uncontended:
-            return no_work()
-        return take(entry.lock, self.machine.host_time, "entry lock")
+            return True
+        if entry.lock.take_now():
+            self.locked_entries.add(entry)
+            return True
+        return False
+
+    async def lock_entry(self, entry: Entry) -> None:
+        """Wait for an entry's lock."""
+        if not self._entries_uncontended:
+            await take(entry.lock, self.machine.host_time, "entry lock")
+            self.locked_entries.add(entry)
 
     def unlock_entry(self, entry: Entry) -> None:
         if not self._entries_uncontended:
             entry.lock.release()
+            if entry.lock.owner is None:
+                self.locked_entries.discard(entry)
 
     def block_size(self, address: int) -> int | None:
         """Bytes of the block that the runtime allocated at this device address."""

@@ -55,7 +55,9 @@ class MappingError(OffloadError):
 
 
 class IllegalAddress(OffloadError):
-    """A kernel used a host pointer, an unmapped part of an array or freed memory (CUDA_ERROR_ILLEGAL_ADDRESS)."""
+    """A kernel used a host pointer, an unmapped part of an array or freed memory (CUDA_ERROR_ILLEGAL_ADDRESS; on an APU
+    a memory access fault).
+    """
 
 
 class InvalidDevice(OffloadError):

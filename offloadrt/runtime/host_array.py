@@ -14,7 +14,7 @@ Kind = Literal["heap", "static", "global", "link"]
 POINTER_BYTES = 8
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class HostSpan:
     """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from offloadrt.sim import Lock
+from offloadrt.sim import PASSED, Lock
 from offloadrt.trace import HostTime
 
 
-async def no_work() -> None:
+def no_work() -> Awaitable[None]:
     """What is awaited where there is nothing to wait for."""
+    return PASSED
 
 
 def take(lock: Lock, host_time: HostTime, category: str = "runtime lock") -> Awaitable[None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
+from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE, TARGET_PARAM
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class MapItems(list[MapItem]):
     (`touching.py`).
     """
 
-    __slots__ = ("arguments", "arrays", "in_hand", "places", "touching")
+    __slots__ = ("_attachments", "arguments", "arrays", "in_hand", "places", "touching")
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
@@ -69,3 +69,8 @@ class MapItems(list[MapItem]):
         ]
         self.in_hand = [item for item in self if item.type & TARGET_PARAM and item.type & (LITERAL | PRIVATE)]
         self.arrays: list[HostArray] | None = None
+        self._attachments = [(position, item) for position, item in enumerate(self) if item.type & ATTACH]
+
+    def attachments(self, start: int, stop: int) -> list[MapItem]:
+        """The ATTACH items in [start, stop)."""
+        return [item for position, item in self._attachments if start <= position < stop]

@@ -67,7 +67,8 @@ async def visit(
     costs = device.costs
     await device.table_work(costs.lookup + costs.insert if inserts and size and not found.overlaps else costs.lookup)
     for entry in found.visited:
-        pointer.release(device)
+        if pointer.entry is not None:
+            pointer.release(device)
         pointer.borrowed = entry is owned
         if not (pointer.borrowed or device.lock_entry_now(entry)):
             await device.lock_entry(entry)
@@ -166,19 +167,21 @@ async def _find_or_create(
     queue: DirectiveQueue,
 ) -> None:
     """The part under the table lock."""
-    implicit = bool(type_bits & IMPLICIT)
-    present = bool(type_bits & PRESENT)
-    hold = bool(type_bits & OMPX_HOLD)
-    placement = device.configuration.place(MapRequest(size, bool(type_bits & CLOSE), implicit, device.number))
+    implicit = type_bits & IMPLICIT != 0
+    present = type_bits & PRESENT != 0
+    hold = type_bits & OMPX_HOLD != 0
+    placement = device.configuration.place(MapRequest(size, type_bits & CLOSE != 0, implicit, device.number))
     inserts = placement is Placement.DEVICE_COPY and not present
     found = await visit(device, pointer, begin, size, owned, inserts)
-    trace_lookup(device, queue.cause, item.array, begin, size, found.contained)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, begin, size, found.contained)
     pointer.is_present = True
     entry = pointer.entry
     if entry is not None and (found.contained or (implicit and found.overlaps)):
         if update_count:
             entry.increment(hold)
-            trace_counts(device, queue.cause, entry)
+            if device.trace is not None:
+                trace_counts(device, queue.cause, entry)
         else:
             pointer.is_new = entry.total == 1
         pointer.address = entry.device_address(begin)
@@ -246,7 +249,7 @@ async def _transfer_to(
     wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
     if wanted and pointer.address is not None and not pointer.is_host and entry is not None and item.array is not None:
         end = begin + size
-        if any(begin <= address < end for address in entry.shadow_pointers):
+        if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
             return
         await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
         entry.event = await device.plugin.record_event(queue)
@@ -275,7 +278,8 @@ async def get_present_pointer(
     device.table_lock.take_now() or await device.lock_table()
     try:
         found = await visit(device, pointer, begin, size)
-        trace_lookup(device, cause, array, begin, size, found.contained)
+        if device.trace is not None:
+            trace_lookup(device, cause, array, begin, size, found.contained)
         entry = pointer.entry
         if entry is not None and (found.contained or (not must_contain and found.overlaps)):
             pointer.is_present = True
@@ -286,7 +290,8 @@ async def get_present_pointer(
                 entry.data_end_users += 1
             if update_count:
                 entry.decrement(hold)
-                trace_counts(device, cause, entry)
+                if device.trace is not None:
+                    trace_counts(device, cause, entry)
             pointer.address = entry.device_address(begin)
         else:
             pointer.is_host = device.configuration.host_pointers
@@ -304,22 +309,27 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
 
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
     """
-    device.table_lock.take_now() or await device.lock_table()
-    await device.table_work(0.0)
-    if not device.lock_entry_now(entry):
-        await device.lock_entry(entry)
-    entry.data_end_users -= 1
-    remove = entry.total == 0 and entry.data_end_users == 0
-    if not remove:
-        device.table_lock.release()
-    if item.type & FROM and entry.shadow_pointers:
-        restore_host_pointers(item.array, entry)
-    device.unlock_entry(entry)
-    if not remove:
-        return
-    await device.work(device.costs.erase)
-    remove_entry(device, cause, entry)
-    device.table_lock.release()
+    table = device.table_lock
+    table.take_now() or await device.lock_table()
+    try:
+        if device.handover_due:
+            await device.table_work(0.0)
+        if not device.lock_entry_now(entry):
+            await device.lock_entry(entry)
+        entry.data_end_users -= 1
+        remove = entry.total == 0 and entry.data_end_users == 0
+        if not remove:
+            table.release()
+        if item.type & FROM and entry.shadow_pointers:
+            restore_host_pointers(item.array, entry)
+        device.unlock_entry(entry)
+        if not remove:
+            return
+        await device.work(device.costs.erase)
+        remove_entry(device, cause, entry)
+    finally:
+        if table.held_by_me():
+            table.release()
     device.entry_locks.give_back(entry.lock)
     await device.free(entry.device_begin, item.array, entry.host_begin)
 

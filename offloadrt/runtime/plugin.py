@@ -101,6 +101,8 @@ class DevicePlugin(Protocol):
     """Does a kernel die that meets a page without translation (XNACK off)?"""
     global_indirection: float
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
+    illegal_access: str
+    """What the driver says when a kernel reaches memory that the device does not have."""
     image_pending: bool
     """Does the first thread that reaches the device have to load the program?"""
 
@@ -174,6 +176,7 @@ class Plugin:
 
     kernels_die = False
     global_indirection = 0.0
+    illegal_access = "CUDA error: an illegal memory access was encountered"
     image_pending = False
 
     def __init__(self, machine: Machine, driver: UserModeDriver, number: int, migrates: bool = False) -> None:

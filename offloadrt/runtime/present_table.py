@@ -115,7 +115,7 @@ class Entry:
         return True
 
 
-@attrs.define
+@attrs.frozen
 class Lookup:
     """Where a section lies relative to the table. `visited` are the entries that the search locks, in order.
 
@@ -142,13 +142,14 @@ _NOTHING = Lookup(())
 class PresentTable:
     """Entries in order of their host addresses."""
 
-    __slots__ = ("_begins", "_entries", "generation")
+    __slots__ = ("_begins", "_entries", "_found", "generation")
 
     def __init__(self) -> None:
         self.generation = 0
         """Grows when an entry comes or goes."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
+        self._found: dict[tuple[int, int], Lookup] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -169,6 +170,7 @@ class PresentTable:
         if position < len(self._begins) and self._begins[position] == entry.host_begin:
             raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
         self.generation += 1
+        self._found.clear()
         self._begins.insert(position, entry.host_begin)
         self._entries.insert(position, entry)
 
@@ -178,13 +180,20 @@ class PresentTable:
         if position >= len(self._begins) or self._entries[position] is not entry:
             raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
         self.generation += 1
+        self._found.clear()
         del self._begins[position]
         del self._entries[position]
 
     def lookup(self, begin: int, size: int) -> Lookup:
         """The search of `lookupMapping`: first the entry at or before `begin`, then, unless that settles it, the next
-        one.
+        one. What was found is remembered until an entry comes or goes.
         """
+        found = self._found.get((begin, size))
+        if found is None:
+            found = self._found[begin, size] = self._search(begin, size)
+        return found
+
+    def _search(self, begin: int, size: int) -> Lookup:
         entries = self._entries
         if not entries:
             return _NOTHING

@@ -60,22 +60,25 @@ class Stretch:
     """Items [start, stop) that share one hold of the table.
 
     searched: those that are looked up, each with its entry, in the order in which they are. entries: these, whose
-    references are counted. visited: all entries that the searches lock. bindings: where a kernel finds the arrays, for
-    whoever wants to remember it.
+    references are counted. visited: all entries that the searches lock. lookups: how many. bindings: where a kernel
+    finds the arrays, for whoever wants to remember it; on_host: which of the region's it uses in place, when all of
+    them are there.
     """
 
     start: int
     stop: int
     searched: tuple[tuple[MapItem, Entry | None], ...]
     entries: tuple[Entry, ...]
-    visited: tuple[Entry, ...]
+    visited: frozenset[Entry]
+    lookups: int
     bindings: dict[HostArray, Any] = attrs.field(factory=dict)
+    on_host: list[bool] = attrs.field(factory=list)
 
     @classmethod
     def of(cls, start: int, stop: int, found: Sequence[tuple[MapItem, Place]]) -> Stretch:
-        visited = dict.fromkeys(entry for _, place in found for entry in place.visited)
-        entries = tuple(place.entry for _, place in found if place.entry is not None)
-        return cls(start, stop, tuple((item, place.entry) for item, place in found), entries, tuple(visited))
+        visited = frozenset([entry for _, place in found for entry in place.visited])
+        entries = tuple([place.entry for _, place in found if place.entry is not None])
+        return cls(start, stop, tuple([(item, place.entry) for item, place in found]), entries, visited, len(found))
 
 
 @attrs.define(eq=False)
@@ -115,33 +118,30 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
     return Place(found.visited, is_open=not on_host)
 
 
-def _is_copied(visited: Sequence[Entry]) -> bool:
-    """Does somebody hold one of these entries? Then a search would wait for it."""
-    for entry in visited:  # noqa: SIM110  # half the time of any()
-        if entry.lock.owner is not None:
-            return True
-    return False
+def _can_share(device: OffloadDevice, stretch: Stretch) -> bool:
+    """Are there two items at least, and does nobody hold one of the entries, for which a search would wait?"""
+    return stretch.lookups > 1 and device.locked_entries.isdisjoint(stretch.visited)
 
 
 # At the begin of a construct
 
 
-async def begin_run(device: OffloadDevice, items: MapItems, start: int, queue: DirectiveQueue) -> int:
-    """Map the stretch that begins at ``start``; returns where it ends: ``start`` when it is not worth it."""
-    stretch = _begin_stretch(device, items, start)
-    if stretch is None:
-        return start
+async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: Stretch, queue: DirectiveQueue) -> int:
+    """Map the stretch that `begin_stretch` has ``found`` at ``start``; returns where it ends: ``start`` when it is not
+    worth it any more.
+    """
+    stretch: Stretch | None = found
     if not device.table_lock.take_now():
         await device.lock_table()
-        stretch = _begin_stretch(device, items, start)  # others have had the table meanwhile
+        stretch = begin_stretch(device, items, start)  # others have had the table meanwhile
     try:
         if stretch is None:
             return start
+        await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:
             entry.dynamic += 1
         if device.trace is not None:
             _trace(device, stretch, queue.cause)
-        await device.table_work(len(stretch.searched) * device.costs.lookup)
     finally:
         device.table_lock.release()
     if device.prefaults:
@@ -151,18 +151,17 @@ async def begin_run(device: OffloadDevice, items: MapItems, start: int, queue: D
     return stretch.stop
 
 
-def _begin_stretch(device: OffloadDevice, items: MapItems, start: int) -> Stretch | None:
-    """None when fewer than two items can share a hold now."""
+def begin_stretch(device: OffloadDevice, items: MapItems, start: int) -> Stretch | None:
+    """What `begin_run` can map in one hold; None when fewer than two items can share it now."""
     found = places(device, items)
     stretch = found.begins.get(start)
     if stretch is None:
         stretch = found.begins[start] = _cut_begin(device, items, found.of, start)
-    if len(stretch.searched) < 2 or _is_copied(stretch.visited):
+    if not _can_share(device, stretch):
         return None
-    needs_wait = device.plugin.needs_wait
     for entry in stretch.entries:
         if entry.event is not None:
-            if needs_wait(entry.event):
+            if device.plugin.needs_wait(entry.event):
                 return None
             entry.event = None  # complete: nobody will have to wait for it
     return stretch
@@ -197,7 +196,7 @@ async def look_up_arguments(device: OffloadDevice, items: MapItems, cause: int) 
         if stretch is not None:
             if device.trace is not None:
                 _trace(device, stretch, cause, counts=False)
-            await device.table_work(len(stretch.searched) * device.costs.lookup)
+            await device.table_work(stretch.lookups * device.costs.lookup)
         return stretch
     finally:
         device.table_lock.release()
@@ -213,33 +212,36 @@ def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None
                 break
             searched.append((items[position], found.of[position]))
         stretch = found.arguments = Stretch.of(0, len(searched), searched)
-    return None if len(stretch.searched) < 2 or _is_copied(stretch.visited) else stretch
+    return stretch if _can_share(device, stretch) else None
 
 
 # At the end of a construct
 
 
 async def end_run(
-    device: OffloadDevice, items: MapItems, stop: int, queue: DirectiveQueue, left: list[PostProcessing]
+    device: OffloadDevice,
+    items: MapItems,
+    stop: int,
+    found: Stretch,
+    queue: DirectiveQueue,
+    left: list[PostProcessing],
 ) -> int:
-    """Unmap the stretch that ends before ``stop``, backwards; returns where it begins: ``stop`` when it is not worth
-    it. What is to be done after the queue has drained is added to ``left``.
+    """Unmap the stretch that `end_stretch` has ``found`` before ``stop``, backwards; returns where it begins: ``stop``
+    when it is not worth it any more. What is to be done after the queue has drained is added to ``left``.
     """
-    stretch = _end_stretch(device, items, stop)
-    if stretch is None:
-        return stop
+    stretch: Stretch | None = found
     if not device.table_lock.take_now():
         await device.lock_table()
-        stretch = _end_stretch(device, items, stop)
+        stretch = end_stretch(device, items, stop)
     try:
         if stretch is None:
             return stop
+        await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:
             entry.dynamic -= 1
             entry.data_end_users += 1
         if device.trace is not None:
             _trace(device, stretch, queue.cause)
-        await device.table_work(len(stretch.searched) * device.costs.lookup)
     finally:
         device.table_lock.release()
     if stretch.entries:
@@ -247,12 +249,13 @@ async def end_run(
     return stretch.start
 
 
-def _end_stretch(device: OffloadDevice, items: MapItems, stop: int) -> Stretch | None:
+def end_stretch(device: OffloadDevice, items: MapItems, stop: int) -> Stretch | None:
+    """What `end_run` can unmap in one hold; None when fewer than two items can share it now."""
     found = places(device, items)
     stretch = found.ends.get(stop)
     if stretch is None:
         stretch = found.ends[stop] = _cut_end(device, items, found.of, stop)
-    if len(stretch.searched) < 2 or _is_copied(stretch.visited):
+    if not _can_share(device, stretch):
         return None
     for entry in stretch.entries:
         if entry.dynamic < 2:
@@ -283,12 +286,14 @@ async def finish_run(device: OffloadDevice, stretch: Stretch, cause: int) -> Non
     device.table_lock.take_now() or await device.lock_table()
     rest: list[tuple[Entry, MapItem]] = []
     try:
-        await device.table_work(0.0)
+        if device.handover_due:
+            await device.table_work(0.0)
+        locked = device.locked_entries
         for item, entry in stretch.searched:
             if entry is None:
                 continue
             stays = entry.dynamic or entry.hold or entry.data_end_users > 1
-            if stays and entry.lock.owner is None and not entry.shadow_pointers:
+            if stays and entry not in locked and not entry.shadow_pointers:
                 entry.data_end_users -= 1
             else:
                 rest.append((entry, item))

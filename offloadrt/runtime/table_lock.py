@@ -82,15 +82,17 @@ class DeviceTableLock:
             call = await requests.get()
             if not isinstance(call, Call) or not isinstance(call.message, AcquireTable):
                 raise misunderstood(call)
+            if not call.open:
+                continue
             if self._taken:
-                await self._released()
+                self._asked = True
+                self._released(await self._releases.get())
                 self._taken = False
             if call.reply(_GRANTED):  # else it was cancelled while it waited
                 self._granted_to = call.caller
-                await self._released()
+                self._released(await self._releases.get())
 
-    async def _released(self) -> None:
-        released = await self._releases.get()
+    def _released(self, released: object) -> None:
         if not isinstance(released, ReleaseTable):
             raise misunderstood(released)
         self._granted_to = self.owner  # somebody may have taken it meanwhile

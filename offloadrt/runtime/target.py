@@ -35,7 +35,7 @@ from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.mapping import get_present_pointer
 from offloadrt.runtime.private_arguments import PrivateArguments
-from offloadrt.runtime.resident_items import look_up_arguments
+from offloadrt.runtime.resident_items import Stretch, look_up_arguments
 from offloadrt.runtime.touching import dying, touching_of
 
 
@@ -77,32 +77,19 @@ async def target(
         error.messages = tuple(device.messages)
         raise
     plugin = device.plugin
-    private = PrivateArguments(device, queue)
-    bindings: dict[HostArray, Binding] = {}
-    open_items = await _bind_resident(device, items, queue, bindings)
-    for item in open_items:
-        if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
-            continue
-        if item.type & LITERAL:
-            bindings[item.array] = _in_hand(device, item.array)
-            continue
-        if item.type & PRIVATE:
-            await private.add(item)
-            continue
-        found = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
-        entry = found.entry
-        if found.is_present and entry is not None:
-            bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
-        else:
-            bindings[item.array] = Binding(None, is_host=found.is_host or plugin.kernels_fault)
-        found.release(device)
-    await private.transfer()
-    for array, address in private.addresses.items():
-        bindings[array] = Binding(address, array.address, array.address + array.nbytes)
     arrays = _arrays_of(items, arguments)
-    for array in arrays:
-        if array not in bindings:
-            bindings[array] = globals_of(array) or Binding(None)
+    private: PrivateArguments | None = None
+    stretch, open_items = await _bind_resident(device, items, arrays, queue)
+    if stretch is not None and stretch.on_host and not open_items:
+        bindings, on_host = stretch.bindings, stretch.on_host
+    else:
+        bindings = {} if stretch is None else dict(stretch.bindings)
+        if open_items:
+            private = await _bind_others(device, open_items, queue, bindings)
+        for array in arrays:
+            if array not in bindings:
+                bindings[array] = globals_of(array) or Binding(None)
+        on_host = [bindings[array].is_host for array in arrays]
 
     await device.work(device.costs.kernel_arguments)
     kernel = launch.kernel
@@ -112,10 +99,9 @@ async def target(
         run = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
     touching = NOTHING
     if plugin.managed is not None:
-        on_host = [bindings[array].is_host for array in arrays]
         touching = accesses_of(device.number, launch, items, arguments, arrays, on_host)
     elif plugin.kernels_fault:
-        touching = touching_of(device, items, arrays, [bindings[array].is_host for array in arrays])
+        touching = touching_of(device, items, arrays, on_host)
         if plugin.kernels_die and touching.ranges:
             touching = dying(touching, queue, arrays, device.sim.current)
     if device.tool is not None:
@@ -123,7 +109,8 @@ async def target(
     await plugin.launch_kernel(queue, launch, run, touching)
 
     await target_data_end(device, items, queue, call)
-    queue.post_processing.append(private.free)
+    if private is not None:
+        queue.post_processing.append(private.free)
 
 
 def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
@@ -138,23 +125,54 @@ def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostA
 
 
 async def _bind_resident(
-    device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
-) -> Sequence[MapItem]:
-    """Bind the arguments up to the first that needs more than a look at the table; returns the items that are left."""
+    device: OffloadDevice, items: Sequence[MapItem], arrays: Sequence[HostArray], queue: DirectiveQueue
+) -> tuple[Stretch | None, Sequence[MapItem]]:
+    """Bind the arguments up to the first that needs more than a look at the table; returns them and the items that are
+    left.
+    """
     if not isinstance(items, MapItems) or device.items_per_hold < 2:
-        return items
+        return None, items
     stretch = await look_up_arguments(device, items, queue.cause)
     if stretch is None:
-        return items
+        return None, items
     if not stretch.bindings:
+        bindings = stretch.bindings
         for item, entry in stretch.searched:
             assert item.array is not None
             if entry is not None:
-                stretch.bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
+                bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
             else:
-                stretch.bindings[item.array] = _ON_HOST
-    bindings.update(stretch.bindings)
-    return items.in_hand if stretch.stop == len(items.arguments) else items
+                bindings[item.array] = _ON_HOST
+        if all(array in bindings for array in arrays):
+            stretch.on_host.extend(bindings[array].is_host for array in arrays)
+    return stretch, items.in_hand if stretch.stop == len(items.arguments) else items
+
+
+async def _bind_others(
+    device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
+) -> PrivateArguments:
+    """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
+    private = PrivateArguments(device, queue)
+    for item in items:
+        if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
+            continue
+        if item.type & LITERAL:
+            bindings[item.array] = _in_hand(device, item.array)
+            continue
+        if item.type & PRIVATE:
+            await private.add(item)
+            continue
+        found = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
+        entry = found.entry
+        if found.is_present and entry is not None:
+            bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
+        else:
+            bindings[item.array] = Binding(None, is_host=found.is_host or device.plugin.kernels_fault)
+        found.release(device)
+    await private.transfer()
+    for array, address in private.addresses.items():
+        bindings[array] = Binding(address, array.address, array.address + array.nbytes)
+    return private
 
 
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
@@ -222,11 +240,9 @@ def _run(
     """
     try:
         call_body(body, resolvers)
-    except BadAccess as bad:
-        message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
-        queue.kernel_error = device.error(IllegalAddress, message, call, bad.array)
-    except InvalidDeviceAddress as bad:
-        message = f"CUDA error: an illegal memory access was encountered: kernel {kernel!r}: {bad}"
-        queue.kernel_error = device.error(IllegalAddress, message, call, "")
+    except (BadAccess, InvalidDeviceAddress) as bad:
+        message = f"{device.plugin.illegal_access}: kernel {kernel!r}: {bad}"
+        array = bad.array if isinstance(bad, BadAccess) else ""
+        queue.kernel_error = device.error(IllegalAddress, message, call, array)
     except Exception as error:
         queue.kernel_error = error

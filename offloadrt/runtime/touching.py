@@ -20,7 +20,7 @@ from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE
 from offloadrt.sim import Actor
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Known:
     """What was found for a construct: with these arguments in these places."""
 
@@ -36,7 +36,8 @@ def touching_of(
     A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
     """
     known = items.touching.get(device.number) if isinstance(items, MapItems) else None
-    if isinstance(known, _Known) and known.on_host == on_host:
+    if isinstance(known, _Known) and (known.on_host is on_host or known.on_host == on_host):
+        known.on_host = on_host  # the same list next time, which need not be compared
         return known.touching
     ranges: dict[tuple[int, int], None] = {}
     indirect = False

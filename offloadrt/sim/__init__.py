@@ -17,7 +17,7 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``Uncontrol
 ``RealInputOutput``, ``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
 """
 
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.actor import PASSED, Actor
 from offloadrt.sim.errors import (
     Deadlock,
     DetachedTrioCall,
@@ -41,6 +41,7 @@ from offloadrt.sim.station import Station, StationStatistics
 from offloadrt.sim.strategy import Fifo, Random, Strategy
 
 __all__ = [
+    "PASSED",
     "TIMED_OUT",
     "Actor",
     "Call",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,16 @@ SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
 """The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the kernel compares tasks as well."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@types.coroutine
+def _nothing() -> Generator[Any, Any, None]:
+    yield
+
+
+PASSED = _nothing()
+"""What a call returns whose time has passed already: awaiting it does nothing, as often as it is done."""
+PASSED.close()
 
 BEFORE_ALL = 1 << 62
 """Taken off an actor's index: cancellations and timeouts of one instant come first, in order of spawning."""

@@ -141,13 +141,23 @@ class Mailbox:
             me = sim.current
         if self.items:
             return (yield from self.get())
+        if time < sim.now:
+            time = sim.now
+        if sim.pass_to(time):  # nobody is there who could leave a message before
+            return TIMED_OUT
         expiry = Expiry(self, me)
-        heappush(sim.heap, (max(time, sim.now), sim.next_sequence(), expiry))
+        heappush(sim.heap, (time, sim.next_sequence(), expiry))
+        self.getters.append(me)
+        me.waits_for = self
+        me.waits_since = sim.now
         try:
-            return (yield from self.get())
+            yield me.trap
+            if me.trouble is not None:
+                yield from sim.interrupted(me)
         finally:
             if not expiry.fired:
                 sim.remove_timer(expiry)
+        return me.value
 
     @uninterrupted
     @types.coroutine

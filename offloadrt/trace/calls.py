@@ -40,8 +40,9 @@ class Calls:
 
     def add(self, api: str, duration_s: float) -> None:
         """One call of `api` took `duration_s` virtual seconds."""
-        tally = self._tallies.get(api)
-        if tally is None:
+        try:
+            tally = self._tallies[api]
+        except KeyError:
             self._tallies[api] = _Tally(1, duration_s, duration_s, duration_s)
             return
         tally.count += 1

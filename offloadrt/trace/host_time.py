@@ -56,12 +56,12 @@ class HostTime:
         """
         rest = end - begin
         for category, span_begin, span_end in spans:
-            inside = min(end, span_end) - max(begin, span_begin)
+            inside = (span_end if span_end < end else end) - (span_begin if span_begin > begin else begin)
             if inside > 0.0:
-                self.add(category, inside)
+                self.seconds[category] += inside
                 rest -= inside
         if rest > 0.0:
-            self.add("device", rest)
+            self.seconds["device"] += rest
 
     def lived(self, dt: float) -> None:
         """A host thread ends after a life of `dt` virtual seconds."""

@@ -165,6 +165,15 @@ def test_concurrent_prefaults_serialise_under_the_lock_and_only_there(apu):
     assert rig.machine.host_time.seconds["driver lock"] == pytest.approx(mmap.wait_s)
 
 
+def test_prefaults_that_exclude_nobody_count_each_page_once(apu):
+    rig = apu({"mmap.uncontended": True})
+    array = rig.array(16 * HUGE)
+    rig.together(*[lambda: rig.kfd.svm_attributes_set(*array)] * 8)
+    found = rig.kfd.statistics()
+    assert (found.prefaults, found.prefault_pages) == (8, 16)
+    assert sum(row.pages for row in rig.trace.events if isinstance(row, events.Prefault)) == 16
+
+
 def test_a_prefault_excludes_the_service_of_faults(apu):
     rig = apu({"launch.latency": "5 us"})
     ours, theirs = rig.array(1000 * HUGE, touched=True), rig.array(HUGE, touched=True)

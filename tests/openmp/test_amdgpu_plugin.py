@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
+from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.study.run import Run
 
 LIMIT = 1 << 20
@@ -203,3 +205,39 @@ def test_signals_are_created_when_the_pool_is_empty() -> None:
 
     assert counts(run_body(body, signal__initial=64))["signal_create"] >= 64
     assert "signal_create" not in counts(run_body(body, signal__initial=80))
+
+
+@pytest.mark.parametrize("initial", [1, 64])
+def test_the_pool_of_signals_grows_to_twice_those_in_use(initial: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    free: list[int] = []
+    in_use: list[int] = []
+
+    def note(plugin: AmdgpuPlugin, number: int) -> None:
+        free.append(number)
+        in_use.append(plugin._signals - number if hasattr(plugin, "_signals") else 0)
+
+    monkeypatch.setattr(AmdgpuPlugin, "_free_signals", property(lambda _: free[-1], note), raising=False)
+
+    async def body(t: omp.HostThread) -> None:
+        arrays = [t.array(f"a{i}", SMALL, fill=0.0) for i in range(8)]
+        for _ in range(3):
+            await t.target(TOUCH, *arrays, maps=omp.map(tofrom=arrays))
+
+    run = run_body(body, 16, signal__initial=initial)
+    made, pool = run.calls.count("signal_create"), run.locks["signal pool"]
+    assert 0 < made <= 2 * max(in_use) + initial
+    assert min(free) >= 0 and in_use[-1] == 0 and free[-1] == initial + made
+    assert pool.contended > 0 and pool.owner is None
+
+
+def test_first_touches_by_the_handler_thread_are_no_time_of_the_program() -> None:
+    async def body(t: omp.HostThread) -> None:
+        for number in range(50):
+            a = t.array(f"a{number}", LIMIT // 16)  # nobody has touched it
+            await t.target(TOUCH, a, maps=omp.map(from_=a))
+
+    run = run_body(body)
+    host_time = run.machine.host_time
+    assert run.faults["cpu_pages"] > 0
+    assert math.fsum(host_time.seconds.values()) <= host_time.lived_s * (1 + 1e-9)
+    assert host_time.shares()["other"] < 0.01

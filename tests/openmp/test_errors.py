@@ -69,6 +69,26 @@ def test_an_unmapped_pointer_in_a_kernel(rig: MakeRig) -> None:
     assert (error.array, error.thread) == ("p", "host thread 0")
 
 
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ("alex-a100", "CUDA error: an illegal memory access was encountered: kernel 'first': "),
+        (
+            "mi300a",
+            "Memory access fault by GPU node-1. Reason: Page not present or supervisor privilege: kernel 'first': ",
+        ),
+    ],
+)
+def test_an_illegal_access_is_told_in_the_driver_s_words(rig: MakeRig, machine: str, words: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 4)
+        await t.target(first, a, maps=[omp.map(to=omp.section(a, 1, 2))])
+
+    error = error_of(rig(machine_name=machine), body)
+    assert isinstance(error, omp.IllegalAddress)
+    assert str(error).startswith(words + "a[0] is not mapped: the device has [1:3] of it (in target, array 'a'")
+
+
 def test_an_unmapped_part_in_a_kernel(rig: MakeRig) -> None:
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", 4)

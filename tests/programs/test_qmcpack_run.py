@@ -11,6 +11,8 @@ import pytest
 from offloadrt.programs.qmcpack import Experiment, Setup
 from offloadrt.programs.qmcpack.sizes import SIZES
 from offloadrt.study import Run
+from offloadrt.study.execution import execute
+from offloadrt.study.registry import find
 
 RunProgram = Callable[..., Any]
 FRACTION = 0.001
@@ -112,6 +114,15 @@ def test_same_seed_same_history_in_both_gears(run_program: RunProgram) -> None:
 
     assert hash_of("turbo", 3) == hash_of("native", 3)
     assert hash_of("turbo", 3) != hash_of("turbo", 4)
+
+
+@pytest.mark.slow
+def test_eight_threads_at_a_hundredth_have_one_history_in_both_gears() -> None:
+    histories = [
+        execute(find("qmcpack"), {"threads": 8, "fraction": 0.01}, gear=gear, hash=True) for gear in ("turbo", "native")
+    ]
+    assert histories[0].trace_hash == histories[1].trace_hash
+    assert histories[0].measured == histories[1].measured
 
 
 def test_walkers_fit_twice_into_the_machine() -> None:

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.app import _stages
+from offloadrt.cli.terminal import stages
 from offloadrt.study import UserError, profiles
 from offloadrt.study.claims import claims_of, exahype, papers
 from offloadrt.study.executors import InProcess
@@ -336,7 +336,7 @@ def test_large_batches_are_looked_at_only_where_needed() -> None:
 
 
 def test_progress_without_a_terminal_is_a_line_every_hundred_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    with _stages("validate p") as advanced:
+    with stages("validate p") as advanced:
         for finished in range(0, 250, 50):
             advanced("full grid", finished, 300)
             advanced("full grid", finished, 310)

@@ -25,7 +25,7 @@ async def in_directive(program: OpenMP, name: str, device: int | None, work: Wor
     if program.globals.pending:
         await program.globals.load()
     where = program.device(device, name)
-    actor = program.sim.current
+    actor = program.sim.running or program.sim.current
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (trace := program.trace) is not None:

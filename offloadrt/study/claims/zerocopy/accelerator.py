@@ -49,11 +49,11 @@ MORE_DATA = (
 )
 DEAR_TOUCH = "first touch on the GPU costs a larger part of the run"
 CHEAP_TOUCH = (
-    "first touch costs about what the pool's allocation of as many bytes does: both clear the pages (37 ms/GiB), and "
-    "the published 17 us a fault of 2 MiB add little (the paper's figures contradict one another here)"
+    "first touch of 2 MiB (fault.service_2m and fault.populate_2m, 90 to 250 us) costs hardly more than the pool's "
+    "allocation and free of as many bytes: both clear the pages (the paper's figures contradict one another here)"
 )
 FEW_FAULTS = (
-    "at the published cost of a fault of 2 MiB (17 us, and clearing the page where the host never touched it) seconds "
+    "at 90 to 250 us for a fault of 2 MiB (the page being populated, too, where the host never touched it) seconds "
     "need tens of GiB, more than the program touches (the paper's figures contradict one another here)"
 )
 DEAR_PREFAULT = (

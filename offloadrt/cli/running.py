@@ -1,0 +1,269 @@
+"""The commands that run scenarios: `run`, `sweep`, `compare` and `validate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from offloadrt.cli.app import app
+from offloadrt.cli.options import (
+    Environment,
+    Gear,
+    Jobs,
+    Json,
+    Machine,
+    Overrides,
+    Repeat,
+    Seed,
+    Strategy,
+    options_of,
+)
+from offloadrt.cli.terminal import bars, console, kept_progress, stages
+
+__all__ = ["app", "compare", "run", "sweep", "validate"]
+
+if TYPE_CHECKING:
+    from offloadrt.study.sweep import Outcome
+
+
+@app.command
+def run(
+    scenario: str,
+    /,
+    *parameters: str,
+    machine: Machine = None,
+    seed: Seed = 0,
+    gear: Gear = "turbo",
+    strategy: Strategy = "fifo",
+    set_: Overrides = None,
+    env: Environment = None,
+    repeat: Repeat = 1,
+    log: Path | None = None,
+    perfetto: Path | None = None,
+    hash: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
+) -> None:
+    """Run a scenario once and show what it measured and where the time went.
+
+    Parameters
+    ----------
+    scenario:
+        A scenario's name, a script, or SCRIPT.py:NAME.
+    parameters:
+        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
+    log:
+        Write every event to this file, one JSON object a line.
+    perfetto:
+        Write a trace for https://ui.perfetto.dev to this file.
+    hash:
+        Compute the trace hash: equal hashes mean equal runs, event by event.
+    """
+    from offloadrt.study import registry, results
+    from offloadrt.study.execution import execute_repeatedly
+    from offloadrt.study.parameters import split_assignment
+    from offloadrt.study.sinks import open_sinks
+
+    chosen = registry.find(scenario)
+    given = chosen.bind(dict(split_assignment(text) for text in parameters))
+    hashed = hash or log is not None or perfetto is not None
+    options = options_of(machine, seed, gear, strategy, set_, repeat, hashed, env)
+    with bars() as (progress, _):
+        task = progress.add_task(chosen.name, total=None)
+        result = execute_repeatedly(
+            chosen,
+            given,
+            options,
+            open_sinks(log=log, perfetto=perfetto),
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    if json:
+        sys.stdout.buffer.write(results.to_json(result) + b"\n")
+    else:
+        from offloadrt.cli import render
+
+        console().print(*render.result(result), sep="\n")
+
+
+@app.command
+def sweep(
+    scenario: str,
+    /,
+    *axes: str,
+    out: Path,
+    jobs: Jobs = None,
+    executor: Literal["process", "dask", "mpi"] = "process",
+    machine: Machine = None,
+    seed: Seed = 0,
+    gear: Gear = "turbo",
+    strategy: Strategy = "fifo",
+    set_: Overrides = None,
+    env: Environment = None,
+    repeat: Repeat = 1,
+    hash: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Run a scenario over all combinations of values; write tables and a figure.
+
+    Finished runs are kept in OUT/points.jsonl: the same command, started again, runs only what is missing.
+
+    Parameters
+    ----------
+    scenario:
+        A scenario's name, a script, or SCRIPT.py:NAME.
+    axes:
+        Values of parameters, as name=v1,v2,...; by default the scenario's own sweep.
+    out:
+        Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg.
+    executor:
+        A pool of processes here, a dask cluster, or the ranks of an MPI job.
+    hash:
+        Compute the trace hash of every run.
+    """
+    from offloadrt.study import figures, registry, table
+    from offloadrt.study import sweep as sweeping
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.parameters import sweep_axes
+    from offloadrt.study.points import grid
+
+    chosen = registry.find(scenario)
+    swept = sweep_axes(chosen.name, axes, chosen.sweep)
+    points = grid(chosen, swept, options_of(machine, seed, gear, strategy, set_, repeat, hash, env))
+    for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
+        table.library(extra)
+    workers = jobs if jobs is not None else processors()
+    with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
+        outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
+    screen = console()
+    written = table.write(outcome.finished, out) if outcome.finished else []
+    figure = figures.figure_for(chosen.figure, swept, outcome.finished)
+    if figure is not None:
+        written += figures.draw(figure, outcome.finished, out)
+    screen.print(
+        f"{len(outcome.finished)} of {len(points)} runs ({outcome.kept} from earlier): " + ", ".join(map(str, written))
+    )
+    for failure in outcome.failures:
+        named = ", ".join(f"{name}={value}" for name, value in failure.point.parameters.items() if name in swept)
+        print(f"offloadrt: {named}: {failure.message}", file=sys.stderr)
+    return 2 if outcome.failures else 0
+
+
+@app.command
+def compare(
+    scenario: str,
+    /,
+    *parameters: str,
+    baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
+    measure: Annotated[list[str] | None, Parameter(negative=())] = None,
+    machine: Machine = None,
+    seed: Seed = 0,
+    set_: Overrides = None,
+    repeat: Repeat = 1,
+    jobs: Jobs = None,
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Run a scenario with several values of a parameter and set the runs side by side.
+
+    Shows the ratio of each figure to the baseline's, the calls with their latencies, and the three things that took
+    most more or less of the host threads' time.
+
+    Parameters
+    ----------
+    scenario:
+        A scenario's name, a script, or SCRIPT.py:NAME.
+    parameters:
+        The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none is, those of the
+        scenario's own sweep.
+    baseline:
+        What to compare with, as name=value; may be repeated. Values of parameters that it does not name are each
+        compared on their own. By default what the scenario's figure compares with, else the first value of every
+        parameter.
+    measure:
+        Another figure to compare than the elapsed time; may be repeated.
+    out:
+        Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
+    """
+    from offloadrt.cli import comparison
+    from offloadrt.study import registry
+    from offloadrt.study.compare import compare as compare_runs
+    from offloadrt.study.compare import draw, write
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.parameters import split_assignment, sweep_axes
+
+    chosen = registry.find(scenario)
+    with executor_of("process", jobs if jobs is not None else processors()) as pool:
+        with stages(f"compare {chosen.name}") as shown:
+
+            def advanced(outcome: Outcome) -> None:
+                shown("runs", len(outcome.finished), len(outcome.points))
+
+            found = compare_runs(
+                chosen,
+                sweep_axes(chosen.name, parameters, {}) if parameters else {},
+                pool,
+                baseline=dict(
+                    split_assignment(text, what="a baseline is written name=value") for text in baseline or ()
+                ),
+                measures=measure or (),
+                options=options_of(machine, seed, "turbo", "fifo", set_, repeat, False),
+                jobs=jobs if jobs is not None else processors(),
+                advanced=advanced,
+            )
+    written = [] if out is None else [*write(found, out), *draw(found, chosen, out)]
+    if json:
+        sys.stdout.buffer.write(found.to_json() + b"\n")
+    else:
+        console().print(*comparison.comparison(found), sep="\n")
+        if written:
+            console().print("\nwritten: " + ", ".join(map(str, written)))
+
+
+@app.command
+def validate(
+    *,
+    paper: str = "exahype",
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    ranges: Annotated[bool, Parameter(negative=())] = False,
+    machine: Machine = None,
+    set_: Overrides = None,
+    jobs: Jobs = None,
+    json: Json = False,
+) -> None:
+    """Compare what the emulator says with what a paper reports, claim by claim.
+
+    Parameters
+    ----------
+    paper:
+        Whose claims.
+    quick:
+        Fewer runs; the report says which.
+    ranges:
+        As quick, and also with the machine's ranges at their ends, on a smaller grid: a verdict may then be that it
+        depends on an entry. Minutes; the report says what was run.
+    """
+    from offloadrt.cli import render
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.validate import validate as judge
+
+    workers = jobs if jobs is not None else processors()
+    options = options_of(machine, 0, "turbo", "fifo", set_, 1, False)
+    with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
+        report = judge(
+            paper,
+            pool,
+            jobs=workers,
+            quick=quick,
+            ranges=ranges,
+            machine=options.machine,
+            overrides=options.overrides,
+            advanced=advanced,
+        )
+    if json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*render.validation(report), sep="\n")

@@ -1,0 +1,82 @@
+"""What commands print on: the console, and progress bars on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from offloadrt.study.sweep import Outcome
+
+
+def console(stderr: bool = False) -> Console:
+    """Where a command prints: as wide as the terminal, or 120 columns."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False)
+
+
+@contextlib.contextmanager
+def kept_progress(title: str, total: int) -> Iterator[Any]:
+    """A bar on a terminal's standard error; when interrupted, says what was kept."""
+    finished = 0
+    try:
+        with bars() as (progress, _):
+            task = progress.add_task(title, total=total or None)
+
+            def advanced(outcome: Outcome) -> None:
+                nonlocal finished
+                finished = len(outcome.finished)
+                progress.update(task, total=len(outcome.points), completed=finished + len(outcome.failures))
+
+            yield advanced
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted: {finished} of {total} runs are kept; the same command goes on from there"
+        ) from None
+
+
+@contextlib.contextmanager
+def bars() -> Iterator[tuple[Any, bool]]:
+    """Progress bars on standard error, and whether they are shown: on a terminal only."""
+    if not sys.stderr.isatty():
+        yield _NoBars(), False
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        yield progress, True
+
+
+class _NoBars:
+    """Stands for the bars where nobody looks: importing the real ones takes a tenth of a second."""
+
+    def add_task(self, description: str, total: float | None = None) -> int:
+        return 0
+
+    def update(self, task: int, *, total: float | None = None, completed: float | None = None) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def stages(title: str) -> Iterator[Any]:
+    """A bar for each stage on a terminal's standard error; elsewhere a line as it begins and every 100 runs."""
+    with bars() as (progress, shown):
+        tasks: dict[str, Any] = {}
+        told: dict[str, int] = {}
+
+        def advanced(stage: str, finished: int, asked: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(f"{title}, {stage}")
+            progress.update(tasks[stage], total=asked, completed=finished)
+            if not shown and finished // 100 > told.get(stage, -1):
+                told[stage] = finished // 100
+                print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
+
+        yield advanced

@@ -1,0 +1,69 @@
+"""A call of ROCr that is left early, as at a timeout, has ended all the same: in the counts and in the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from offloadrt.driver import HsaSignal, Rocr, RunHandler
+from offloadrt.machine import Machine, load
+from offloadrt.sim import Simulation
+from offloadrt.trace import Calls, Trace, events
+
+Call = Callable[[Rocr], Awaitable[Any]]
+NBYTES = 1 << 30
+
+
+def signal(rocr: Rocr) -> HsaSignal:
+    return HsaSignal(rocr.sim, "signal")
+
+
+def array(rocr: Rocr) -> int:
+    return rocr.machine.host_memory.allocate(NBYTES)
+
+
+def opened(rocr: Rocr) -> Any:
+    stream = rocr.device.hsa_queues.open_stream()
+    rocr.take_queue(stream)
+    return stream
+
+
+CALLS: dict[str, Call] = {
+    "memory_pool_allocate": lambda rocr: rocr.memory_pool_allocate(NBYTES, phantom=True),
+    "memory_lock": lambda rocr: rocr.memory_lock(array(rocr), NBYTES),
+    "memory_unlock": lambda rocr: rocr.memory_unlock(array(rocr)),
+    "svm_attributes_set": lambda rocr: rocr.svm_attributes_set(array(rocr), NBYTES),
+    "signal_create": lambda rocr: rocr.signal_create(),
+    "signal_async_handler": lambda rocr: rocr.signal_async_handler(signal(rocr), RunHandler(8, None, signal(rocr))),
+    "signal_wait_scacquire": lambda rocr: rocr.signal_wait_scacquire(opened(rocr), signal(rocr)),
+    "queue_create": lambda rocr: rocr.queue_create(0),
+    "memory_async_copy": lambda rocr: rocr.memory_async_copy(opened(rocr), 0, "h2d", 8, None, signal(rocr)),
+    "memory_async_copy by a kernel": lambda rocr: rocr.memory_async_copy_by_kernel(
+        opened(rocr), 0, "h2d", 8, None, signal(rocr)
+    ),
+}
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_is_left_early_has_ended(name: str, gear: Any) -> None:
+    sim = Simulation(gear=gear)
+    trace, calls = Trace(sim), Calls()
+    sim.observer = trace
+    rocr = Rocr.of(Machine(sim, load("mi300a"), trace, calls))
+    patience = 1e-8
+
+    async def main() -> None:
+        rocr.start()
+        with sim.move_on_after(patience) as scope:
+            await CALLS[name](rocr)
+        assert scope.timed_out
+
+    sim.run(main)
+    api = name.split()[0]
+    assert calls.count(api) == 1
+    assert calls.table()[api].total_s == pytest.approx(patience)
+    ends = [row.api for row in trace.events if isinstance(row, events.CallEnd)]
+    assert ends == [row.api for row in trace.events if isinstance(row, events.CallBegin)] == [api]
