@@ -17,7 +17,7 @@ import pytest
 
 import offloadrt
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver, Kfd
+from offloadrt.driver import Driver, Kfd, Uvm
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 
@@ -140,6 +140,7 @@ class Actors:
     driver: Driver
     program: omp.OpenMP
     apu: Kfd
+    uvm: Uvm
 
 
 async def to_a_hardware_queue(actors: Actors) -> None:
@@ -182,6 +183,18 @@ async def to_the_page_fault_handler(actors: Actors) -> None:
     faults.handler.put(Stranger())
 
 
+async def to_the_page_fault_handler_of_managed_memory(actors: Actors) -> None:
+    actors.uvm.handler.mailbox.put(Stranger())
+
+
+async def to_the_migration_worker(actors: Actors) -> None:
+    actors.uvm.worker.mailbox.put(Stranger())
+
+
+async def to_a_remote_port(actors: Actors) -> None:
+    mailbox_of(actors.uvm.kernels, "_ports")["h2d"].submit(Stranger())
+
+
 async def to_the_device_table_lock(actors: Actors) -> None:
     mailbox_of(actors.program.devices[0].table_lock, "_requests").put(Stranger())
 
@@ -205,6 +218,9 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
         to_a_dma_ring,
         to_an_hsa_queue,
         to_the_page_fault_handler,
+        to_the_page_fault_handler_of_managed_memory,
+        to_the_migration_worker,
+        to_a_remote_port,
         to_the_device_table_lock,
         to_the_device_table_lock_as_a_call,
         to_the_hidden_helper_threads,
@@ -216,11 +232,13 @@ def test_an_actor_refuses_a_message_that_it_does_not_know(send: Callable[[Actors
     machine = Machine(sim, load("alex-a100"))
     driver = Driver.of(machine)
     apu = Machine(sim, load("mi300a"))
-    actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]), Kfd(apu, apu.devices[0]))
+    managed = Driver.of(Machine(sim, load("summitdev-p100"))).manage()
+    actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]), Kfd(apu, apu.devices[0]), managed)
 
     async def main() -> None:
         actors.program.start()
         actors.apu.start()
+        actors.uvm.start()
         await send(actors)
         await sim.sleep(1.0)
 

@@ -3,7 +3,9 @@
 ``Driver`` has one coroutine for each call, under the names of CUDA's driver API; ``Context`` holds the lock that
 they take; ``Copies`` knows the way of each copy, and ``Staging`` that of pageable memory; ``Halting`` is what
 allocations and frees do to running kernels.  On an APU the library is ``Rocr``, under the names of the HSA runtime,
-with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.  ``open_driver`` makes the one that a machine has.
+with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.  ``Uvm`` is the part of a discrete device's kernel
+driver that migrates managed memory, with its ``UvmFaultHandler`` and ``MigrationWorker``.  ``open_driver`` makes the
+library that a machine has.
 """
 
 from __future__ import annotations
@@ -22,10 +24,14 @@ from offloadrt.driver.kfd import Kfd, KfdStatistics
 from offloadrt.driver.pinning import PinnedRanges
 from offloadrt.driver.rocr import NOTHING, Rocr, Touching
 from offloadrt.driver.staging import Staging
+from offloadrt.driver.uvm import ADVICE, Advice, Uvm
+from offloadrt.driver.uvm_counters import UvmCounters
 from offloadrt.machine import Machine
 
 __all__ = [
+    "ADVICE",
     "NOTHING",
+    "Advice",
     "AsyncHandler",
     "Context",
     "Copies",
@@ -45,6 +51,8 @@ __all__ = [
     "RunHandler",
     "Staging",
     "Touching",
+    "Uvm",
+    "UvmCounters",
     "blit",
     "open_driver",
 ]

@@ -19,7 +19,9 @@ from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.errors import INVALID, DriverError, OutOfDeviceMemory
 from offloadrt.driver.event import Event
 from offloadrt.driver.halting import Halting
+from offloadrt.driver.rocr import NOTHING, Touching
 from offloadrt.driver.staging import Move
+from offloadrt.driver.uvm import ADVICE, Advice, Uvm
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import (
     Device,
@@ -31,7 +33,7 @@ from offloadrt.machine import (
     Statistics,
     Stream,
 )
-from offloadrt.machine.messages import KernelPacket, WaitPacket
+from offloadrt.machine.messages import KernelPacket, PrefetchPacket, WaitPacket
 from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
 
@@ -66,6 +68,13 @@ class Driver:
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
         self._copies = Copies(self._context)
         self._visited = 0
+        self.uvm: Uvm | None = None
+        """The unified-memory driver, once ``manage`` has been called."""
+
+    def manage(self) -> Uvm:
+        """Use managed memory: called once, before the first stream is made.  Raises ProfileError."""
+        self.uvm = Uvm(self.machine, self.device)
+        return self.uvm
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> Driver:
@@ -78,16 +87,19 @@ class Driver:
         return self._context.lock
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of its lock, by name."""
-        return {self.context.name: self.context.statistics()}
+        """Statistics of its locks, by name."""
+        found = {self.context.name: self.context.statistics()}
+        if self.uvm is not None:
+            found[self.uvm.lock.name] = self.uvm.lock_statistics()
+        return found
 
     def engines(self) -> dict[str, Statistics]:
-        """The library has no actors of its own."""
-        return {}
+        """What the actors of the unified-memory driver did, by name."""
+        return {} if self.uvm is None else {self.uvm.handler.mailbox.name: self.uvm.handler.statistics()}
 
     def faults(self) -> dict[str, int]:
-        """Page faults of a discrete device are not emulated."""
-        return {}
+        """Faults and migrations of managed memory; nothing without any."""
+        return {} if self.uvm is None else self.uvm.counters.table()
 
     def statistics(self) -> DriverStatistics:
         """What the driver counted so far."""
@@ -116,6 +128,8 @@ class Driver:
 
     async def _allocate(self, nbytes: int, phantom: bool, woken: float) -> int:
         memory, sim = self.device.memory, self.machine.sim
+        if self.uvm is not None and nbytes > memory.free_bytes:
+            await self.uvm.make_room(nbytes, sim.current.cause)
         try:
             block, segments = memory.allocate(nbytes, phantom)
         except OutOfSegments:
@@ -170,6 +184,34 @@ class Driver:
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
                     raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
                 await self._context.work(woken + self.costs.unregister)
+
+    # Managed memory
+
+    async def mem_prefetch_async(
+        self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
+    ) -> None:
+        """cuMemPrefetchAsync: managed memory migrates to the device, or to the host, in the order of the stream.
+
+        Raises DriverError without managed memory.
+        """
+        with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
+            uvm = self._managed(call.api)
+            done = Signal(self.machine.sim, f"prefetch of {nbytes} bytes")
+            packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
+            await self._context.submit(packet, uvm.costs.prefetch_call)
+
+    async def mem_advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
+        """cuMemAdvise.  Raises DriverError without managed memory, and for an advice that there is not."""
+        with self._context.call("cuMemAdvise", None, cause) as call:
+            uvm = self._managed(call.api)
+            if advice not in ADVICE:
+                raise DriverError(call.api, INVALID, f"no advice {advice!r}; there are {', '.join(ADVICE)}")
+            await uvm.advise(address, nbytes, advice)
+
+    def _managed(self, api: str) -> Uvm:
+        if self.uvm is None:
+            raise DriverError(api, INVALID, "the program uses no managed memory")
+        return self.uvm
 
     # Streams and events
 
@@ -260,9 +302,16 @@ class Driver:
     # Kernels
 
     async def launch_kernel(
-        self, launch: Launch, device_args: DeviceArguments, stream: Stream, cause: int | None = None
+        self,
+        launch: Launch,
+        device_args: DeviceArguments,
+        stream: Stream,
+        cause: int | None = None,
+        touching: Touching = NOTHING,
     ) -> None:
         """cuLaunchKernel: the body runs when the kernel ends, unless it has none or an argument is a phantom.
+
+        touching: what it does with managed memory.
 
         Raises DriverError when no team of the launch fits on an SM.
         """
@@ -271,7 +320,7 @@ class Driver:
                 self.device.compute.spec.demand(launch)
             except LaunchOutOfResources as error:
                 raise DriverError(call.api, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", str(error)) from None
-            await self._launch(launch, self._body(launch.kernel, device_args), stream, call.cause)
+            await self._launch(launch, self._body(launch.kernel, device_args), stream, call.cause, touching)
 
     def _body(self, kernel: Kernel, device_args: DeviceArguments) -> Move | None:
         memory, body = self.device.memory, kernel.body
@@ -284,10 +333,13 @@ class Driver:
             return None
         return lambda: body(*(memory.array(one) if isinstance(one, DeviceArray) else one for one in device_args))
 
-    async def _launch(self, launch: Launch, run: Move | None, stream: Stream, cause: int) -> None:
+    async def _launch(
+        self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching = NOTHING
+    ) -> None:
         number = self.machine.next_number()
         done = Signal(self.machine.sim, f"kernel {number} ({launch.kernel.name})")
-        await self._context.submit(KernelPacket(number, stream, cause, launch, run, done), self.costs.launch)
+        packet = KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
+        await self._context.submit(packet, self.costs.launch)
         if (trace := self.machine.trace) is not None:
             queue, name = stream.queue.number, launch.kernel.name
             trace(events.KernelSubmit, self.device.index, queue, cause, number, name)

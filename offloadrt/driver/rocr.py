@@ -28,6 +28,7 @@ from offloadrt.machine import (
     OutOfSegments,
     Stream,
 )
+from offloadrt.machine.managed_sweep import Accesses
 from offloadrt.machine.messages import BarrierPacket, DmaPacket, KernelPacket
 from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
@@ -44,12 +45,14 @@ class Touching:
     """What a kernel reaches beside the device's blocks.
 
     ``ranges``: (address, bytes) of host memory; give the same tuple again for the same kernel.  ``serial_s``: seconds
-    on top of what the kernel does.  ``fault``: told when it dies of a page that it may not fault in.
+    on top of what the kernel does.  ``fault``: told when it dies of a page that it may not fault in.  ``accesses``:
+    what it does with managed memory.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
     serial_s: float = 0.0
     fault: Callable[[AccessFault], None] | None = None
+    accesses: Accesses = ()
 
 
 NOTHING = Touching()

@@ -6,6 +6,7 @@
 ``Device``                ``memory``, ``compute`` units, copy ``engines``, hardware ``queues``; on an APU DMA ``rings``,
                           ``hsa_queues`` and the page table of the GPU
 ``PageTable``             which pages of host memory the CPU, or the GPU of an APU, can translate
+``ManagedPages``          who owns each page of managed memory, and what a discrete GPU can translate of it
 ``FairShare``             division of a bandwidth or of the SMs among its users: the only place where a number of
                           users yields a time
 ========================  ========================================================================================
@@ -28,6 +29,8 @@ from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, Queu
 from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
 from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.machine import Machine, Statistics
+from offloadrt.machine.managed_pages import ManagedPages
+from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
 from offloadrt.machine.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
@@ -38,6 +41,7 @@ from offloadrt.machine.stream import Stream
 
 __all__ = [
     "MESSAGES",
+    "Access",
     "AccessFault",
     "Block",
     "ComputeSpec",
@@ -66,6 +70,7 @@ __all__ = [
     "LaunchOutOfResources",
     "Machine",
     "MachineSpec",
+    "ManagedPages",
     "MemoryAccessFault",
     "OutOfSegments",
     "PageTable",

@@ -3,7 +3,8 @@
 A kernel occupies as many SMs as its teams fill.  Kernels that together need no more than there are run at their own
 speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
-suspends the device.  On an APU a kernel leaves the SMs to others while it waits for a page (``kernel_faults.py``).
+suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
+(``kernel_faults.py``), of managed memory on a device that migrates it (``managed_kernels.py``).
 """
 
 from __future__ import annotations
@@ -17,8 +18,19 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import Drain, FaultServed, KernelPacket, Resume, Suspend
+from offloadrt.machine.managed_kernels import ManagedKernels
+from offloadrt.machine.messages import (
+    Drain,
+    FaultServed,
+    KernelPacket,
+    RemoteDone,
+    Replay,
+    Resume,
+    Suspend,
+    Unmapped,
+)
 from offloadrt.machine.page_fault import MemoryAccessFault
+from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.share import FairShare, Ticket
 from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
 from offloadrt.trace import Trace, events
@@ -45,26 +57,13 @@ class _Tally:
     alone_s: float = 0.0
 
 
-@attrs.define(eq=False)
-class _Resident:
-    """A kernel on the SMs."""
-
-    packet: KernelPacket
-    start: float
-    alone: float
-    demand: float
-    missing: Missing | None = None
-    """What it has yet to fault in; None when it needs nothing."""
-    stalled_since: float = 0.0
-    """Since when it waits for a page, while it does."""
-
-
 class ComputeUnits:
     """Runs the kernels of one device.
 
-    Send it KernelPacket, FaultServed and Resume with ``put``, Drain and Suspend with ``call``.
+    Send it KernelPacket, FaultServed, Replay, Unmapped, RemoteDone and Resume with ``put``, Drain and Suspend with
+    ``call``.
 
-    Without ``faults`` it does not matter what a kernel touches.
+    Without ``faults`` and ``managed`` it does not matter what a kernel touches.
     """
 
     def __init__(
@@ -75,11 +74,15 @@ class ComputeUnits:
         self.spec = spec
         self.trace = trace
         self.faults = faults
+        self.managed: ManagedKernels | None = None
         self.mailbox = Mailbox(sim, f"device {device} compute units")
-        self._share = FairShare(math.inf if spec.uncontended else float(spec.sms))
+        self.share = FairShare(math.inf if spec.uncontended else float(spec.sms))
+        """Of the SMs."""
         self._limit = math.inf if spec.uncontended else spec.max_resident
-        self._resident: dict[Ticket, _Resident] = {}
-        self._stalled: dict[int, _Resident] = {}
+        self.resident: dict[Ticket, ResidentKernel] = {}
+        """Kernels that have a share of the SMs."""
+        self.stalled: dict[int, ResidentKernel] = {}
+        """Kernels that wait for pages, by number."""
         self._times: dict[int, tuple[Launch, float, float]] = {}
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
@@ -92,7 +95,7 @@ class ComputeUnits:
 
     async def run(self) -> None:
         """The actor: serve messages and the ends of kernels, for ever."""
-        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
+        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
         while True:
             _, ends = first()
             due = launching[0][0] if launching and launching[0][0] < ends else ends
@@ -108,6 +111,9 @@ class ComputeUnits:
                     continue
             elif isinstance(message, FaultServed):
                 self._served(message)
+            elif isinstance(message, (Replay, Unmapped, RemoteDone)):
+                assert self.managed is not None
+                self.managed.understand(message)
             elif isinstance(message, Resume):
                 await self._resume(message)
             elif isinstance(message, Call) and isinstance(message.message, Drain):
@@ -131,7 +137,7 @@ class ComputeUnits:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
-        self._share.halt(self.sim.now)
+        self.share.halt(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         if self._suspends == 1:
@@ -146,35 +152,37 @@ class ComputeUnits:
             if self._suspends == 1:
                 await self._save_or_restore()
             self._suspends -= 1
-            self._share.resume(self.sim.now)
+            self.share.resume(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Resume, self.device, -1, message.cause, message.reason)
 
     async def _save_or_restore(self) -> None:
         """Candidate mechanism: one resident kernel after the other has its state saved, or restored."""
         if self.spec.save_restore:
-            for _ in [*self._resident, *self._stalled]:
+            for _ in [*self.resident, *self.stalled]:
                 await self.sim.sleep(self.spec.save_restore)
             self._account()
 
     def _retire(self) -> None:
         """End the kernels that are through; answer those who wait for none to run."""
-        share, now = self._share, self.sim.now
-        while self._resident:
+        share, now = self.share, self.sim.now
+        while self.resident:
             ticket, _ = share.first()
             if ticket is None or not share.is_finished(ticket):
                 break
             share.leave(now, ticket)
-            resident = self._resident.pop(ticket)
+            resident = self.resident.pop(ticket)
             if resident.missing is not None and resident.missing.head is not None:
                 self._meet(resident, resident.missing)
+                continue
+            if resident.sweep is not None and self.managed is not None and self.managed.goes_on(resident):
                 continue
             self._tally.wall_s += now - resident.start
             self._tally.alone_s += resident.alone
             if resident.packet.run is not None:
                 resident.packet.run()
             self._end(resident)
-        if self._draining and not self._resident and not self._stalled:
+        if self._draining and not self.resident and not self.stalled:
             for call in self._draining:
                 call.reply()
             self._draining.clear()
@@ -182,12 +190,12 @@ class ComputeUnits:
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
-        while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
+        while not halted and waiting and len(self.resident) + len(self.stalled) < self._limit:
             self._delayed.fall()
             self._begin(waiting.popleft())
         while self._launching and self._launching[0][0] <= now:
             packet = self._launching.popleft()[1]
-            if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
+            if halted or waiting or len(self.resident) + len(self.stalled) >= self._limit:
                 waiting.append(packet)
                 self._delayed.rise()
             else:
@@ -201,16 +209,18 @@ class ComputeUnits:
             row = (packet.number, launch.kernel.name, launch.teams)
             trace(events.KernelStart, self.device, queue, packet.cause, *row)
         alone, demand = self._time(launch)
-        resident = _Resident(packet, self.sim.now, alone + packet.serial_s, demand)
-        if faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
-            self._work(resident, 1, 1)
+        resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
+        if packet.accesses and self.managed is not None:
+            self.managed.begin(resident)
+        elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
+            self.work(resident, 1, 1)
         elif faults.spec.xnack:
             resident.missing = faults.missing(packet.touches)
             self._meet(resident, resident.missing)
         else:
             self._die(resident, faults)
         tally.kernels += 1
-        here = len(self._resident) + len(self._stalled)
+        here = len(self.resident) + len(self.stalled)
         if here > tally.most_resident:
             tally.most_resident = here
 
@@ -223,12 +233,12 @@ class ComputeUnits:
             known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
         return known[1:]
 
-    def _work(self, resident: _Resident, part: int, whole: int) -> None:
+    def work(self, resident: ResidentKernel, part: float, whole: int) -> None:
         """A kernel takes its share of the SMs for ``part`` of the ``whole`` of its work."""
         amount = resident.alone * part / whole * resident.demand
-        self._resident[self._share.join(self.sim.now, amount, resident.demand)] = resident
+        self.resident[self.share.join(self.sim.now, amount, resident.demand)] = resident
 
-    def _meet(self, resident: _Resident, missing: Missing) -> None:
+    def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
         """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
         faults = self.faults
         assert faults is not None
@@ -239,20 +249,20 @@ class ComputeUnits:
             passed += 1
             met = missing.head
         if passed:
-            self._work(resident, passed, missing.total)
+            self.work(resident, passed, missing.total)
             return
         assert met is not None
         packet = resident.packet
         pages = faults.raise_fault(*met, packet)
         resident.stalled_since = self.sim.now
-        self._stalled[packet.number] = resident
+        self.stalled[packet.number] = resident
         if (trace := self.trace) is not None:
             queue = packet.stream.queue.number
             trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
 
     def _served(self, message: FaultServed) -> None:
         """A stalled kernel has its page: it goes on to the next one."""
-        resident, faults = self._stalled.pop(message.kernel), self.faults
+        resident, faults = self.stalled.pop(message.kernel), self.faults
         assert faults is not None and resident.missing is not None
         faults.served(message, self.sim.now - resident.stalled_since)
         packet = resident.packet
@@ -260,9 +270,9 @@ class ComputeUnits:
             queue = packet.stream.queue.number
             trace(events.PageFaultEnd, self.device, queue, packet.cause, packet.number, message.pages)
         resident.missing.advance()
-        self._work(resident, 1, resident.missing.total)
+        self.work(resident, 1, resident.missing.total)
 
-    def _die(self, resident: _Resident, faults: KernelFaults) -> None:
+    def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
         """A kernel that may not fault ends at once, without its results."""
         packet = resident.packet
         fault = faults.violation(packet)
@@ -271,7 +281,7 @@ class ComputeUnits:
         packet.fault(fault)
         self._end(resident)
 
-    def _end(self, resident: _Resident) -> None:
+    def _end(self, resident: ResidentKernel) -> None:
         """A kernel is no longer resident."""
         packet = resident.packet
         if (trace := self.trace) is not None:
@@ -284,12 +294,12 @@ class ComputeUnits:
         now = self.sim.now
         dt = now - self._then
         self._then = now
-        self._share.advance(now)
-        if self._suspends and (self._resident or self._stalled):
+        self.share.advance(now)
+        if self._suspends and (self.resident or self.stalled):
             self._tally.halted_s += dt
-        elif self._resident:
+        elif self.resident:
             self._tally.busy_s += dt
-        elif self._stalled:
+        elif self.stalled:
             self._tally.stalled_s += dt
         if self._drains:
             self._tally.draining_s += dt
@@ -299,5 +309,5 @@ class ComputeUnits:
         self._account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
         return ComputeStatistics(
-            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self._share.delivered
+            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self.share.delivered
         )

@@ -66,6 +66,11 @@ class CopyEngines:
         self._transfers = 0
         self._born = sim.now
 
+    def share_link(self) -> SharedPool:
+        """Others than the engines will use this direction's bandwidth as well: the pool that they share."""
+        self._alone = self.spec.link_uncontended
+        return self._pool
+
     def start(self) -> None:
         """Spawn the engines."""
         for _ in range(self.spec.engines):

@@ -14,11 +14,14 @@ from offloadrt.machine.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
+from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
+from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.page_fault import FaultStatistics
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.profile import MachineSpec, ProfileError
+from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.stream import Stream
-from offloadrt.sim import Simulation
+from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 
 
@@ -84,6 +87,7 @@ class Device:
         self.apu = spec.flag("machine.apu")
         self.pages = PageTable(page_size(spec))
         self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec)) if self.apu else None
+        self._spec = spec
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults)
         self.engines: dict[str, CopyEngines] = {}
         self.rings: list[DmaRing] = []
@@ -104,6 +108,9 @@ class Device:
             round_robin=self.apu and spec.text("hsa.queue_assignment") == "round_robin",
             uncontended=uncontended,
         )
+        self.managed: ManagedKernels | None = None
+        """What kernels do with managed memory, once ``manage`` has been called."""
+        self._migrations: Mailbox | None = None
         self.started = False
         self._rings_taken = 0
         self._blits: dict[str, int] = {}
@@ -113,6 +120,28 @@ class Device:
         """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""
         self.start()
         return self.hsa_queues.open_stream() if self.apu else self.queues.open_stream()
+
+    def manage(self, migrations: Mailbox) -> ManagedKernels:
+        """Managed memory is in use: kernels fault and reach the host's memory, prefetches go to ``migrations``.
+
+        Call it once, before any stream is opened.  Raises ProfileError when the profile lacks an entry.
+        """
+        spec = self._spec.read(ManagedSpec)
+        pages = ManagedPages(spec.block, spec.page)
+        ports = {
+            direction: RemotePort(
+                self.sim,
+                self.index,
+                direction,
+                self.engines[direction].share_link(),
+                spec.remote_bandwidth,
+                self.compute.mailbox,
+            )
+            for direction in ("h2d", "d2h")
+        }
+        self._migrations = migrations
+        self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
+        return self.managed
 
     def next_ring(self) -> DmaRing:
         """The DMA ring that is next in turn; only an APU has any."""
@@ -161,7 +190,9 @@ class Device:
         return moved
 
     def _make_queue(self, number: int) -> HardwareQueue:
-        queue = HardwareQueue(self.sim, self.index, number, self.engines, self.compute.mailbox, self._born)
+        queue = HardwareQueue(
+            self.sim, self.index, number, self.engines, self.compute.mailbox, self._born, self._migrations
+        )
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         return queue
 

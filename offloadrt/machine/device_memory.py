@@ -70,7 +70,8 @@ class DeviceMemory:
     """
 
     __slots__ = (
-        "_backing", "_blocks", "_held", "_large", "_small", "_top", "alignment", "base", "capacity", "peak", "segment",
+        "_backing", "_blocks", "_held", "_large", "_small", "_top", "alignment", "base", "capacity", "managed", "peak",
+        "segment",
     )  # fmt: skip
 
     def __init__(self, index: int, capacity: int, segment: int, alignment: int, fill: int | None = None) -> None:
@@ -85,6 +86,8 @@ class DeviceMemory:
         self._large = Holes()
         self._top = self.base
         self._held = 0
+        self.managed = 0
+        """Bytes that hold pages of managed memory."""
         self._backing = Backing(fill)
 
     @property
@@ -95,7 +98,18 @@ class DeviceMemory:
     @property
     def free_bytes(self) -> int:
         """Bytes that the kernel driver can still give."""
-        return self.capacity - self._held
+        return self.capacity - self._held - self.managed
+
+    def take_managed(self, nbytes: int) -> bool:
+        """Give so many bytes to managed memory, if there are any."""
+        if self.free_bytes < nbytes:
+            return False
+        self.managed += nbytes
+        return True
+
+    def give_managed(self, nbytes: int) -> None:
+        """Have them back."""
+        self.managed -= nbytes
 
     @property
     def allocated_bytes(self) -> int:
@@ -189,9 +203,9 @@ class DeviceMemory:
 
     def _reserve(self, size: int) -> int:
         """Address of ``size`` bytes of segments from the kernel driver."""
-        if self._held + size > self.capacity:
+        if size > self.free_bytes:
             self._trim()
-        if self._held + size > self.capacity:
+        if size > self.free_bytes:
             raise OutOfSegments
         address = self._large.take(size)
         if address is None:

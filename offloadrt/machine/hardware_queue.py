@@ -12,7 +12,7 @@ import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet
+from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet, PrefetchPacket
 from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Signal, Simulation
 
@@ -49,12 +49,14 @@ class HardwareQueue:
         engines: dict[str, CopyEngines],
         compute: Mailbox,
         born: float,
+        migrations: Mailbox | None = None,
     ) -> None:
         self.sim = sim
         self.number = number
         self.mailbox = Mailbox(sim, f"device {device} hardware queue {number}")
         self._engines = engines
         self._compute = compute
+        self._migrations = migrations
         self._packets = 0
         self._blocked = 0
         self._blocking = Level(sim)
@@ -82,6 +84,10 @@ class HardwareQueue:
                 self._compute.put(packet)
             elif isinstance(packet, CopyPacket):
                 self._engines[packet.direction].submit(packet)
+            elif isinstance(packet, PrefetchPacket):
+                if self._migrations is None:
+                    raise TypeError(f"this hardware queue does not understand {packet!r}: nothing migrates here")
+                self._migrations.put(packet)
             else:
                 if not packet.event.is_set:
                     await self._block(packet.event)

@@ -3,7 +3,8 @@
 A *packet* is a command of a stream, which it names: host threads submit it to the stream's hardware queue, which
 dispatches it in order to a copy engine or to the compute units.  ``done`` is set at its completion; its value is
 (``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  On an APU, kernels and barriers go to an HSA queue
-and copies to a DMA ring; page faults go to the page-fault handler.  The other messages go to the compute units.
+and copies to a DMA ring; page faults go to the page-fault handler, prefetches to the migration worker.
+The other messages go to the compute units.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.machine.managed_sweep import Accesses
 from offloadrt.machine.page_fault import AccessFault
 from offloadrt.sim import Signal
 
@@ -31,7 +33,7 @@ class CopyPacket:
     direction: str
     nbytes: int
     memory: str
-    """``pinned`` or ``staged`` for the host's end; ``device`` within the device."""
+    """``pinned`` or ``staged`` for the host's end; ``device`` within the device; ``managed`` for a migration."""
     move: Callable[[], None] | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
@@ -55,6 +57,8 @@ class KernelPacket:
     """Seconds that the launch takes besides what its kernel does (a double indirection)."""
     fault: Callable[[AccessFault], None] | None = None
     """Told when the kernel died of a page that it may not fault in; without it that ends the run."""
+    accesses: Accesses = ()
+    """What it does with managed memory, on a device that migrates pages."""
 
 
 @attrs.frozen(eq=False)
@@ -63,6 +67,18 @@ class WaitPacket:
 
     stream: Stream
     event: Signal
+    done: Signal
+
+
+@attrs.frozen(eq=False)
+class PrefetchPacket:
+    """Migrate a range of managed memory; to the migration worker, when what was before it in its stream is over."""
+
+    stream: Stream
+    cause: int
+    begin: int
+    nbytes: int
+    to_host: bool
     done: Signal
 
 
@@ -93,8 +109,8 @@ class DmaPacket:
     """The HSA queue of the stream that it belongs to, for the trace."""
 
 
-Packet = CopyPacket | KernelPacket | WaitPacket
-PACKETS = (CopyPacket, KernelPacket, WaitPacket)
+Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket
+PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket)
 """What a hardware queue understands."""
 
 
@@ -142,5 +158,52 @@ class FaultServed:
     service_s: float
 
 
-MESSAGES: tuple[type, ...] = (*PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed)
+@attrs.frozen
+class ManagedFault:
+    """Pages of managed memory that a kernel has met without translation, all at one time; to the page-fault handler."""
+
+    pages: tuple[int, ...]
+    """Addresses divided by the size of a page, ascending or in the order of the kernel's arguments."""
+    kernel: int
+    cause: int
+    time: float
+    """Virtual seconds at which they were raised."""
+
+
+@attrs.frozen
+class Replay:
+    """A batch of faults has been served: these kernels try again; to the compute units."""
+
+    kernels: tuple[int, ...]
+    served: frozenset[int]
+    """Pages of the batch; what else they had asked for was dropped."""
+
+
+@attrs.frozen
+class Unmapped:
+    """The GPU has lost its translations of some of the pages [low, high); to the compute units."""
+
+    low: int
+    high: int
+
+
+@attrs.frozen
+class RemoteAccess:
+    """A step of a kernel moves ``nbytes`` bytes of host memory over the link; to a remote port."""
+
+    kernel: int
+    nbytes: float
+
+
+@attrs.frozen
+class RemoteDone:
+    """They are through; to the compute units."""
+
+    kernel: int
+
+
+MESSAGES: tuple[type, ...] = (
+    *PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed,
+    ManagedFault, Replay, Unmapped, RemoteAccess, RemoteDone,
+)  # fmt: skip
 """Every type of message that the actors of a device receive."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, Touching
+from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Touching, Uvm
 from offloadrt.driver.rocr import INVALID_ARGUMENT
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
@@ -31,6 +31,7 @@ class AmdgpuPlugin:
     """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
 
     kernels_fault = True
+    managed: Uvm | None = None
 
     def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
         spec = machine.spec
@@ -276,6 +277,14 @@ class AmdgpuPlugin:
     def host_touch(self, address: int, nbytes: int) -> Awaitable[int]:
         """The calling thread touches host memory: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
+
+    async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
+        """Raises NotImplementedError: nothing migrates within one memory."""
+        raise NotImplementedError("an APU has no managed memory that could migrate")
+
+    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
+        """Raises NotImplementedError."""
+        raise NotImplementedError("an APU has no managed memory that could migrate")
 
 
 class _ImageQueue:

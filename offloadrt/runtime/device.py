@@ -80,11 +80,13 @@ class OffloadDevice:
         self.trace = trace
         self.tool: Tool | None = None
         self.driver = driver
-        _check_support(spec, configuration)
+        _check_support(machine, configuration)
         self.prefaults = configuration.prefaults
         """Does each map of host memory fill the device's page table?"""
         self.plugin: DevicePlugin = (
-            AmdgpuPlugin(machine, driver, number) if isinstance(driver, Rocr) else Plugin(machine, driver, number)
+            AmdgpuPlugin(machine, driver, number)
+            if isinstance(driver, Rocr)
+            else Plugin(machine, driver, number, configuration.migrates)
         )
         site = AllocatorSite(
             sim,
@@ -264,11 +266,16 @@ class OffloadDevice:
         return found
 
 
-def _check_support(spec: MachineSpec, configuration: MemoryConfiguration) -> None:
+def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
     """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
+    spec = machine.spec
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
-    elif configuration.prefaults and not spec.flag("machine.apu"):
+    elif configuration.migrates and spec.flag("machine.apu"):
+        why = "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
+    elif configuration.migrates and len(machine.devices) > 1:
+        why = f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
+    elif configuration.prefaults and not (configuration.migrates or spec.flag("machine.apu")):
         why = "its GPU has no page table for host memory that maps could fill (machine.apu is false)"
     else:
         return

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from offloadrt.driver import NOTHING, Touching
+from offloadrt.driver import NOTHING, Advice, Touching, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
@@ -40,7 +40,14 @@ class UserModeDriver(MemoryDriver, Protocol):
     ) -> None: ...
     async def memcpy_dtod_async(self, dst: int, src: int, nbytes: int, stream: Any, cause: int) -> None: ...
     async def memset(self, dst: int, value: int, nbytes: int, stream: Any, cause: int) -> None: ...
-    async def launch_kernel(self, launch: Launch, device_args: Any, stream: Any, cause: int) -> None: ...
+    async def launch_kernel(
+        self, launch: Launch, device_args: Any, stream: Any, cause: int, touching: Touching
+    ) -> None: ...
+    async def mem_prefetch_async(
+        self, address: int, nbytes: int, stream: Any, to_host: bool = False, cause: int | None = None
+    ) -> None: ...
+    async def mem_advise(self, address: int, nbytes: int, advice: Advice) -> None: ...
+    def manage(self) -> Uvm: ...
     async def stream_synchronize(self, stream: Any) -> None: ...
     async def event_record(self, stream: Any) -> Any: ...
     async def stream_wait_event(self, stream: Any, event: Any) -> None: ...
@@ -99,6 +106,9 @@ class DevicePlugin(Protocol):
     image_pending: bool
     """Does the first thread that reaches the device have to load the program?"""
 
+    managed: Uvm | None
+    """The driver of managed memory, where the program's arrays are that."""
+
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
 
@@ -147,27 +157,40 @@ class DevicePlugin(Protocol):
         ...
 
     def host_touch(self, address: int, nbytes: int, /) -> Awaitable[object]:
-        """The calling thread touches host memory: pages that nobody has touched are populated."""
+        """The calling thread touches host memory: pages that nobody has touched are populated, those that a device owns
+        come back.
+        """
+        ...
+
+    def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
+        """Have managed memory migrate, in the order of the queue."""
+        ...
+
+    def advise(self, address: int, nbytes: int, advice: Advice, /) -> Awaitable[None]:
+        """Say how managed memory will be used."""
         ...
 
 
 class Plugin:
-    """A device of CUDA's driver library."""
+    """A device of CUDA's driver library; `migrates`: whether the program's arrays are managed memory."""
 
-    kernels_fault = False
     kernels_die = False
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
     image_pending = False
 
-    def __init__(self, machine: Machine, driver: UserModeDriver, number: int) -> None:
+    def __init__(self, machine: Machine, driver: UserModeDriver, number: int, migrates: bool = False) -> None:
         self.driver = driver
+        self.managed: Uvm | None = driver.manage() if migrates else None
+        self.kernels_fault = migrates
         suffix = f" {number}" if number else ""
         self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
         self._host_pages = machine.host_memory.pages
 
     def start(self) -> None:
-        """The driver has no actors of its own."""
+        """Spawn the actors of the driver of managed memory; the others have none."""
+        if self.managed is not None:
+            self.managed.start()
 
     def locks(self) -> dict[str, LockStatistics]:
         return {self.streams.lock.name: self.streams.lock.statistics()}
@@ -208,11 +231,11 @@ class Plugin:
         run: Callable[[], None] | None = None,
         touching: Touching = NOTHING,
     ) -> None:
-        """Launch a kernel, whatever it touches; `run` computes its result at its end."""
+        """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
         if launch.kernel.body is not run:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=run))
         stream = queue.stream or await self.stream_of(queue)
-        await self.driver.launch_kernel(launch, (), stream, queue.cause)
+        await self.driver.launch_kernel(launch, (), stream, queue.cause, touching)
 
     async def record_event(self, queue: QueueLike) -> Any:
         stream = queue.stream or await self.stream_of(queue)
@@ -240,9 +263,25 @@ class Plugin:
         await self.streams.give_back(stream)
 
     async def prefault(self, address: int, nbytes: int) -> None:
-        """The device has no such call. Raises NotImplementedError."""
-        raise NotImplementedError("CUDA's driver library has no svm_attributes_set")
+        """Prefetch managed memory and wait for it. Raises NotImplementedError for other memory."""
+        if self.managed is None:
+            raise NotImplementedError("CUDA's driver library has no svm_attributes_set")
+        stream = await self.streams.take()
+        await self.driver.mem_prefetch_async(address, nbytes, stream)
+        await self.driver.stream_synchronize(stream)
+        await self.streams.give_back(stream)
 
     async def host_touch(self, address: int, nbytes: int) -> None:
-        """First touch costs nothing here."""
+        """First touch costs nothing here; managed memory that the device owns comes back by faults."""
         self._host_pages.insert(address, address + nbytes)
+        if self.managed is not None:
+            await self.managed.host_access(address, nbytes)
+
+    async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
+        """cuMemPrefetchAsync in the queue's stream."""
+        stream = queue.stream or await self.stream_of(queue)
+        await self.driver.mem_prefetch_async(address, nbytes, stream, to_host, queue.cause)
+
+    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
+        """cuMemAdvise."""
+        await self.driver.mem_advise(address, nbytes, advice)

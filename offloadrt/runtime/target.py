@@ -30,6 +30,7 @@ from offloadrt.runtime.kernel_arguments import (
     pointer_view,
     section_view,
 )
+from offloadrt.runtime.managed_accesses import accesses_of
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.mapping import get_present_pointer
@@ -97,7 +98,9 @@ async def target(
         resolvers = [_resolver(device, argument, bindings) for argument in arguments]
         run = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
     touching = NOTHING
-    if plugin.kernels_fault:
+    if plugin.managed is not None:
+        touching = accesses_of(device.number, launch, items, arguments, arrays, on_host)
+    elif plugin.kernels_fault:
         touching = touching_of(device, items, arrays, on_host)
         if plugin.kernels_die and touching.ranges:
             touching = dying(touching, queue, arrays, device.sim.current)

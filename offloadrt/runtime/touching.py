@@ -43,7 +43,7 @@ def touching_of(
     indirect = False
     for array, in_place in zip(arrays, on_host, strict=True):
         if in_place:
-            ranges.update(dict.fromkeys(_sections(items, array)))
+            ranges.update(dict.fromkeys(sections(items, array)))
             indirect = indirect or (array.kind in ("global", "link") and device.configuration.globals_on_host)
     serial_s = device.plugin.global_indirection if indirect else 0.0
     touching = Touching(tuple(ranges), serial_s) if ranges else NOTHING
@@ -52,7 +52,8 @@ def touching_of(
     return touching
 
 
-def _sections(items: Sequence[MapItem], array: HostArray) -> list[tuple[int, int]]:
+def sections(items: Sequence[MapItem], array: HostArray) -> list[tuple[int, int]]:
+    """(address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
     mapped = [
         (item.begin, item.size)
         for item in items

@@ -80,8 +80,8 @@ class Run:
         as the next five.
         """
         self.configuration = "copy"
-        """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`; with `environment` the runtime chooses,
-        as a real one does.
+        """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`; with
+        `environment` the runtime chooses, as a real one does.
         """
         self.requires_unified_shared_memory = False
         """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
@@ -330,7 +330,8 @@ class Run:
     def faults(self) -> Mapping[str, int]:
         """Pages of host memory so far, on an APU: what kernels faulted in (`gpu`: faults that were served, `gpu_pages`:
         pages that they mapped, `gpu_duplicates`: faults for pages that somebody else had mapped meanwhile), what the
-        host populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Empty elsewhere.
+        host populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Of managed memory:
+        CUPTI's counters and the driver's own (`driver.UvmCounters`). Empty elsewhere.
         """
         found: dict[str, int] = {}
         for driver in self._drivers:

@@ -230,7 +230,8 @@ class CopyBegin(Event):
     """Name of the copy engine, as "copy engine h2d"."""
     bytes: int
     memory: str
-    """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" if it has none."""
+    """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" if it has none;
+    "managed" for a migration of pages."""
 
 
 @event
@@ -287,7 +288,7 @@ class Resume(Event):
     reason: str
 
 
-# Pages: what the GPU of an APU can translate of the host's memory
+# Pages: what a GPU can translate of the host's memory (APU), or of managed memory (discrete device)
 
 
 @event
@@ -297,7 +298,7 @@ class PageFaultBegin(Event):
     sizes: ClassVar[tuple[str, ...]] = ("pages",)
     kernel: int
     pages: int
-    """How many of the range that one service maps are missing."""
+    """How many of the range that one service maps are missing; of managed memory, how many it has asked for."""
 
 
 @event

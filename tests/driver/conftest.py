@@ -7,9 +7,10 @@ import attrs
 import numpy as np
 import pytest
 
-from offloadrt.driver import Driver, Kfd
+from offloadrt.driver import Driver, Kfd, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import HostBuffer, Machine, Stream, load
+from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal, Simulation
 from offloadrt.trace import Calls, Trace
@@ -147,5 +148,70 @@ def apu() -> Callable[..., ApuRig]:
         sim.observer = trace
         machine = Machine(sim, load("mi300a", overrides), trace)
         return ApuRig(sim, machine, Kfd(machine, machine.devices[0]), trace)
+
+    return make
+
+
+@attrs.define
+class UvmRig:
+    """A discrete device with managed memory, and the compute units, to which kernels are sent directly."""
+
+    sim: Simulation
+    machine: Machine
+    driver: Driver
+    uvm: Uvm
+    trace: Trace
+
+    def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
+        async def started() -> Any:
+            self.uvm.start()
+            return await main()
+
+        return self.sim.run(started)
+
+    def together(self, *bodies: Callable[[], Awaitable[Any]]) -> list[float]:
+        """Run all at once; the virtual time at which each of them ended."""
+        ends = [0.0] * len(bodies)
+
+        async def timed(place: int, body: Callable[[], Awaitable[Any]]) -> None:
+            await body()
+            ends[place] = self.sim.now
+
+        async def main() -> None:
+            async with self.sim.open_nursery() as nursery:
+                for place, body in enumerate(bodies):
+                    nursery.spawn(timed, place, body, name=f"host thread {place}")
+
+        self.run(main)
+        return ends
+
+    def array(self, nbytes: int, touched: bool = False) -> int:
+        """Address of managed memory with blocks of its own, written by the host or not."""
+        address = self.machine.host_memory.allocate(nbytes, align=2 << 20)
+        self.uvm.add(address, nbytes, touched)
+        return address
+
+    async def kernel(self, launch: Launch, *accesses: Access) -> Any:
+        """Run a kernel with these accesses; returns when it has ended what its completion says."""
+        done = Signal(self.sim, launch.kernel.name)
+        number = self.machine.next_number()
+        packet = KernelPacket(number, Stream(0, QUEUE), 0, launch, None, done, accesses=accesses)
+        self.machine.devices[0].compute.mailbox.put(packet)
+        return await done.wait()
+
+    @property
+    def counters(self) -> Any:
+        return self.uvm.counters
+
+
+@pytest.fixture
+def uvm() -> Callable[..., UvmRig]:
+    def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", record: bool = False) -> UvmRig:
+        sim = Simulation(gear=gear)
+        trace = Trace(sim)
+        sim.observer = trace if record else None
+        machine = Machine(sim, load("summitdev-p100", overrides), trace if record else None)
+        driver = Driver.of(machine)
+        return UvmRig(sim, machine, driver, driver.manage(), trace)
 
     return make

@@ -59,6 +59,13 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"benchmark": "bt", "fraction": 0.01, "configuration": "copy"},
         {"benchmark": "bt", "fraction": 0.01, "configuration": "implicit_zero_copy", "lose_translation": True},
     ],
+    "unified_memory": [
+        {"size_gb": 0.2, "reuse": 2, "read_back": 1 << 22},
+        {"size_gb": 0.2, "placement": "prefetch"},
+        {"size_gb": 0.2, "placement": "hybrid", "density": 0.1},
+        {"size_gb": 17.0, "reuse": 1, "placement": "host"},
+        {"size_gb": 0.2, "placement": "explicit", "read_back": 1 << 22},
+    ],
     "zerocopy_fig3": [{"threads": 2, "fraction": 0.001, "configuration": "eager_maps"}],
     "zerocopy_fig4": [{"size": "S4", "threads": 2, "fraction": 0.0005}],
     "zerocopy_table1": [{"threads": 1, "fraction": 0.001}],

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
 from offloadrt.models.openmp.barrier import Barrier
-from offloadrt.models.openmp.clauses import Clause, Depend
+from offloadrt.models.openmp.clauses import Clause, Depend, Section
 from offloadrt.models.openmp.construct import (
     Construct,
     TargetClauses,
@@ -110,6 +111,7 @@ class HostThread(Routines):
         """Give the memory of a heap array back to this thread's heap."""
         self._heap.release(array.address)
         array.freed = True
+        self.program.free_managed(array)
         for device in self.program.devices:
             device.table.generation += 1  # what is remembered of places in it holds no longer
 
@@ -118,6 +120,40 @@ class HostThread(Routines):
         populated now, which takes its time, instead of when a kernel or a copy comes to them.
         """
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
+
+    def host_access(self, place: HostArray | Section) -> Awaitable[object]:
+        """Read or write all of an array, or of a section, on the host. Managed memory that the device owns comes back
+        by page faults; other memory takes no time here. What the thread computes with it is not included.
+        """
+        if isinstance(place, Section):
+            begin, nbytes = place.begin, max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
+        else:
+            begin, nbytes = place.address, place.nbytes
+        return self.program.devices[0].plugin.host_touch(begin, nbytes)
+
+    # managed memory: calls of CUDA, which OpenMP does not have
+
+    def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
+        """cuMemPrefetchAsync of an array to the device, or to the host; returns when it has migrated.
+
+        Raises DriverError when the program's memory is not managed.
+        """
+
+        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.plugin.prefetch(queue, array.address, array.nbytes, to_host)
+
+        return in_directive(self.program, "cuMemPrefetchAsync", None, work)
+
+    def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
+        """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
+        `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by` take
+        these back. Raises DriverError when the program's memory is not managed.
+        """
+
+        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.plugin.advise(array.address, array.nbytes, advice)
+
+        return in_directive(self.program, "cuMemAdvise", None, work)
 
     # what a thread does besides
 

@@ -31,10 +31,11 @@ R = TypeVar("R")
 class OpenMP:
     """The program's view of the machine.
 
-    configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`). allocator: of device blocks
-    (`llvm`, `direct`, `malloc`). phantom: are arrays made without values unless they say otherwise? What LLVM's
-    environment variables set is in the machine's profile: `memory_manager.threshold`,
-    `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name that does not exist;
+    configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
+    `managed+prefetch`). allocator: of device blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without
+    values unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
+    `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
+    that does not exist;
     UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
@@ -72,6 +73,7 @@ class OpenMP:
         self._directives = 0
         self._threads = 0
         self._started = False
+        self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
 
     def start(self) -> None:
@@ -159,7 +161,14 @@ class OpenMP:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
         if fill is not None and nbytes and self._pages_matter:
             memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
+        for managed in self._managed:
+            managed.add(address, nbytes, fill is not None)
         return HostArray(name, address, lengths, element, kind, pointer, values)
+
+    def free_managed(self, array: HostArray) -> None:
+        """The program gives an array back: if it is managed memory, nobody owns its pages any more."""
+        for managed in self._managed:
+            managed.remove(array.address, array.nbytes)
 
     def declare_target(
         self,

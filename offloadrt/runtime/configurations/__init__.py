@@ -12,6 +12,7 @@ from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguratio
 from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.eager_maps import EagerMaps
 from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
+from offloadrt.runtime.configurations.managed import Managed, ManagedPrefetch
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Copy",
     "EagerMaps",
     "ImplicitZeroCopy",
+    "Managed",
+    "ManagedPrefetch",
     "MapRequest",
     "MemoryConfiguration",
     "Placement",
@@ -31,6 +34,8 @@ CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
     "usm": UnifiedSharedMemory,
     "implicit_zero_copy": ImplicitZeroCopy,
     "eager_maps": EagerMaps,
+    "managed": Managed,
+    "managed+prefetch": ManagedPrefetch,
 }
 
 

@@ -37,7 +37,11 @@ class MemoryConfiguration(Protocol):
     """Does a global of declare target live in host memory only, the device reaching it through a pointer?"""
 
     prefaults: ClassVar[bool]
-    """Does each map of host memory that the device uses in place fill the device's page table for it?"""
+    """Does each map of host memory that the device uses in place fill the device's page table for it, or, where pages
+    migrate, have them migrate?
+    """
+    migrates: ClassVar[bool]
+    """Do pages of host memory migrate to the device that touches them, and back? The program's arrays are managed."""
 
     def place(self, request: MapRequest) -> Placement:
         """Counts after `already contained` and `explicit extension`, before `present`, as in LLVM's runtime."""

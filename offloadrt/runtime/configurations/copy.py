@@ -14,6 +14,7 @@ class Copy:
     host_pointers: ClassVar[bool] = False
     globals_on_host: ClassVar[bool] = False
     prefaults: ClassVar[bool] = False
+    migrates: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY

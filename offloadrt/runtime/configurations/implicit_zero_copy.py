@@ -18,6 +18,7 @@ class ImplicitZeroCopy:
     host_pointers: ClassVar[bool] = True
     globals_on_host: ClassVar[bool] = False
     prefaults: ClassVar[bool] = False
+    migrates: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER

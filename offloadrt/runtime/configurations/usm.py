@@ -17,6 +17,7 @@ class UnifiedSharedMemory:
     host_pointers: ClassVar[bool] = True
     globals_on_host: ClassVar[bool] = True
     prefaults: ClassVar[bool] = False
+    migrates: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY if request.close else Placement.HOST_POINTER

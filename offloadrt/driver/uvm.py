@@ -1,0 +1,233 @@
+"""The unified-memory driver of a discrete device (NVIDIA's ``nvidia-uvm``): migrations of managed memory.
+
+Its *space lock* is held for reading by everybody who migrates and for writing by who changes the rules (advice), and
+each block is worked on by one at a time.  GPU faults are served by the page-fault handler, an actor; prefetches by the
+migration worker, another one; faults of the CPU by the host thread that has them.  How a block is fetched and evicted
+is in ``uvm_blocks.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from offloadrt.driver.migration_worker import MigrationWorker
+from offloadrt.driver.uvm_blocks import UvmBlocks
+from offloadrt.driver.uvm_fault_handler import UvmFaultHandler
+from offloadrt.machine import Device, Machine, ProfileError
+from offloadrt.machine.managed_pages import REMOTE, ManagedBlock
+from offloadrt.machine.tree_prefetch import with_prefetched
+
+Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]
+ADVICE: Final[tuple[Advice, ...]] = ("prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by")
+"""CU_MEM_ADVISE_SET_PREFERRED_LOCATION with the CPU as location, UNSET_PREFERRED_LOCATION, SET_ACCESSED_BY with the
+device, UNSET_ACCESSED_BY.
+"""
+
+
+class Uvm(UvmBlocks):
+    """Managed memory of one device.  Make it before the first stream; ``start`` it within a run.
+
+    Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
+    """
+
+    def __init__(self, machine: Machine, device: Device) -> None:
+        spec = machine.spec
+        if device.apu:
+            raise ProfileError(spec.path, "machine.apu", "is true, so that there is nothing to migrate")
+        self.worker = MigrationWorker(machine.sim, device.index, self)
+        super().__init__(machine, device, device.manage(self.worker.mailbox))
+        self.handler = UvmFaultHandler(self, self.kernels.handler, uncontended=spec.flag("fault_handler.uncontended"))
+        self._pinned: list[ManagedBlock] = []
+        self._started = False
+
+    def start(self) -> None:
+        """Spawn the actors of the device, the page-fault handler and the migration worker, once."""
+        if not self._started:
+            self._started = True
+            self.device.start()
+            self.handler.start()
+            self.worker.start()
+
+    # Allocations
+
+    def add(self, begin: int, nbytes: int, populated: bool) -> None:
+        """A new allocation; ``populated``: the host has written it at some time before."""
+        self.pages.add(begin, nbytes, populated)
+
+    def remove(self, begin: int, nbytes: int) -> None:
+        """An allocation is no more; pages that it shares with others stay as they are."""
+        size = self.pages.page_size
+        low = -(-begin // size) * size
+        for block, pages in self.pages.parts(low, (begin + nbytes) // size * size - low):
+            block.valid &= ~pages
+            block.populated &= ~pages
+            self.unmap(block, pages & (block.resident | block.remote))
+            block.prefers_host &= ~pages
+            block.accessed_by &= ~pages
+            if not self.is_busy(block):
+                self.release(block)
+
+    # Faults of the GPU, in the page-fault handler
+
+    async def serve(self, index: int, faulted: int, cause: int) -> float:
+        """Serve the faults on a block in one batch; returns the seconds that its own work and bytes took."""
+        pages, costs, counters = self.pages, self.costs, self.counters
+        block = pages.block(index)
+        await self.take(block)
+        begin = self.sim.now
+        try:
+            wanted = faulted & ~(block.resident | block.remote)
+            counters.faults += wanted.bit_count()
+            counters.duplicates += (faulted & ~wanted).bit_count()
+            if not wanted:
+                return 0.0
+            counters.gpu_fault_groups += 1
+            block.valid |= wanted
+            stays = wanted if block.pinned_until > self.sim.now else wanted & block.prefers_host
+            if stays:
+                counters.remote_maps += 1
+                pages.set_state(block, stays, REMOTE)
+            wanted &= ~stays
+            if not wanted:
+                await self.pay(costs.block)
+                return self.sim.now - begin
+            brought = self._with_prefetched(block, wanted)
+            mapped_by_host = block.host_mapped and brought & block.populated
+            cost = costs.block + (costs.first_touch if mapped_by_host else 0.0)
+            if not await self.fetch(block, brought, cost, cause, evicts=True):
+                counters.remote_maps += 1  # not a block of memory to be had: as if the host were preferred
+                pages.set_state(block, wanted, REMOTE)
+                return self.sim.now - begin
+            self._count_migration(block, to_host=False)
+            if pages.lru.pop(index, None) is not None:
+                pages.lru[index] = block  # its last fault is now
+            return self.sim.now - begin
+        finally:
+            self.give(block)
+
+    def _with_prefetched(self, block: ManagedBlock, wanted: int) -> int:
+        """What is migrated for faults on these pages of a block."""
+        if not self.costs.prefetch_tree:
+            return wanted
+        brought = with_prefetched(block.resident, wanted, block.valid, self.pages.per_block, self.costs.threshold)
+        return brought & ~(block.resident | block.remote | (block.prefers_host & ~wanted))
+
+    # Faults of the CPU
+
+    async def host_access(self, begin: int, nbytes: int) -> int:
+        """The calling thread touches managed memory in order, and has what the GPU owns migrated back.
+
+        Returns the faults that it had.
+        """
+        count, cause = 0, self.sim.current.cause
+        for block, pages in self.pages.parts(begin, nbytes):
+            while block.resident & pages or self.is_busy(block):
+                count += await self._host_fault(block, pages, cause)
+            block.populated |= pages
+            block.host_mapped = True
+        self.counters.host_faults += count
+        return count
+
+    async def _host_fault(self, block: ManagedBlock, pages: int, cause: int) -> int:
+        """One fault: the first page of these that the GPU owns comes back, with what the tree brings along."""
+        since = self.sim.now
+        await self.lock_for_reading()
+        try:
+            await self.take(block)
+            self.machine.host_time.add("driver lock", self.sim.now - since)
+            try:
+                if not (left := block.resident & pages):
+                    return 0
+                wanted, per_block = left & -left, self.pages.per_block
+                if self.costs.prefetch_tree:
+                    wanted = with_prefetched(block.on_host, wanted, block.valid, per_block, self.costs.threshold)
+                wanted &= block.resident
+                await self.machine.work(self.costs.host_fault, "driver")
+                self.unmap(block, wanted)
+                since = self.sim.now
+                await self.move("d2h", wanted, cause)
+                self.machine.host_time.add("copies", self.sim.now - since)
+                self.map_remote_again(block)
+                self._count_migration(block, to_host=True)
+                block.host_mapped = True
+                self.release(block)
+                return 1
+            finally:
+                self.give(block)
+        finally:
+            self.unlock()
+
+    # Prefetches, in the migration worker, and advice
+
+    async def prefetch(self, begin: int, nbytes: int, to_host: bool, cause: int) -> None:
+        """Migrate a range, block by block; to the device only as far as there is room, or room may be made."""
+        for block, pages in self.pages.parts(begin, nbytes):
+            await self.lock_for_reading()
+            try:
+                await self.take(block)
+                try:
+                    if to_host:
+                        await self._send_back(block, block.resident & pages, cause)
+                    elif wanted := pages & block.valid & ~block.resident:
+                        cost, evicts = self.costs.prefetch_block, self.costs.prefetch_evicts
+                        if not await self.fetch(block, wanted, cost, cause, evicts=evicts):
+                            return
+                finally:
+                    self.give(block)
+            finally:
+                self.unlock()
+
+    async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
+        if pages:
+            self.unmap(block, pages)
+            await self.pay(self.costs.prefetch_block)
+            await self.move("d2h", pages, cause)
+            self.map_remote_again(block)
+            self.release(block)
+
+    async def advise(self, begin: int, nbytes: int, advice: Advice) -> None:
+        """Change the rules for a range; nothing migrates by this.  Raises ValueError for an advice there is not."""
+        if advice not in ADVICE:
+            raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
+        if self.contends:
+            since = self.sim.now
+            await self.lock.acquire_write()
+            self.machine.host_time.add("driver lock", self.sim.now - since)
+        try:
+            await self.machine.work(self.costs.advise, "driver")
+            for block, pages in self.pages.parts(begin, nbytes):
+                if advice == "prefer_host":
+                    block.prefers_host |= pages
+                elif advice == "prefer_nothing":
+                    block.prefers_host &= ~pages
+                    self.unmap(block, pages & block.remote & ~block.accessed_by)
+                elif advice == "accessed_by":
+                    block.accessed_by |= pages
+                    self.map_remote_again(block)
+                else:
+                    block.accessed_by &= ~pages
+                    self.unmap(block, pages & block.remote & ~block.prefers_host)
+        finally:
+            self.unlock()
+
+    # Thrashing
+
+    def _count_migration(self, block: ManagedBlock, to_host: bool) -> None:
+        """A fault has migrated pages of a block; it counts when the fault before went the other way."""
+        costs, now = self.costs, self.sim.now
+        if block.to_host is to_host:
+            return
+        block.to_host = to_host
+        block.events = block.events + 1 if now - block.last_event <= costs.thrash_lapse else 1
+        block.last_event = now
+        if costs.detects_thrashing and block.events >= costs.thrash_threshold:
+            self.counters.thrashing += 1
+            block.events = 0
+            block.pinned_until = now + costs.thrash_pin
+            self._pinned.append(block)
+
+    def unpin(self) -> None:
+        """Blocks whose pin is over are migrated by the next fault again."""
+        while self._pinned and self._pinned[0].pinned_until <= self.sim.now:
+            block = self._pinned.pop(0)
+            self.unmap(block, block.remote & ~(block.prefers_host | block.accessed_by))

@@ -1,0 +1,191 @@
+"""Blocks of managed memory on the move: one at a time works on each, fetches it, evicts it, takes its translations.
+
+A migration to the GPU needs device memory for the whole block.  When there is none, a fault evicts the block whose last
+fault is the longest ago: all its pages go to the host, whether they were written or not.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from offloadrt.driver.uvm_costs import UvmCosts
+from offloadrt.driver.uvm_counters import UvmCounters
+from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine.managed_kernels import ManagedKernels
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
+from offloadrt.machine.messages import CopyPacket, Packet, Unmapped
+from offloadrt.sim import LockStatistics, RWLock, Signal
+
+
+class _Channel:
+    """The driver's own channel of the copy engines."""
+
+    number = -1
+
+    def submit(self, packet: Packet) -> None:
+        raise NotImplementedError("the driver gives its copies to the engines itself")
+
+
+class UvmBlocks:
+    """The blocks of one device, and the space lock, which everybody holds for reading who works on one.
+
+    ``kernels`` is what the device's compute units know of them.
+    """
+
+    def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels) -> None:
+        self.machine = machine
+        self.sim = machine.sim
+        self.device = device
+        self.kernels = kernels
+        self.pages = kernels.pages
+        self.costs = machine.spec.read(UvmCosts)
+        self.counters = UvmCounters()
+        suffix = f" {device.index}" if device.index else ""
+        self.lock = RWLock(machine.sim, f"uvm space lock{suffix}")
+        self.contends = not machine.spec.flag("uvm_lock.uncontended")
+        self._channel = Stream(-1, _Channel())
+        self._busy: dict[int, Signal | None] = {}
+
+    # The lock, and one worker a block
+
+    async def take(self, block: ManagedBlock) -> None:
+        """Be the one who works on a block; ``give`` ends it."""
+        while block.index in self._busy:
+            signal = self._busy[block.index]
+            if signal is None:
+                signal = self._busy[block.index] = Signal(self.sim, f"block {block.index:#x}")
+            await signal.wait()
+        self._busy[block.index] = None
+
+    def give(self, block: ManagedBlock) -> None:
+        """Somebody else may work on it."""
+        if (signal := self._busy.pop(block.index)) is not None:
+            signal.set()
+
+    async def lock_for_reading(self) -> None:
+        """Take the space lock for reading, unless it excludes nobody; ``unlock`` gives it back."""
+        if self.contends:
+            await self.lock.acquire_read()
+
+    def unlock(self) -> None:
+        """Give the space lock back."""
+        if self.contends:
+            self.lock.release()
+
+    def is_busy(self, block: ManagedBlock) -> bool:
+        """Whether somebody works on a block."""
+        return block.index in self._busy
+
+    def lock_statistics(self) -> LockStatistics:
+        """Of the space lock, readers and writers together."""
+        lock = self.lock.statistics()
+        return LockStatistics(
+            acquired=lock.read_acquired + lock.write_acquired,
+            contended=lock.contended,
+            wait_s=lock.wait_s,
+            hold_s=lock.read_hold_s + lock.write_hold_s,
+            tasks_waiting=lock.tasks_waiting,
+            owner=None,
+        )
+
+    # Migrations
+
+    async def fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> bool:
+        """Migrate pages to the device; False, and nothing is done, when there is no room and none may be made."""
+        if block.index not in self.pages.lru:
+            if not await self._room(cause, evicts):
+                return False
+            self.pages.lru[block.index] = block
+        await self.pay(cost)
+        if moved := brought & block.populated:
+            await self.move("h2d", moved, cause)
+            block.host_mapped = False
+        brought &= block.valid  # what was freed meanwhile stays away
+        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        self.pages.set_state(block, brought, LOCAL)
+        self.release(block)
+        return True
+
+    async def _room(self, cause: int, evicts: bool) -> bool:
+        """Get device memory for one block; by evictions if need be and allowed."""
+        memory, size = self.device.memory, self.pages.block_size
+        while not memory.take_managed(size):
+            if not evicts or not await self.evict_one(cause):
+                return False
+        return True
+
+    async def pay(self, dt: float) -> None:
+        """Work of one of the driver's own threads."""
+        await self.sim.sleep(self.machine.jitter(dt))
+
+    async def move(self, direction: Literal["h2d", "d2h"], pages: int, cause: int) -> None:
+        """The pages' bytes go over the link, on a copy engine."""
+        nbytes = pages.bit_count() * self.pages.page_size
+        number = self.machine.next_number()
+        done = Signal(self.sim, f"migration {number} ({direction})")
+        packet = CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done)
+        self.device.engines[direction].submit(packet)
+        await done.wait()
+        if direction == "h2d":
+            self.counters.bytes_htod += nbytes
+        else:
+            self.counters.bytes_dtoh += nbytes
+
+    # Evictions
+
+    async def evict_one(self, cause: int) -> bool:
+        """Evict the block whose last fault is the longest ago; False when no block can be evicted.
+
+        A block that somebody works on is passed over; when all are, this waits for the first.
+        """
+        lru = self.pages.lru
+        block = next((one for one in lru.values() if one.index not in self._busy), None)
+        if block is None:
+            if (first := next(iter(lru.values()), None)) is None:
+                return False
+            await self.take(first)
+            self.give(first)
+            return True
+        await self.take(block)
+        try:
+            gone = block.resident
+            self.unmap(block, gone)
+            self.counters.evictions += 1
+            await self.pay(self.costs.evict)
+            if gone:
+                await self.move("d2h", gone, cause)
+            self.map_remote_again(block)
+        finally:
+            self.release(block)
+            self.give(block)
+        return True
+
+    async def make_room(self, nbytes: int, cause: int) -> None:
+        """Evict until so many bytes are free, for an allocation of the program, or nothing is left to evict."""
+        await self.lock_for_reading()
+        try:
+            while self.device.memory.free_bytes < nbytes and await self.evict_one(cause):
+                pass
+        finally:
+            self.unlock()
+
+    # Translations
+
+    def unmap(self, block: ManagedBlock, pages: int) -> None:
+        """The GPU loses its translations of these pages; kernels that have them ahead are told."""
+        if pages:
+            self.pages.set_state(block, pages, UNMAPPED)
+            if self.kernels.running:
+                low = block.index * self.pages.per_block
+                self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
+
+    def release(self, block: ManagedBlock) -> None:
+        """A block without resident pages gives its device memory back."""
+        if not block.resident and self.pages.lru.pop(block.index, None) is not None:
+            self.device.memory.give_managed(self.pages.block_size)
+
+    def map_remote_again(self, block: ManagedBlock) -> None:
+        """The GPU keeps its translations of what it is advised to access, also while the host owns it."""
+        if (pages := block.accessed_by & block.on_host & ~block.remote) != 0:
+            self.counters.remote_maps += 1
+            self.pages.set_state(block, pages, REMOTE)

@@ -1,0 +1,44 @@
+"""What the unified-memory driver costs when it waits for nobody, and its rules, from the profile."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+
+@attrs.frozen
+class UvmCosts:
+    """Seconds; bytes that move come on top, at the link's rate."""
+
+    batch_max: Annotated[int, "fault.batch_max"]
+    """Faults that the handler takes from the buffer at a time."""
+    batch: Annotated[float, "fault.batch_base"]
+    """Of a batch, whatever is in it: interrupt, fetch, flush and replay."""
+    block: Annotated[float, "fault.per_vablock"]
+    """Of a block with faults in a batch."""
+    first_touch: Annotated[float, "block.first_touch_cost"]
+    """On top, for a block that the CPU has mapped: unmap it there, map it for the copy engines."""
+    evict: Annotated[float, "evict.block"]
+    """Of the eviction of a block."""
+    host_fault: Annotated[float, "fault.cpu_managed"]
+    """Of a fault of the CPU on a page that the GPU owns."""
+    threshold: Annotated[float, "prefetch.threshold"]
+    """Part of a subtree of pages from which on a fault brings all of it."""
+    prefetch_tree: Annotated[bool, "prefetch.tree"]
+    """Whether it does so at all."""
+    prefetch_call: Annotated[float, "prefetch_async.call"]
+    """Host time of cuMemPrefetchAsync."""
+    prefetch_block: Annotated[float, "prefetch_async.block"]
+    """Of the driver's worker, for a block of it."""
+    prefetch_evicts: Annotated[bool, "prefetch_async.evicts"]
+    """Whether a prefetch to the device makes room for itself."""
+    advise: Annotated[float, "advise.call"]
+    """Host time of cuMemAdvise."""
+    detects_thrashing: Annotated[bool, "thrash.detection"]
+    thrash_threshold: Annotated[int, "thrash.threshold"]
+    """Migrations of a block by faults, each soon after the one before, that are thrashing."""
+    thrash_lapse: Annotated[float, "thrash.lapse"]
+    """What is soon."""
+    thrash_pin: Annotated[float, "thrash.pin"]
+    """For how long a thrashing block stays where it is, reached over the link."""

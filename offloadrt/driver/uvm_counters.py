@@ -1,0 +1,48 @@
+"""What the unified-memory driver counts, under CUPTI's names and its own."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.define
+class UvmCounters:
+    """What the driver did; bytes and counts."""
+
+    bytes_htod: int = 0
+    """Migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
+    bytes_dtoh: int = 0
+    """Migrated to the host, evictions included (BYTES_TRANSFER_DTOH)."""
+    gpu_fault_groups: int = 0
+    """Blocks with GPU faults that were served, batch by batch (GPU_PAGE_FAULT)."""
+    host_faults: int = 0
+    """Faults of the CPU (CPU_PAGE_FAULT_COUNT)."""
+    thrashing: int = 0
+    """Times that a block was found thrashing (THRASHING)."""
+    remote_maps: int = 0
+    """Blocks of which pages were mapped over the link, time by time (REMOTE_MAP)."""
+    batches: int = 0
+    faults: int = 0
+    """Of the GPU, that were served."""
+    duplicates: int = 0
+    """Faults for pages that had a translation when it was their turn."""
+    evictions: int = 0
+    """Blocks that were evicted."""
+    first_on_gpu: int = 0
+    """Pages that nobody had touched before the GPU did: nothing to migrate."""
+
+    def table(self) -> dict[str, int]:
+        """By name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own."""
+        return {
+            "bytes_transfer_htod": self.bytes_htod,
+            "bytes_transfer_dtoh": self.bytes_dtoh,
+            "gpu_page_fault": self.gpu_fault_groups,
+            "cpu_page_fault_count": self.host_faults,
+            "thrashing": self.thrashing,
+            "remote_map": self.remote_maps,
+            "fault_batches": self.batches,
+            "faults": self.faults,
+            "duplicates": self.duplicates,
+            "evicted_blocks": self.evictions,
+            "first_on_gpu": self.first_on_gpu,
+        }

@@ -1,0 +1,191 @@
+"""Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
+
+A kernel has at most as many faults at a time as its SMs can hold back (``utlb.outstanding_faults`` for each pair).
+While it waits it leaves the SMs to others.  It is replayed when the handler has served a batch; what was not in the
+batch it asks for again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+
+from offloadrt.machine.managed_pages import ManagedPages
+from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
+from offloadrt.machine.remote_port import RemotePort
+from offloadrt.machine.resident_kernel import ResidentKernel
+from offloadrt.machine.share import Ticket
+from offloadrt.sim import Mailbox, Simulation
+from offloadrt.trace import events
+
+if TYPE_CHECKING:
+    from offloadrt.machine.compute_units import ComputeUnits
+
+
+@attrs.frozen
+class ManagedSpec:
+    """Managed memory of a device: sizes in bytes, rates in bytes/s."""
+
+    block: Annotated[int, "page.uvm_block"]
+    page: Annotated[int, "page.uvm_page"]
+    touch_chunk: Annotated[int, "managed.touch_chunk"]
+    """The longest step of a kernel, over all its arguments."""
+    outstanding: Annotated[int, "utlb.outstanding_faults"]
+    """Faults that two SMs hold back together."""
+    remote_bandwidth: Annotated[float, "remote.access_bw"]
+    """Of one direction, for kernels that reach host memory."""
+    sector: Annotated[int, "remote.sector"]
+    """Bytes that an access at random moves over the link."""
+
+
+class ManagedKernels:
+    """The part of a device's compute units that knows managed memory; ``handler`` is the mailbox of who serves faults.
+
+    It runs in the actor of the compute units.
+    """
+
+    def __init__(
+        self, sim: Simulation, units: ComputeUnits, spec: ManagedSpec, pages: ManagedPages, ports: dict[str, RemotePort]
+    ) -> None:
+        self.sim = sim
+        self.spec = spec
+        self.pages = pages
+        self.handler = Mailbox(sim, f"device {units.device} page fault handler")
+        self.running = 0
+        """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
+        self._units = units
+        self._ports = ports
+
+    def begin(self, resident: ResidentKernel) -> None:
+        """A kernel starts: its windows are what its resident threads execute at a time."""
+        compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
+        for access in resident.packet.accesses:
+            total += access.nbytes
+            swept += 0 if access.scattered else access.nbytes
+        teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
+        held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
+        windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
+        longest = self.spec.touch_chunk * windows // max(total, 1)
+        resident.sweep = Sweep.of(resident.packet.accesses, windows, longest)
+        self._step(resident, resident.sweep)
+
+    def goes_on(self, resident: ResidentKernel) -> bool:
+        """A kernel has had its share of the SMs for a step; False when it was its last."""
+        sweep = resident.sweep
+        assert sweep is not None
+        self.running -= 1
+        sweep.at, sweep.level = sweep.until, 0
+        if sweep.remote:
+            self._units.stalled[resident.packet.number] = resident
+        elif not sweep.over:
+            self._step(resident, sweep)
+        else:
+            return False
+        return True
+
+    def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
+        """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
+        if isinstance(message, Replay):
+            for number in message.kernels:
+                self._replay(self._units.stalled[number], message.served)
+        elif isinstance(message, RemoteDone):
+            self._reached(message.kernel)
+        else:
+            for ticket, resident in [*self._units.resident.items()]:
+                sweep = resident.sweep
+                if sweep is not None and sweep.reaches(self.pages, message.low, message.high):
+                    self._shorten(ticket, resident, sweep)
+
+    # steps
+
+    def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
+        """A kernel runs up to its next fault, or waits for the faults that it raises here."""
+        while sweep.level < len(sweep.levels):
+            missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
+            sweep.level += 1
+            if missing:
+                self._stall(resident, sweep, missing)
+                return
+        sweep.plan(self.pages, self.sim.rng)
+        if self.pages.remote_pages:
+            self._reach(resident, sweep)
+        self.running += 1
+        self._units.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
+
+    def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: Sweep) -> None:
+        """Translations were taken away that a kernel may have ahead: its step may end sooner.
+
+        A step that waits for the link stays as it is.
+        """
+        if sweep.remote:
+            return
+        units, steps = self._units, sweep.until - sweep.at
+        del units.resident[ticket]
+        amount = resident.alone * resident.demand * steps / sweep.windows
+        left = units.share.leave(self.sim.now, ticket)
+        done = steps * (1.0 - (left / amount if amount else 0.0))
+        sweep.plan_anew(self.pages, self.sim.rng, done)
+        units.work(resident, max(sweep.until - sweep.at - done, 0.0) / sweep.windows, 1)
+
+    # faults
+
+    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: list[int]) -> None:
+        packet = resident.packet
+        resident.stalled_since = self.sim.now
+        self._units.stalled[packet.number] = resident
+        self._raise(resident, sweep, missing)
+        if (trace := self._units.trace) is not None:
+            queue = packet.stream.queue.number
+            trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, len(missing))
+
+    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: list[int]) -> None:
+        packet = resident.packet
+        sweep.needed = frozenset(missing)
+        self.handler.put(ManagedFault(tuple(missing), packet.number, packet.cause, self.sim.now))
+
+    def _replay(self, resident: ResidentKernel, served: frozenset[int]) -> None:
+        """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
+
+        A page that was served counts as touched, even when it has been evicted since.
+        """
+        sweep, packet = resident.sweep, resident.packet
+        assert sweep is not None
+        missing = [page for page in sorted(sweep.needed - served) if self.pages.next_unmapped(page, page + 1) >= 0]
+        if missing:
+            self._raise(resident, sweep, missing)
+            return
+        if (trace := self._units.trace) is not None:
+            queue, pages = packet.stream.queue.number, len(sweep.needed)
+            trace(events.PageFaultEnd, self._units.device, queue, packet.cause, packet.number, pages)
+        sweep.needed = frozenset()
+        del self._units.stalled[packet.number]
+        self._step(resident, sweep)
+
+    # host memory over the link
+
+    def _reach(self, resident: ResidentKernel, sweep: Sweep) -> None:
+        """What a step reads and writes in host memory goes over the link meanwhile."""
+        reads, writes = sweep.remote_bytes(self.pages, self.spec.sector)
+        for direction, nbytes in (("h2d", reads), ("d2h", writes)):
+            if nbytes:
+                sweep.remote += 1
+                self._ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
+
+    def _reached(self, number: int) -> None:
+        """A transfer over the link of a kernel's step is through."""
+        stalled = self._units.stalled
+        resident = stalled.get(number)
+        if resident is None:
+            resident = next(one for one in self._units.resident.values() if one.packet.number == number)
+        sweep = resident.sweep
+        assert sweep is not None
+        sweep.remote -= 1
+        if not sweep.remote and number in stalled:
+            del stalled[number]
+            if sweep.over:
+                resident.sweep = None  # its last step: it ends as any kernel
+                self._units.work(resident, 0, 1)
+            else:
+                self._step(resident, sweep)

@@ -1,0 +1,222 @@
+"""Managed memory as one device sees it: who owns each page, and what the GPU can translate.
+
+Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (64
+KiB).  Arrays that lie in one block share it, as small managed allocations do.  A page has one owner: the GPU when it
+is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has touched it).
+
+A block is some whole numbers, one bit a page.  The GPU's page table is kept a second time as a byte a page, in which
+the next page without translation is found at the speed of C: 32 GB of managed memory cost about 10 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import numpy as np
+
+from offloadrt.machine.tree_prefetch import runs
+
+UNMAPPED: Final = 0
+"""The GPU faults."""
+LOCAL: Final = 1
+"""In the GPU's memory."""
+REMOTE: Final = 2
+"""In the host's memory, which the GPU reaches over the link."""
+
+_BLOCKS_PER_SPAN: Final = 512
+_SPARSE: Final = 16
+"""One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
+
+
+@attrs.define(eq=False)
+class ManagedBlock:
+    """One block; sets of pages are whole numbers."""
+
+    index: int
+    """Its address divided by its size."""
+    valid: int = 0
+    """Pages that belong to an allocation."""
+    populated: int = 0
+    """Pages that somebody has touched."""
+    resident: int = 0
+    """Pages in the GPU's memory; all are populated."""
+    remote: int = 0
+    """Pages of the host's that the GPU can translate."""
+    prefers_host: int = 0
+    """Pages with the advice that they stay on the host."""
+    accessed_by: int = 0
+    """Pages with the advice that the GPU can always translate them."""
+    host_mapped: bool = False
+    """Does the host have translations that a migration has to take away?"""
+    to_host: bool = True
+    """Did its last migration by a fault go to the host?"""
+    events: int = 0
+    """Migrations to and fro by faults that came soon after one another."""
+    last_event: float = -1.0
+    """Virtual seconds."""
+    pinned_until: float = 0.0
+    """Thrashing: until then it stays where it is."""
+
+    @property
+    def on_host(self) -> int:
+        """Pages that the CPU owns."""
+        return self.populated & ~self.resident
+
+
+class ManagedPages:
+    """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages."""
+
+    def __init__(self, block_size: int, page_size: int) -> None:
+        if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:
+            raise ValueError(f"blocks of {block_size} bytes with pages of {page_size} bytes")
+        self.block_size = block_size
+        self.page_size = page_size
+        self.per_block = block_size // page_size
+        self.blocks: dict[int, ManagedBlock] = {}
+        self.lru: dict[int, ManagedBlock] = {}
+        """Blocks with device memory, the one whose last fault is the longest ago first."""
+        self.remote_pages = 0
+        """How many pages the GPU reaches over the link."""
+        self._span = _BLOCKS_PER_SPAN * self.per_block
+        self._table: dict[int, bytearray] = {}
+        self._counts: dict[int, list[int]] = {}
+        """Of each span of the table, how many pages are in each state."""
+
+    # blocks
+
+    def block(self, index: int) -> ManagedBlock:
+        """A block, made when it is first asked for."""
+        found = self.blocks.get(index)
+        if found is None:
+            found = self.blocks[index] = ManagedBlock(index)
+        return found
+
+    def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
+        """(block, its pages) of a range of addresses, ascending; every page that the range has a byte of."""
+        if nbytes <= 0:
+            return
+        low, high = begin // self.page_size, -(-(begin + nbytes) // self.page_size)
+        per_block = self.per_block
+        for index in range(low // per_block, -(-high // per_block)):
+            base = index * per_block
+            first, last = max(low - base, 0), min(high - base, per_block)
+            yield self.block(index), (1 << last) - (1 << first)
+
+    def add(self, begin: int, nbytes: int, populated: bool) -> None:
+        """A new allocation; ``populated``: the host has written it."""
+        for block, pages in self.parts(begin, nbytes):
+            block.valid |= pages
+            if populated:
+                block.populated |= pages & ~block.resident
+                block.host_mapped = True
+
+    def resident_pages(self) -> int:
+        """How many pages lie in the GPU's memory."""
+        count = 0
+        for block in self.lru.values():
+            count += block.resident.bit_count()
+        return count
+
+    # the GPU's page table
+
+    def set_state(self, block: ManagedBlock, pages: int, state: int) -> None:
+        """The GPU's translation of some pages of a block becomes ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
+
+        ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
+        """
+        span, offset = divmod(block.index * self.per_block, self._span)
+        table = self._table.get(span)
+        if table is None:
+            table = self._table[span] = bytearray(self._span)
+            self._counts[span] = [self._span, 0, 0]
+        counts, changed = self._counts[span], pages.bit_count()
+        local, remote = (block.resident & pages).bit_count(), (block.remote & pages).bit_count()
+        counts[LOCAL] -= local
+        counts[REMOTE] -= remote
+        counts[UNMAPPED] -= changed - local - remote
+        counts[state] += changed
+        self.remote_pages -= remote
+        block.resident &= ~pages
+        block.remote &= ~pages
+        if state == LOCAL:
+            block.resident |= pages
+            block.populated |= pages
+        elif state == REMOTE:
+            block.remote |= pages
+            block.populated |= pages
+            self.remote_pages += changed
+        for low, high in runs(pages):
+            table[offset + low : offset + high] = bytes((state,)) * (high - low)
+
+    def next_unmapped(self, low: int, high: int) -> int:
+        """The first page of [low, high) without translation; -1 when there is none."""
+        size = self._span
+        while low < high:
+            span, offset = divmod(low, size)
+            table = self._table.get(span)
+            if table is None:
+                return low
+            found = table.find(UNMAPPED, offset, min(high - span * size, size))
+            if found >= 0:
+                return span * size + found
+            low = (span + 1) * size
+        return -1
+
+    def how_many(self, state: int, low: int, high: int) -> int:
+        """How many pages of [low, high) have this translation."""
+        total = 0
+        for span, first, last in self._stretches(low, high):
+            total += self._how_many(state, span, first, last)
+        return total
+
+    def _stretches(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """Pages [low, high) as (span, first, last) within the spans of the table."""
+        size = self._span
+        for span in range(low // size, -(-high // size)):
+            yield span, max(low - span * size, 0), min(high - span * size, size)
+
+    def _how_many(self, state: int, span: int, first: int, last: int) -> int:
+        table = self._table.get(span)
+        if table is None:
+            return last - first if state == UNMAPPED else 0
+        if last - first == self._span:
+            return self._counts[span][state]
+        return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
+
+    def unmapped(self, low: int, high: int) -> list[int]:
+        """All pages of [low, high) without translation, ascending."""
+        found: list[int] = []
+        while (page := self.next_unmapped(low, high)) >= 0:
+            found.append(page)
+            low = page + 1
+        return found
+
+    def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
+        """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
+        stretches = list(self._stretches(low, high))
+        counts = np.array([self._how_many(UNMAPPED, *one) for one in stretches], np.int64)
+        total = int(counts.sum())
+        if not total:
+            return []
+        found: set[int] = set()
+        shares = rng.multinomial(draws, counts / total)
+        for place in np.flatnonzero(shares):
+            span, first, last = stretches[place]
+            found.update(self._draw_in(span, first, last, int(counts[place]), int(shares[place]), rng))
+        return sorted(found)
+
+    def _draw_in(
+        self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
+    ) -> list[int]:
+        """The same within one span, of which ``missing`` pages have no translation; a page may come twice."""
+        table, base = self._table.get(span), span * self._span
+        if table is not None and missing * _SPARSE < last - first:
+            places = np.flatnonzero(np.frombuffer(table, np.uint8)[first:last] == UNMAPPED)
+            return [base + first + int(place) for place in places[rng.integers(0, places.size, draws)]]
+        found: list[int] = []
+        while len(found) < draws:  # those that have a translation are drawn again
+            tried = rng.integers(first, last, draws).tolist()
+            found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
+        return found[:draws]

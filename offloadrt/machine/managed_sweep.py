@@ -1,0 +1,175 @@
+"""How one kernel goes through managed memory: *windows* of resident threads, one after the other.
+
+The threads that are resident at a time execute a stretch of the kernel's iterations, its *window*.  Of an argument that
+is swept they touch the part that belongs to these iterations; of a scattered one, pages at random.  The window's
+accesses are issued level by level: those of one level wait for what the level before has loaded.  Between windows with
+missing pages nothing happens that depends on pages, so a kernel runs *to its next fault* in one step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import numpy as np
+
+from offloadrt.machine.managed_pages import REMOTE, UNMAPPED, ManagedPages
+
+
+@attrs.frozen
+class Access:
+    """What a kernel does with one range of managed memory."""
+
+    begin: int
+    """Address."""
+    nbytes: int
+    level: int = 0
+    """How many loads of other arrays its accesses wait for, one after the other."""
+    scattered: float = 0.0
+    """Accesses of the whole launch, to places at random; 0: it is swept once, in order."""
+    reads: bool = True
+    writes: bool = True
+
+
+Accesses = tuple[Access, ...]
+
+
+@attrs.define(eq=False)
+class Sweep:
+    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
+
+    accesses: Accesses
+    windows: int
+    step_windows: int
+    levels: tuple[int, ...]
+    at: int = 0
+    """The window that it is in, or comes to next."""
+    level: int = 0
+    """How many levels of that window have what they need, or had it when they asked."""
+    until: int = 0
+    """Where the present step ends."""
+    needed: frozenset[int] = frozenset()
+    """Pages that it has raised faults for."""
+    remote: int = 0
+    """Transfers over the link that the present step still waits for."""
+    hits: list[int] = attrs.field(factory=list)
+    """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
+
+    @classmethod
+    def of(cls, accesses: Accesses, windows: int, step_windows: int) -> Sweep:
+        """The progress of a kernel that starts."""
+        levels = tuple(sorted({access.level for access in accesses}))
+        return cls(accesses, windows, step_windows, levels, hits=[-1] * len(accesses))
+
+    @property
+    def over(self) -> bool:
+        """Has it been through all its windows?"""
+        return self.at >= self.windows
+
+    def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> list[int]:
+        """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
+        found: dict[int, None] = {}
+        for place, access in enumerate(self.accesses):
+            if access.level != level or not access.nbytes:
+                continue
+            if access.scattered:
+                found.update(dict.fromkeys(self._met(pages, place, access, rng)))
+            else:
+                found.update(dict.fromkeys(pages.unmapped(*self._pages(pages, access, self.at, self.at + 1))))
+        return list(found)
+
+    def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
+        """The window has what it needs: sets ``until``, the next one that does not, or where the step ends."""
+        first, last = self.at + 1, min(self.windows, max(self.at + 1, self.at + self.step_windows))
+        for place, access in enumerate(self.accesses):
+            if last <= first:
+                break
+            if not access.nbytes:
+                continue
+            if access.scattered:
+                last = min(last, max(first, self._next_hit(pages, place, access, first, rng)))
+                continue
+            page = pages.next_unmapped(*self._pages(pages, access, first, last))
+            if page >= 0:
+                offset = max(page * pages.page_size - access.begin, 0)
+                last = min(last, max(first, offset * self.windows // access.nbytes))
+        self.until = last
+
+    def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
+        """Translations were taken away when ``done`` windows of the step were done: ``until`` may come sooner."""
+        at, longest, whole = self.at, self.step_windows, self.until - self.at
+        self.at += min(int(done), whole - 1)
+        self.step_windows = self.until - self.at
+        self.hits = [-1] * len(self.hits)
+        self.plan(pages, rng)
+        self.at, self.step_windows = at, longest
+
+    def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
+        """Whether its present step may touch a page of [low, high)."""
+        for access in self.accesses:
+            begin, end = (
+                self._all(pages, access) if access.scattered else self._pages(pages, access, self.at, self.until)
+            )
+            if access.nbytes and begin < high and low < end:
+                return True
+        return False
+
+    def remote_bytes(self, pages: ManagedPages, sector: float) -> tuple[float, float]:
+        """Bytes of the present step that come (reads) and go (writes) over the link; accesses at random in sectors."""
+        reads = writes = 0.0
+        for access in self.accesses:
+            if not access.nbytes:
+                continue
+            if access.scattered:
+                low, high = self._all(pages, access)
+                amount = access.scattered * sector * (self.until - self.at) / self.windows
+            else:
+                low, high = self._pages(pages, access, self.at, self.until)
+                amount = self._byte(access, self.until) - self._byte(access, self.at)
+            over_link = amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
+            reads += over_link if access.reads else 0.0
+            writes += over_link if access.writes else 0.0
+        return reads, writes
+
+    # where accesses are
+
+    def _byte(self, access: Access, window: int) -> int:
+        return access.nbytes * window // self.windows
+
+    def _pages(self, pages: ManagedPages, access: Access, first: int, last: int) -> tuple[int, int]:
+        """Pages [low, high) of a swept argument that the windows [first, last) touch."""
+        low, high = access.begin + self._byte(access, first), access.begin + self._byte(access, last)
+        return low // pages.page_size, -(-high // pages.page_size) if high > low else low // pages.page_size
+
+    def _all(self, pages: ManagedPages, access: Access) -> tuple[int, int]:
+        size = pages.page_size
+        return access.begin // size, -(-(access.begin + access.nbytes) // size)
+
+    # accesses at random
+
+    def _met(self, pages: ManagedPages, place: int, access: Access, rng: np.random.Generator) -> list[int]:
+        """Missing pages that the window's accesses at random meet."""
+        if self._next_hit(pages, place, access, self.at, rng) > self.at:
+            return []
+        self.hits[place] = -1
+        mean = self._mean(pages, access)
+        if mean <= 0.0:
+            return []
+        first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
+        draws = 1 + int(rng.poisson(mean * (1.0 - min(first, 1.0))))
+        return pages.draw_unmapped(*self._all(pages, access), draws, rng)
+
+    def _mean(self, pages: ManagedPages, access: Access) -> float:
+        """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
+        low, high = self._all(pages, access)
+        return access.scattered / self.windows * pages.how_many(UNMAPPED, low, high) / (high - low)
+
+    def _next_hit(self, pages: ManagedPages, place: int, access: Access, window: int, rng: np.random.Generator) -> int:
+        """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.
+
+        Drawn again only after evictions: pages that came meanwhile are a draw too many, of which nothing comes.
+        """
+        if self.hits[place] < window:
+            chance = -math.expm1(-self._mean(pages, access))
+            self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
+        return self.hits[place]

@@ -1,0 +1,91 @@
+"""A synthetic program: kernels touch arrays again and again, more or less densely, under one placement.
+
+Its parameters are what decides whether managed memory pays (the OTM paper's Table 2: size, reuse, density).  *Density*
+is the part of the first array's pages that a kernel touches: the array is met at random by so few accesses that this
+part is expected, all others are swept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal, get_args
+
+import attrs
+
+from offloadrt.kernels import ArrayUse, Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.runtime.host_array import HostArray
+
+DOUBLE: Final = 8
+THREADS: Final = 256
+PAGE: Final = 64 << 10
+ALIGNMENT: Final = 2 << 20
+"""Of the arrays, as of large managed allocations: they share no block."""
+
+UmPlacement = Literal["explicit", "managed", "prefetch", "host", "hybrid"]
+"""explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
+kernel; host: all arrays prefer the host; hybrid: the first array prefers the host, the others migrate."""
+UM_PLACEMENTS: Final[tuple[str, ...]] = get_args(UmPlacement)
+
+
+@attrs.frozen
+class UnifiedMemory:
+    """``arrays`` arrays of ``nbytes`` bytes in all, written by the host; ``reuse`` kernels touch them all.
+
+    density: of the first array, 1 for a sweep. read_back: bytes of each array that the host reads after every kernel.
+    """
+
+    nbytes: int
+    arrays: int = 2
+    reuse: int = 1
+    density: float = 1.0
+    placement: UmPlacement = "managed"
+    read_back: int = 0
+
+    @property
+    def configuration(self) -> str:
+        """The memory configuration that it runs under."""
+        return "copy" if self.placement == "explicit" else "managed"
+
+    @property
+    def values(self) -> int:
+        """Elements of each array."""
+        return max(1, self.nbytes // self.arrays // DOUBLE)
+
+    @property
+    def kernel(self) -> Kernel:
+        """One iteration for each element of an array; the first array is met at random when it is sparse."""
+        uses = [ArrayUse(f"array {k}", k, 1.0, 1.0, "affine", 0, 1.0, 1.0) for k in range(self.arrays)]
+        if self.density < 1.0:
+            pages = self.values * DOUBLE / PAGE
+            each = min(1.0, -math.log1p(-self.density) * pages / self.values)
+            uses[0] = ArrayUse("array 0", 0, each, each, "irregular", 1, each, 0.0)
+        moved = math.fsum(use.bytes for use in uses)
+        return Kernel("touch", None, float(self.arrays), moved, THREADS, arrays=tuple(uses))
+
+    async def run(self, t: omp.HostThread) -> None:
+        """The whole program on one host thread."""
+        arrays = [t.array(f"array {k}", self.values, fill=0.0, align=ALIGNMENT) for k in range(self.arrays)]
+        await self._place(t, arrays)
+        region = t.construct_target(
+            self.kernel, *arrays, teams=max(1, -(-self.values // THREADS)), threads=THREADS, iterations=self.values
+        )
+        async with t.target_data(omp.map(tofrom=arrays)):
+            for _ in range(self.reuse):
+                await t.run(region)
+                await self._look(t, arrays)
+
+    async def _place(self, t: omp.HostThread, arrays: list[HostArray]) -> None:
+        for k, array in enumerate(arrays):
+            if self.placement == "prefetch":
+                await t.prefetch(array)
+            elif self.placement == "host" or (self.placement == "hybrid" and k == 0):
+                await t.advise(array, "prefer_host")
+
+    async def _look(self, t: omp.HostThread, arrays: list[HostArray]) -> None:
+        values = min(self.values, self.read_back // DOUBLE)
+        for array in arrays if values else ():
+            if self.placement == "explicit":
+                await t.target_update(omp.from_(omp.section(array, 0, values)))
+            else:
+                await t.host_access(omp.section(array, 0, values))

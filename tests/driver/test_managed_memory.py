@@ -1,0 +1,423 @@
+"""Managed memory of a discrete device: who owns each page, what faults, what migrates, and what is evicted when."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from offloadrt.kernels import Kernel
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.tree_prefetch import runs, with_prefetched
+
+PAGE, BLOCK = 64 << 10, 2 << 20
+SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
+
+
+def sweep(nbytes):
+    """A launch with an iteration for every 8 bytes."""
+    return SWEEP.launch(max(1, nbytes // 1024), 128, nbytes // 8)
+
+
+def small(blocks):
+    """Overrides for a device with so many blocks of free memory."""
+    return {"mem.size": f"{blocks * BLOCK} B", "mem.reserved": 0}
+
+
+def assert_sound(rig):
+    """Masks and the byte table say the same; one owner a page; capacity; bytes both ways add up."""
+    pages, memory, counters = rig.uvm.pages, rig.machine.devices[0].memory, rig.counters
+    for block in pages.blocks.values():
+        assert not block.resident & block.remote and not block.resident & ~block.populated
+        assert not block.resident & block.on_host
+        assert bool(block.resident) == (block.index in pages.lru)
+        for bit in range(pages.per_block):
+            page = block.index * pages.per_block + bit
+            state = LOCAL if block.resident >> bit & 1 else REMOTE if block.remote >> bit & 1 else UNMAPPED
+            assert pages.how_many(state, page, page + 1) == 1
+    assert memory.managed == len(pages.lru) * BLOCK <= memory.capacity - memory.used
+    arrived = counters.bytes_htod + counters.first_on_gpu * PAGE
+    assert arrived - counters.bytes_dtoh == pages.resident_pages() * PAGE
+    moved = rig.machine.devices[0].bytes_moved()
+    assert (moved["h2d"], moved["d2h"]) == (counters.bytes_htod, counters.bytes_dtoh)
+
+
+# the tree prefetcher
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_the_tree_brings_the_largest_subtree_above_the_threshold(there, faulted, valid):
+    faulted &= valid & ~there
+    expected = set()
+    for page in (bit for bit in range(32) if faulted >> bit & 1):
+        best = {page}
+        for size in (2, 4, 8, 16, 32):
+            subtree = [bit for bit in range(page // size * size, page // size * size + size) if valid >> bit & 1]
+            if sum((there | faulted) >> bit & 1 for bit in subtree) > 0.51 * len(subtree):
+                best = set(subtree)
+        expected |= best
+    found = with_prefetched(there, faulted, valid, 32, 0.51)
+    assert {bit for bit in range(32) if found >> bit & 1} == expected
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_runs_are_the_set(pages):
+    assert [bit for low, high in runs(pages) for bit in range(low, high)] == [b for b in range(32) if pages >> b & 1]
+
+
+# tables
+
+
+@given(st.lists(st.tuples(st.integers(0, 1100), st.integers(1, 2**8 - 1), st.sampled_from([LOCAL, REMOTE, UNMAPPED]))))
+def test_the_byte_table_finds_what_a_dictionary_says(changes):
+    pages, states = ManagedPages(8 * PAGE, PAGE), {}
+    for index, mask, state in changes:
+        pages.set_state(pages.block(index), mask, state)
+        states.update({index * 8 + bit: state for bit in range(8) if mask >> bit & 1})
+    low, high = 17, 1090 * 8 + 3
+    expected = [page for page in range(low, high) if states.get(page, UNMAPPED) == UNMAPPED]
+    assert pages.next_unmapped(low, high) == (expected[0] if expected else -1)
+    for state in (LOCAL, REMOTE):
+        assert pages.how_many(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
+    drawn = pages.draw_unmapped(low, high, 20, np.random.default_rng(1))
+    assert drawn and set(drawn) <= set(expected)
+
+
+# kernels that sweep
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_first_sweep_migrates_what_the_host_has_written_and_a_second_nothing(uvm, touched):
+    rig = uvm()
+    nbytes = 20 * BLOCK + 5 * PAGE
+    address = rig.array(nbytes, touched)
+    faulted = []
+
+    async def main():
+        for _ in range(2):
+            await rig.kernel(sweep(nbytes), Access(address, nbytes))
+            faulted.append(rig.counters.gpu_fault_groups)
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == (nbytes if touched else 0)
+    assert rig.counters.first_on_gpu == (0 if touched else nbytes // PAGE)
+    assert faulted[0] == faulted[1] >= 21
+    assert rig.counters.evictions == rig.counters.bytes_dtoh == 0
+    assert_sound(rig)
+
+
+def test_a_cyclic_sweep_over_more_than_the_memory_misses_on_every_block_every_time(uvm):
+    rig = uvm(small(40))
+    nbytes, rounds = 44 * BLOCK, 4
+    address = rig.array(nbytes, touched=True)
+
+    async def main():
+        for _ in range(rounds):
+            await rig.kernel(sweep(nbytes), Access(address, nbytes))
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == rounds * nbytes
+    assert rig.counters.evictions == rounds * 44 - 40
+    assert_sound(rig)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 11), st.integers(1, 12 * 32), st.sampled_from(["sweep", "scatter", "host", "prefetch",
+            "prefer_host", "accessed_by", "prefer_nothing", "back"])),
+        min_size=1, max_size=12,
+    ),
+    st.integers(2, 14),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_whatever_happens_at_once_a_page_has_one_owner_and_memory_suffices(uvm, operations, blocks, threads):
+    rig = uvm(small(blocks))
+    address = rig.array(12 * BLOCK, touched=True)
+    fresh = rig.array(12 * BLOCK)
+
+    async def thread(number):
+        stream = await rig.driver.stream_create()
+        for place, pages, what in operations[number::threads]:
+            begin = (fresh if pages % 2 else address) + place * BLOCK
+            nbytes = min(pages * PAGE, (12 - place) * BLOCK)
+            if what == "sweep":
+                await rig.kernel(sweep(nbytes), Access(begin, nbytes), Access(address, BLOCK, 1))
+            elif what == "scatter":
+                await rig.kernel(sweep(nbytes), Access(begin, nbytes, 0, nbytes / 8), Access(address, BLOCK, 1))
+            elif what == "host":
+                await rig.uvm.host_access(begin, nbytes)
+            elif what in ("prefetch", "back"):
+                await rig.driver.mem_prefetch_async(begin, nbytes, stream, what == "back")
+                await rig.driver.stream_synchronize(stream)
+            else:
+                await rig.driver.mem_advise(begin, nbytes, what)
+            assert_capacity(rig)
+
+    rig.together(*[lambda number=number: thread(number) for number in range(threads)])
+    assert_sound(rig)
+
+
+def assert_capacity(rig):
+    memory = rig.machine.devices[0].memory
+    assert memory.managed + memory.used <= memory.capacity
+
+
+def test_two_kernels_share_the_faults_of_one_array(uvm):
+    rig = uvm()
+    nbytes = 10 * BLOCK
+    address = rig.array(nbytes, touched=True)
+    rig.together(*[lambda: rig.kernel(sweep(nbytes), Access(address, nbytes))] * 2)
+    assert rig.counters.bytes_htod == nbytes
+    assert rig.counters.duplicates > 0
+    assert_sound(rig)
+
+
+def test_a_batch_has_at_most_so_many_faults_and_the_rest_is_asked_for_again(uvm):
+    rig = uvm({"fault.batch_max": 10, "prefetch.tree": False})
+    address = rig.array(BLOCK, touched=True)
+    rig.run(lambda: rig.kernel(SWEEP.launch(1, 128, 1), Access(address, BLOCK)))
+    assert rig.counters.faults == 32
+    assert rig.counters.batches == 4
+    assert_sound(rig)
+
+
+def test_levels_are_asked_for_one_after_the_other(uvm):
+    rig = uvm()
+    arrays = [rig.array(PAGE, touched=True) for _ in range(3)]
+    rig.run(
+        lambda: rig.kernel(SWEEP.launch(1, 128, 1), *[Access(one, PAGE, level) for level, one in enumerate(arrays)])
+    )
+    assert rig.counters.batches == 3
+
+
+def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm):
+    rig = uvm()
+    address, value = rig.array(BLOCK, touched=True), rig.machine.spec.value
+    rig.run(lambda: rig.kernel(Kernel("one").launch(1), Access(address, PAGE)))
+    costs = ["launch.latency", "fault.batch_base", "fault.per_vablock", "block.first_touch_cost", "copy.latency"]
+    expected = sum(value(key) for key in costs) + PAGE / value("link.h2d_pinned")
+    assert rig.sim.now == pytest.approx(expected)
+
+
+def test_the_block_whose_last_fault_is_the_longest_ago_is_evicted(uvm):
+    rig = uvm(small(3) | {"prefetch.tree": False})
+    blocks = [rig.array(BLOCK, touched=True) for _ in range(4)]
+
+    async def main():
+        for which, page in ((0, 0), (1, 0), (2, 0), (0, 0), (0, 1), (1, 0), (3, 0)):
+            await rig.kernel(SWEEP.launch(1, 128, 1), Access(blocks[which] + page * PAGE, PAGE))
+
+    rig.run(main)
+    assert [rig.uvm.pages.block(one // BLOCK).resident for one in blocks] == [0b11, 0, 0b1, 0b1]
+
+
+# prefetch, advice, the host
+
+
+@pytest.mark.parametrize("evicts", [True, False])
+def test_a_prefetch_of_more_than_the_memory(uvm, evicts):
+    rig = uvm(small(10) | {"prefetch_async.evicts": evicts})
+    address = rig.array(14 * BLOCK, touched=True)
+
+    async def main():
+        stream = await rig.driver.stream_create()
+        await rig.driver.mem_prefetch_async(address, 14 * BLOCK, stream)
+        await rig.driver.stream_synchronize(stream)
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == (14 if evicts else 10) * BLOCK
+    assert rig.counters.evictions == (4 if evicts else 0)
+    assert_sound(rig)
+
+
+def test_with_everything_prefetched_no_kernel_faults(uvm):
+    rig = uvm()
+    nbytes = 30 * BLOCK
+    address = rig.array(nbytes, touched=True)
+
+    async def main():
+        stream = await rig.driver.stream_create()
+        await rig.driver.mem_prefetch_async(address, nbytes, stream)
+        await rig.driver.stream_synchronize(stream)
+        await rig.kernel(sweep(nbytes), Access(address, nbytes))
+
+    rig.run(main)
+    assert rig.counters.gpu_fault_groups == 0
+    assert rig.counters.bytes_htod == nbytes
+    assert_sound(rig)
+
+
+def test_what_prefers_the_host_is_reached_over_the_link_and_never_migrates(uvm):
+    rig = uvm(small(40) | {"launch.latency": 0, "remote.access_bw": "20 GB/s"})
+    kept, other = rig.array(44 * BLOCK, touched=True), rig.array(10 * BLOCK, touched=True)
+    times = []
+
+    async def main():
+        await rig.driver.mem_advise(kept, 44 * BLOCK, "prefer_host")
+        for _ in range(2):
+            await rig.kernel(sweep(10 * BLOCK), Access(other, 10 * BLOCK))
+            await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=False))
+        begin = rig.sim.now
+        await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=False))
+        times.append(rig.sim.now - begin)
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == 10 * BLOCK
+    assert rig.counters.evictions == rig.counters.bytes_dtoh == 0
+    assert times[0] == pytest.approx(44 * BLOCK / 20e9, rel=0.01)
+    assert_sound(rig)
+
+
+@pytest.mark.parametrize(("kernels", "uncontended"), [(1, False), (3, False), (3, True)])
+def test_kernels_that_reach_the_host_share_the_link(uvm, kernels, uncontended):
+    nbytes, link, port = 40 * BLOCK, 30e9, 20e9
+    rig = uvm({"link.h2d_pinned": link / 1e9, "remote.access_bw": port / 1e9, "link.uncontended": uncontended})
+    address = rig.array(nbytes, touched=True)
+
+    async def main():
+        await rig.uvm.advise(address, nbytes, "accessed_by")
+        async with rig.sim.open_nursery() as nursery:
+            for _ in range(kernels):
+                nursery.spawn(rig.kernel, sweep(nbytes), Access(address, nbytes, writes=False))
+
+    rig.run(main)
+    expected = nbytes / port if uncontended else max(kernels * nbytes / link, nbytes / port)
+    assert rig.sim.now == pytest.approx(expected, rel=0.02)
+
+
+def test_what_is_accessed_by_the_device_needs_no_faults(uvm):
+    rig = uvm()
+    address = rig.array(BLOCK, touched=True)
+
+    async def main():
+        await rig.driver.mem_advise(address, BLOCK, "accessed_by")
+        await rig.kernel(sweep(BLOCK), Access(address, BLOCK))
+
+    rig.run(main)
+    assert rig.counters.gpu_fault_groups == rig.counters.bytes_htod == 0
+    assert rig.counters.remote_maps == 1
+
+
+def test_the_host_has_its_pages_back_by_faults_that_double(uvm):
+    rig = uvm()
+    address = rig.array(3 * BLOCK, touched=True)
+
+    async def main():
+        await rig.kernel(sweep(3 * BLOCK), Access(address, 3 * BLOCK))
+        await rig.uvm.host_access(address, 2 * BLOCK)
+
+    rig.run(main)
+    assert rig.counters.bytes_dtoh == 2 * BLOCK
+    assert rig.counters.host_faults == 2 * 6  # pages 0, 1, 2, 4, 8 and 16 of each block
+    assert_sound(rig)
+
+
+@pytest.mark.parametrize("detection", [True, False])
+def test_a_block_that_faults_move_to_and_fro_is_pinned(uvm, detection):
+    rig = uvm({"thrash.detection": detection, "thrash.lapse": "1 s", "thrash.pin": "1 s"})
+    address = rig.array(PAGE, touched=True)
+
+    async def main():
+        for _ in range(6):
+            await rig.kernel(SWEEP.launch(1, 128, 1), Access(address, PAGE))
+            await rig.uvm.host_access(address, PAGE)
+
+    rig.run(main)
+    assert rig.counters.thrashing == (1 if detection else 0)
+    assert rig.counters.bytes_htod == (2 if detection else 6) * PAGE
+
+
+def test_an_allocation_of_the_program_evicts_managed_memory(uvm):
+    rig = uvm(small(10))
+    address = rig.array(10 * BLOCK, touched=True)
+
+    async def main():
+        await rig.kernel(sweep(10 * BLOCK), Access(address, 10 * BLOCK))
+        await rig.driver.mem_alloc(3 * BLOCK, phantom=True)
+
+    rig.run(main)
+    assert rig.counters.evictions == 3
+    assert_sound(rig)
+
+
+def test_without_device_memory_kernels_reach_the_host(uvm):
+    rig = uvm(small(4))
+    address = rig.array(BLOCK, touched=True)
+
+    async def main():
+        await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
+        await rig.kernel(sweep(BLOCK), Access(address, BLOCK))
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == 0
+    assert rig.counters.remote_maps > 0
+
+
+def test_scattered_accesses_bring_every_page_in_the_end(uvm):
+    rig = uvm()
+    address = rig.array(8 * BLOCK, touched=True)
+    rig.run(lambda: rig.kernel(sweep(64 * BLOCK), Access(address, 8 * BLOCK, scattered=1e6)))
+    assert rig.counters.bytes_htod == 8 * BLOCK
+    assert_sound(rig)
+
+
+def test_a_kernel_notices_what_is_evicted_while_it_runs(uvm):
+    slow = Kernel("slow", flops_per_iteration=1e6).launch(8 * BLOCK // 1024, 128, 8 * BLOCK // 8)
+    rig = uvm({"launch.latency": 0})
+    address = rig.array(8 * BLOCK, touched=True)
+
+    async def main():
+        stream = await rig.driver.stream_create()
+        await rig.driver.mem_prefetch_async(address, 8 * BLOCK, stream)
+        await rig.driver.stream_synchronize(stream)
+        async with rig.sim.open_nursery() as nursery:
+            nursery.spawn(rig.kernel, slow, Access(address, 8 * BLOCK))
+            await rig.sim.sleep(1e-3)
+            await rig.uvm.host_access(address + 4 * BLOCK, 2 * BLOCK)
+
+    rig.run(main)
+    assert rig.counters.bytes_htod == 10 * BLOCK
+    assert_sound(rig)
+
+
+# numbers that must not matter
+
+
+@pytest.mark.parametrize("blocks", [30, 400])
+def test_halving_the_touch_chunk_changes_next_to_nothing(uvm, blocks):
+    def elapsed(chunk):
+        rig = uvm(small(blocks) | {"managed.touch_chunk": chunk})
+        kept, first, second = (rig.array(20 * BLOCK, touched=True) for _ in range(3))
+
+        async def thread(address):
+            for _ in range(2):
+                await rig.kernel(sweep(20 * BLOCK), Access(address, 20 * BLOCK), Access(kept, 20 * BLOCK))
+
+        async def main():
+            await rig.driver.mem_advise(kept, 20 * BLOCK, "prefer_host")
+            async with rig.sim.open_nursery() as nursery:
+                nursery.spawn(thread, first)
+                nursery.spawn(thread, second)
+
+        rig.run(main)
+        return rig.sim.now
+
+    assert elapsed("16 MiB") == pytest.approx(elapsed("32 MiB"), rel=0.02)
+
+
+def test_both_gears_give_the_same_hash(uvm):
+    def hash_of(gear):
+        rig = uvm(small(20), gear=gear, record=True)
+        address = rig.array(24 * BLOCK, touched=True)
+
+        async def thread(number):
+            await rig.kernel(sweep(24 * BLOCK), Access(address, 24 * BLOCK, 0, 1e4 * number))
+            await rig.uvm.host_access(address, BLOCK)
+
+        rig.together(*[lambda number=number: thread(number) for number in range(3)])
+        return rig.trace.hash()
+
+    assert hash_of("native") == hash_of("turbo")
