@@ -23,7 +23,9 @@ class _Channel:
     number = -1
 
     def submit(self, packet: Packet) -> None:
-        raise NotImplementedError("the driver gives its copies to the engines itself")
+        raise RuntimeError(
+            f"{packet!r} was submitted to the driver's channel, which gives its copies to the engines itself"
+        )
 
 
 class UvmBlocks:

@@ -25,6 +25,7 @@ _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
 _FILL = Kernel("memory_fill", bytes_per_iteration=1.0, threads_per_team=256)
 _FILL_BYTES_PER_THREAD: Final = 16
+_ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
 
 
 class AmdgpuPlugin:
@@ -279,12 +280,12 @@ class AmdgpuPlugin:
         return self.driver.kfd.host_touch(address, nbytes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
-        """Raises NotImplementedError: nothing migrates within one memory."""
-        raise NotImplementedError("an APU has no managed memory that could migrate")
+        """Raises DriverError: nothing migrates within one memory."""
+        raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Raises NotImplementedError."""
-        raise NotImplementedError("an APU has no managed memory that could migrate")
+        """Raises DriverError, for the same reason."""
+        raise DriverError("svm_attributes_set", INVALID_ARGUMENT, _ONE_MEMORY)
 
 
 class _ImageQueue:

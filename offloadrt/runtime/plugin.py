@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import attrs
 
-from offloadrt.driver import NOTHING, Advice, Touching, Uvm
+from offloadrt.driver import NOTHING, Advice, DriverError, Touching, Uvm
+from offloadrt.driver.errors import INVALID
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
@@ -263,9 +264,10 @@ class Plugin:
         await self.streams.give_back(stream)
 
     async def prefault(self, address: int, nbytes: int) -> None:
-        """Prefetch managed memory and wait for it. Raises NotImplementedError for other memory."""
+        """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""
         if self.managed is None:
-            raise NotImplementedError("CUDA's driver library has no svm_attributes_set")
+            reason = "the memory is not managed, and CUDA cannot fill a device's page table for host memory"
+            raise DriverError("cuMemPrefetchAsync", INVALID, reason)
         stream = await self.streams.take()
         await self.driver.mem_prefetch_async(address, nbytes, stream)
         await self.driver.stream_synchronize(stream)
