@@ -44,7 +44,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={name: int(count) for name, count in ledger.faults.items()},
         events=run.sim.events,
-        trace_hash=run.trace.hash() if run.trace is not None else None,
+        trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
         calls_outside=_calls(run.calls_outside),
     )

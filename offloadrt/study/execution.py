@@ -41,7 +41,7 @@ def execute(
     seed: int = 0,
     gear: str = "turbo",
     strategy: str = "fifo",
-    hash: bool = False,
+    hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
     progress: Progress | None = None,

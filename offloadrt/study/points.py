@@ -33,7 +33,7 @@ class Options:
     gear: str = "turbo"
     strategy: str = "fifo"
     repeat: int = 1
-    hash: bool = False
+    hash: bool | None = None
     record: bool = False
     """Keep every event in memory, for a scenario that looks at them."""
     range_end: Mapping[str, str] = attrs.field(factory=dict)

@@ -46,7 +46,8 @@ class Run:
 
     `machine` is the name of a profile or the path of a file, `overrides` replaces entries of it (`{"alloc.cudaFree":
     "20 us"}`), `range_end` says where entries with a range run. `record`, `hash` and `sinks` ask for a trace; without
-    any there is none (`run.trace` is None). Raises UserError for a gear, strategy or machine that does not exist.
+    any there is none (`run.trace` is None). What is recorded is hashed too, unless `hash` is False. Raises UserError
+    for a gear, strategy or machine that does not exist.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Run:
         gear: str = "turbo",
         strategy: str = "fifo",
         record: bool = False,
-        hash: bool = False,
+        hash: bool | None = None,
         sinks: Sequence[Any] = (),
     ) -> None:
         if gear not in GEARS:
@@ -73,7 +74,7 @@ class Run:
         self._calls_inside = Calls()
         self.trace: Trace | None = None
         if record or hash or sinks:
-            self.trace = Trace(self.sim, record=record, hash=hash or record, sinks=list(sinks))
+            self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,

@@ -223,6 +223,11 @@ class Trace:
         """How many events happened so far."""
         return self._done + len(self._pending) // WIDTH
 
+    @property
+    def hashes(self) -> bool:
+        """Whether it keeps a hash."""
+        return self._digest is not None
+
     def hash(self) -> str:
         """32 hexadecimal digits: BLAKE2b over (kind, time in picoseconds, actor, sizes) of every event so far.
 
