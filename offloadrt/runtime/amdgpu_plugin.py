@@ -148,14 +148,30 @@ class AmdgpuPlugin:
     ) -> None:
         await operation(await self._made_ready(queue, signals))
 
+    async def open(self, queue: QueueLike) -> None:
+        """Give the queue a stream before its first use."""
+        await self._made_ready(queue, 0)
+
+    async def drain(self, queue: QueueLike) -> None:
+        """Wait for everything in the queue, which keeps its stream."""
+        stream: AmdgpuStream = queue.stream
+        done = stream.signals
+        await self._wait(stream)
+        done = min(done, stream.signals)  # somebody else may have waited, too
+        self._free_signals += done
+        stream.signals -= done
+
+    async def _wait(self, stream: AmdgpuStream) -> None:
+        last = stream.stream.last
+        if last is not None and stream.signals:
+            await self.driver.signal_wait_scacquire(stream.stream, last)
+
     async def synchronize(self, queue: QueueLike) -> None:
         """Wait for everything in the queue, then give its stream back."""
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             return
-        last = stream.stream.last
-        if last is not None and stream.signals:
-            await self.driver.signal_wait_scacquire(stream.stream, last)
+        await self._wait(stream)
         queue.stream = None
         if not self._lock.take_now():
             await take(self._lock, self._machine.host_time)
@@ -262,6 +278,10 @@ class AmdgpuPlugin:
     def needs_wait(self, event: HsaSignal | None) -> bool:
         """Whether `wait_event` has anything to do."""
         return event is not None and not event.is_set
+
+    def is_complete(self, event: HsaSignal | None) -> bool:
+        """Whether everything before the mark has completed."""
+        return not self.needs_wait(event)
 
     async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:
         """Make the queue's stream wait; the host does not."""

@@ -17,9 +17,11 @@ class DirectiveQueue:
     """cause: the number of the directive.
 
     kernel_error: what a kernel of this queue did wrong, raised at synchronization.
+    lasts: the directive ends before its queue has drained, and the stream belongs to a `LastingQueue`.
     """
 
     cause: int
     stream: Any = None
     post_processing: list[PostProcessing] = attrs.field(factory=list)
     kernel_error: Exception | None = None
+    lasts: bool = False

@@ -137,6 +137,10 @@ class DevicePlugin(Protocol):
         """Launch a kernel; `run` computes its result at its end, None for phantoms."""
         ...
 
+    def open(self, queue: QueueLike, /) -> Awaitable[object]:
+        """Give the queue a stream before its first use."""
+        ...
+
     def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
         """A mark behind everything in the queue."""
         ...
@@ -145,8 +149,16 @@ class DevicePlugin(Protocol):
         """Whether `wait_event` has anything to do."""
         ...
 
+    def is_complete(self, event: Any, /) -> bool:
+        """Whether everything before the mark has completed; asking costs nothing."""
+        ...
+
     def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:
         """Make the queue's stream wait; the host does not."""
+        ...
+
+    def drain(self, queue: QueueLike, /) -> Awaitable[None]:
+        """Wait for everything in the queue, which has a stream and keeps it."""
         ...
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
@@ -202,6 +214,10 @@ class Plugin:
     async def unload(self) -> None:
         """Nor for that."""
 
+    def open(self, queue: QueueLike) -> Awaitable[object]:
+        """Give the queue a stream before its first use."""
+        return self.stream_of(queue)
+
     async def stream_of(self, queue: QueueLike) -> Any:
         if queue.stream is None:
             queue.stream = await self.streams.take()
@@ -245,6 +261,14 @@ class Plugin:
     def needs_wait(self, event: Any) -> bool:
         """Whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
         return True
+
+    def is_complete(self, event: Any) -> bool:
+        """Whether everything before the mark has completed."""
+        return bool(event.is_complete)
+
+    def drain(self, queue: QueueLike) -> Awaitable[None]:
+        """Wait for everything in the queue, which keeps its stream."""
+        return self.driver.stream_synchronize(queue.stream)
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""

@@ -106,7 +106,12 @@ async def target(
             touching = dying(touching, queue, arrays, device.sim.current)
     if device.tool is not None:
         device.tool.target_submit(device.number, kernel.name)
-    await plugin.launch_kernel(queue, launch, run, touching)
+    if (blocks := device.argument_blocks) is None:
+        await plugin.launch_kernel(queue, launch, run, touching)
+    else:
+        block = await blocks.fill(queue, len(arguments))
+        await plugin.launch_kernel(queue, launch, run, touching)
+        await blocks.leave(queue, block)
 
     await target_data_end(device, items, queue, call)
     if private is not None:

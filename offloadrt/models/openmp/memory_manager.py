@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import attrs
 
 from offloadrt.driver import OutOfDeviceMemory
-from offloadrt.models.openmp.clauses import Section
+from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer

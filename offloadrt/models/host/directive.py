@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.trace import events
 
 if TYPE_CHECKING:
-    from offloadrt.models.openmp.program import OpenMP
+    from offloadrt.models.host.program import HostProgram
 
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
-async def in_directive(program: OpenMP, name: str, device: int | None, work: Work) -> OffloadDevice:
-    """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue.
+async def in_directive(
+    program: HostProgram[Any], name: str, device: int | None, work: Work, lasting: LastingQueue | None = None
+) -> OffloadDevice:
+    """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue; a
+    `lasting` queue is not drained.
 
     Returns the device. Raises InvalidDevice and what the work raises; a MappingError with all that LLVM would have
     printed.
@@ -32,9 +36,13 @@ async def in_directive(program: OpenMP, name: str, device: int | None, work: Wor
         trace(events.DirectiveBegin, where.number, -1, number, number, name)
     try:
         await where.work(program.costs.directive)
-        queue = DirectiveQueue(number)
-        await work(where, queue)
-        await where.synchronize(queue)
+        if lasting is None:
+            queue = DirectiveQueue(number)
+            await work(where, queue)
+            await where.synchronize(queue)
+        else:
+            queue = await lasting.open(where, number)
+            await work(where, queue)
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)

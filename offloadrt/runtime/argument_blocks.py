@@ -1,0 +1,59 @@
+"""Arguments of launches in blocks of device memory, as libgomp's plugin for nvptx passes them.
+
+Follows GOMP_OFFLOAD_openacc_exec and GOMP_OFFLOAD_openacc_async_exec (libgomp/plugin/plugin-nvptx.c): each launch
+allocates a block for the addresses of its data, copies them there, and frees the block when the launch is over. The
+free of an asynchronous launch is put off: a callback of the stream notes the block, and the next allocation frees it.
+Here an event stands for that callback.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.runtime.allocators import DeviceAllocator
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostSpan
+from offloadrt.runtime.plugin import DevicePlugin
+
+ADDRESS_BYTES: Final = 8
+
+
+@attrs.define(eq=False)
+class ArgumentBlocks:
+    """Of one device. allocator: where the blocks come from (in libgomp the driver itself)."""
+
+    plugin: DevicePlugin
+    allocator: DeviceAllocator
+    _leaving: list[tuple[Any, int]] = attrs.field(factory=list)
+    """Blocks of launches that may be running, each with the event behind its launch."""
+
+    async def fill(self, queue: DirectiveQueue, arguments: int) -> int:
+        """A block with so many addresses, on its way to the device in the queue. Raises OutOfDeviceMemory."""
+        await self._free_finished()
+        nbytes = max(1, arguments) * ADDRESS_BYTES
+        address = await self.allocator.allocate(nbytes, True)
+        await self.plugin.submit_data(queue, address, HostSpan(0, nbytes, None))
+        return address
+
+    async def leave(self, queue: DirectiveQueue, block: int) -> None:
+        """The launch that uses the block has been submitted."""
+        if queue.lasts:
+            self._leaving.append((await self.plugin.record_event(queue), block))
+        else:
+            queue.post_processing.append(functools.partial(self.allocator.free, block))
+
+    async def _free_finished(self) -> None:
+        finished = [block for event, block in self._leaving if self.plugin.is_complete(event)]
+        self._leaving = [(event, block) for event, block in self._leaving if block not in finished]
+        for block in finished:
+            await self.allocator.free(block)
+
+    async def release(self) -> None:
+        """At the end of the program, when nothing runs any more: free all blocks, return what is pooled."""
+        leaving, self._leaving = self._leaving, []
+        for _, block in leaving:
+            await self.allocator.free(block)
+        await self.allocator.release_pooled()

@@ -1,0 +1,70 @@
+"""A queue that outlives the directives that use it: one stream, kept until the end (an async queue of OpenACC)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.lock_wait import take
+from offloadrt.sim import Lock
+
+if TYPE_CHECKING:
+    from offloadrt.runtime.device import OffloadDevice
+
+
+@attrs.define(eq=False)
+class LastingQueue:
+    """Directives of several host threads may use it; each gets a `DirectiveQueue` of its own on the same stream.
+
+    lock: held while its stream is taken from the plugin's pool.
+    """
+
+    lock: Lock
+    stream: Any = None
+    _left: list[DirectiveQueue] = attrs.field(factory=list)
+    """Of directives that have ended, in order."""
+
+    @property
+    def used(self) -> bool:
+        """Has anything been put into it since it was given back?"""
+        return self.stream is not None
+
+    async def open(self, device: OffloadDevice, cause: int) -> DirectiveQueue:
+        """The queue of one directive, whose number is `cause`."""
+        queue = DirectiveQueue(cause, self.stream, lasts=True)
+        if queue.stream is None:
+            await take(self.lock, device.machine.host_time)
+            try:
+                if self.stream is None:
+                    await device.plugin.open(queue)
+                    self.stream = queue.stream
+                queue.stream = self.stream
+            finally:
+                self.lock.release()
+        self._left.append(queue)
+        return queue
+
+    async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
+        """Everything in it so far comes before what is put into `queue` from now on. The host does not wait."""
+        if self.stream is not None and self.stream is not queue.stream:
+            event = await device.plugin.record_event(DirectiveQueue(queue.cause, self.stream))
+            if device.plugin.needs_wait(event):
+                await device.plugin.wait_event(queue, event)
+
+    async def drain(self, device: OffloadDevice, cause: int) -> None:
+        """Wait for everything in it, then do what its directives put off. Raises what a kernel in it did wrong."""
+        if self.stream is None:
+            return
+        left, self._left = self._left, []
+        await device.plugin.drain(DirectiveQueue(cause, self.stream))
+        for queue in left:
+            await device.settle(queue)
+
+    async def give_back(self, device: OffloadDevice, cause: int) -> None:
+        """Drain it, and give its stream back to the pool."""
+        await self.drain(device, cause)
+        queue = DirectiveQueue(cause, self.stream)
+        self.stream = None
+        await device.plugin.synchronize(queue)
