@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offloadrt.openacc import AdaptiveController, Execution, KernelState, Mode, Rules, after_execution
+
+from offloadrt.models.openacc import AdaptiveController, Execution, KernelState, Mode, Rules, after_execution
 
 MB = 1e6
 
@@ -70,10 +71,12 @@ def test_a_divided_kernel_that_gains_stays_divided() -> None:
     assert executions_until_change(good, divided(LONG)) is None
 
 
-def test_a_kernel_that_gains_nothing_and_sends_little_stays_divided_by_the_first_rule_alone() -> None:
-    """t_K of the divided execution times n is not what one device took: a compute-bound kernel is not found out."""
-    left, right = 24e-3 + 0.05e-3, 24e-3 * 4
-    assert left < right
+def test_a_compute_bound_kernel_gains_nothing_and_is_found_out_by_the_second_rule_only() -> None:
+    """The first rule takes t_K * n for the time of one device, which a kernel that is not divided does not have."""
+    alone = Execution(kernel_s=24.4e-3, write_bytes=0.03 * MB)
+    together = Execution(kernel_s=24.4e-3, communication_s=0.05e-3, write_bytes=0.03 * MB)
+    assert executions_until_change(together, divided(alone)) == 5
+    assert executions_until_change(together, divided(alone), eff_dup="infinite") is None
 
 
 def test_five_slow_executions_are_not_enough_while_the_mean_is_negative() -> None:

@@ -9,7 +9,8 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offloadrt.openacc import Dependences, Placement
+
+from offloadrt.models.openacc import Dependences, Placement
 
 A, B, C = (0, 8), (8, 16), (16, 24)
 

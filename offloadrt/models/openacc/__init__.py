@@ -41,7 +41,15 @@ from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, HostThread
 from offloadrt.models.openacc.jacc import Effects, Jacc
 from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
 from offloadrt.models.openacc.program import OpenACC
-from offloadrt.runtime import DevicePointer, HostArray, IllegalAddress, InvalidDevice, MappingError, NotPresent
+from offloadrt.runtime import (
+    DevicePointer,
+    HostArray,
+    IllegalAddress,
+    InvalidDevice,
+    MappingError,
+    NotPresent,
+    OffloadError,
+)
 
 __all__ = [
     "ACC_ASYNC_NOVAL",
@@ -66,6 +74,7 @@ __all__ = [
     "MappingError",
     "Mode",
     "NotPresent",
+    "OffloadError",
     "OpenACC",
     "OverlappingWrites",
     "Placement",

@@ -14,6 +14,7 @@ Parallelization". What it leaves open is a field of `Rules`, with the reading th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -43,6 +44,11 @@ class Rules:
     divided_time: Literal["divided", "duplicated"] = "divided"
     """What t_K is in the rules of a divided kernel: the time of this divided execution, so that t_K · n estimates one
     device's, or the mean of its duplicated executions.
+    """
+    eff_dup: Literal["measured", "infinite"] = "measured"
+    """What eff_dup is, which the paper does not define: seconds of duplicated executions for each byte that a device
+    would have sent, so that the right side of its rule is the time that the execution would take duplicated; or
+    infinite, so that the rule never holds.
     """
     counting: Literal["joint", "separate"] = "joint"
     """One count and one mean for both rules of a divided kernel (the right side is then the lesser of the two), or one
@@ -97,12 +103,8 @@ class KernelState:
 
     @property
     def eff_dup(self) -> float:
-        """Seconds that a duplicated execution took for each byte that a device would have sent; infinite for no bytes.
-
-        The paper does not define eff_dup. So read, the right side of its rule is the time that the execution would
-        take duplicated.
-        """
-        return self.duplicated_s / self.duplicated_bytes if self.duplicated_bytes else float("inf")
+        """Seconds of duplicated executions for each byte that a device would have sent; infinite for no bytes."""
+        return self.duplicated_s / self.duplicated_bytes if self.duplicated_bytes else math.inf
 
     @property
     def duplicated_mean_s(self) -> float:
@@ -134,7 +136,8 @@ def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) ->
 def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
     kernel_s = execution.kernel_s if rules.divided_time == "divided" else state.duplicated_mean_s
     left = kernel_s + execution.communication_s
-    rights = [kernel_s * rules.devices, _expected(state, execution)]
+    expected = _expected(state, execution) if rules.eff_dup == "measured" else math.inf
+    rights = [kernel_s * rules.devices, expected]
     if rules.counting == "joint":
         rights = [min(rights)]
     tallies = state.disable or (Tally(),) * len(rights)
