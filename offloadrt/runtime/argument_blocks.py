@@ -41,13 +41,19 @@ class ArgumentBlocks:
     async def leave(self, queue: DirectiveQueue, block: int) -> None:
         """The launch that uses the block has been submitted."""
         if queue.lasts:
-            self._leaving.append((await self.plugin.record_event(queue), block))
+            event = await self.plugin.record_event(queue)
+            self._leaving.append((event, block))
         else:
             queue.post_processing.append(functools.partial(self.allocator.free, block))
 
     async def _free_finished(self) -> None:
-        finished = [block for event, block in self._leaving if self.plugin.is_complete(event)]
-        self._leaving = [(event, block) for event, block in self._leaving if block not in finished]
+        looked_at, self._leaving = self._leaving, []
+        finished: list[int] = []
+        for event, block in looked_at:
+            if self.plugin.is_complete(event):
+                finished.append(block)
+            else:
+                self._leaving.append((event, block))
         for block in finished:
             await self.allocator.free(block)
 

@@ -43,8 +43,11 @@ class LastingQueue:
                 queue.stream = self.stream
             finally:
                 self.lock.release()
-        self._left.append(queue)
         return queue
+
+    def close(self, queue: DirectiveQueue) -> None:
+        """The directive has put everything into its queue; what it puts off is done by whoever drains this one."""
+        self._left.append(queue)
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
         """Everything in it so far comes before what is put into `queue` from now on. The host does not wait."""

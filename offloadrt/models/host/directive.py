@@ -43,6 +43,7 @@ async def in_directive(
         else:
             queue = await lasting.open(where, number)
             await work(where, queue)
+            lasting.close(queue)
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)
