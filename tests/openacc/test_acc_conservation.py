@@ -16,11 +16,16 @@ from offloadrt.sim import Random
 from offloadrt.trace import events
 
 ELEMENTS = 16
+QUEUES = (0, 1, 2)
 
 
 @attrs.frozen
 class Step:
-    """One construct, or a region with steps in it. array: 0 is shared by all threads, 1 is the thread's own."""
+    """One construct, or a region with steps in it. array: 0 is shared by all threads, 1 is the thread's own.
+
+    Asynchronous constructs use the thread's own array, and whatever uses it comes behind the queues: without that order
+    the program itself would be wrong.
+    """
 
     kind: str
     array: int
@@ -62,30 +67,31 @@ class Program:
         await t.wait()
 
     async def _do(self, t: acc.HostThread, step: Step, arrays: list[acc.HostArray]) -> None:
-        a = arrays[step.array]
+        a = arrays[1 if step.kind == "async" else step.array]
         await t.compute(step.delay_us * 1e-6)
         if step.kind == "parallel":
             self.wanted[a] += 1
-            await t.parallel(increment, a)
+            await t.parallel(increment, a, wait=QUEUES)
         elif step.kind == "async":
             self.wanted[a] += 1
-            await t.parallel(increment, a, data=[acc.copy(a)], async_=step.queue)
+            await t.parallel(increment, a, data=[acc.copy(a)], async_=step.queue, wait=QUEUES)
         elif step.kind == "wait":
             await t.wait(step.queue)
         elif step.kind == "update":
-            await t.update(acc.device(acc.section(a, ELEMENTS, 0)), if_present=True)
+            await t.update(acc.device(acc.section(a, ELEMENTS, 0)), if_present=True, wait=QUEUES)
         elif step.kind == "half":
-            await t.enter_data(acc.copyin(a))
-            await t.exit_data(acc.copyout(a))
+            await t.enter_data(acc.copyin(a), wait=QUEUES)
+            await t.exit_data(acc.copyout(a), wait=QUEUES)
         elif step.kind == "data":
-            async with t.data(acc.copy(a)):
+            async with t.data(acc.copy(a), wait=QUEUES):
                 for inner in step.inner:
                     await self._do(t, inner, arrays)
+                await t.wait(*QUEUES)
         else:
-            await t.enter_data(acc.copyin(a))
+            await t.enter_data(acc.copyin(a), wait=QUEUES)
             for inner in step.inner:
                 await self._do(t, inner, arrays)
-            await t.exit_data(acc.copyout(a))
+            await t.exit_data(acc.copyout(a), wait=QUEUES)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
