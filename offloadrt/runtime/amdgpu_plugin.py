@@ -32,6 +32,7 @@ class AmdgpuPlugin:
     """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
 
     kernels_fault = True
+    shared_streams = False
     managed: Uvm | None = None
 
     def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class LastingQueue:
     """Directives of several host threads may use it; each gets a `DirectiveQueue` of its own on the same stream.
 
-    lock: held while its stream is taken from the plugin's pool.
+    lock: held while its stream is taken from the plugin's pool; by a whole directive where the plugin's streams are for
+    one thread at a time.
     """
 
     lock: Lock
@@ -33,21 +34,28 @@ class LastingQueue:
 
     async def open(self, device: OffloadDevice, cause: int) -> DirectiveQueue:
         """The queue of one directive, whose number is `cause`."""
+        shared = device.plugin.shared_streams
         queue = DirectiveQueue(cause, self.stream, lasts=True)
-        if queue.stream is None:
-            await take(self.lock, device.machine.host_time)
-            try:
-                if self.stream is None:
-                    await device.plugin.open(queue)
-                    self.stream = queue.stream
-                queue.stream = self.stream
-            finally:
-                self.lock.release()
+        if shared and queue.stream is not None:
+            return queue
+        await take(self.lock, device.machine.host_time)
+        try:
+            if self.stream is None:
+                await device.plugin.open(queue)
+                self.stream = queue.stream
+            queue.stream = self.stream
+        except BaseException:
+            self.lock.release()
+            raise
+        if shared:
+            self.lock.release()
         return queue
 
-    def close(self, queue: DirectiveQueue) -> None:
+    def close(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
         """The directive has put everything into its queue; what it puts off is done by whoever drains this one."""
         self._left.append(queue)
+        if not device.plugin.shared_streams:
+            self.lock.release()
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
         """Everything in it so far comes before what is put into `queue` from now on. The host does not wait."""

@@ -104,6 +104,8 @@ class DevicePlugin(Protocol):
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
     illegal_access: str
     """What the driver says when a kernel reaches memory that the device does not have."""
+    shared_streams: bool
+    """May several host threads put work into one stream at the same time?"""
     image_pending: bool
     """Does the first thread that reaches the device have to load the program?"""
 
@@ -191,6 +193,7 @@ class Plugin:
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
     image_pending = False
+    shared_streams = True
 
     def __init__(self, machine: Machine, driver: UserModeDriver, number: int, migrates: bool = False) -> None:
         self.driver = driver

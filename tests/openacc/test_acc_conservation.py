@@ -23,8 +23,8 @@ QUEUES = (0, 1, 2)
 class Step:
     """One construct, or a region with steps in it. array: 0 is shared by all threads, 1 is the thread's own.
 
-    Asynchronous constructs use the thread's own array, and whatever uses it comes behind the queues: without that order
-    the program itself would be wrong.
+    Asynchronous constructs and updates, which keep no reference, use the thread's own array, and whatever uses it comes
+    behind the queues: without that order the program itself would be wrong.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class Program:
         await t.wait()
 
     async def _do(self, t: acc.HostThread, step: Step, arrays: list[acc.HostArray]) -> None:
-        a = arrays[1 if step.kind == "async" else step.array]
+        a = arrays[1 if step.kind in ("async", "update") else step.array]
         await t.compute(step.delay_us * 1e-6)
         if step.kind == "parallel":
             self.wanted[a] += 1

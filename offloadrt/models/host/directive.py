@@ -42,8 +42,10 @@ async def in_directive(
             await where.synchronize(queue)
         else:
             queue = await lasting.open(where, number)
-            await work(where, queue)
-            lasting.close(queue)
+            try:
+                await work(where, queue)
+            finally:
+                lasting.close(where, queue)
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)

@@ -1,7 +1,7 @@
 """Kernels that were generated and compiled at run time, kept by their text; the count of compilations is the result.
 
-The compiler is a process of its own on a core: it takes ``jit.compile`` of the machine's profile for each kernel, and
-there is one at a time.
+The compiler is a process of its own on a core: it takes ``jit.compile`` of the machine's profile for each kernel. A
+thread that wants a kernel which another one is compiling waits for that.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ COMPILE = "jacc_compile"
 
 
 class CodeCache:
-    """Of one program. lock: held while a kernel is compiled."""
+    """Of one program."""
 
-    def __init__(self, machine: Machine, lock: Lock, trace: Trace | None = None) -> None:
-        self.lock = lock
+    def __init__(self, machine: Machine, trace: Trace | None = None) -> None:
         self.compilations = 0
         """Kernels compiled so far: one for each kernel and specialization that differ in their text."""
         self.compile_s = 0.0
@@ -34,6 +33,8 @@ class CodeCache:
         self._seconds = machine.spec.value("jit.compile")
         self._asked: dict[Hashable, tuple[Kernel, GeneratedKernel]] = {}
         self._compiled: dict[Hashable, GeneratedKernel] = {}
+        self._locks: dict[Hashable, Lock] = {}
+        """One for each text, held while it is compiled."""
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
         """The compiled kernel, None when it has yet to be compiled; takes no time."""
@@ -43,23 +44,22 @@ class CodeCache:
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
         """The compiled kernel; compiles it unless there is one of the same text. KernelError as `generate`."""
         key = _key(kernel, arguments, flags)
-        if key in self._asked:
-            return self._asked[key][1]
-        await take(self.lock, self._machine.host_time)
-        try:
-            if key not in self._asked:
-                self._asked[key] = (kernel, await self._of_text(generate(kernel, arguments, flags), kernel))
-        finally:
-            self.lock.release()
+        if key not in self._asked:
+            self._asked[key] = (kernel, await self._of_text(generate(kernel, arguments, flags), kernel))
         return self._asked[key][1]
 
     async def _of_text(self, generated: GeneratedKernel, kernel: Kernel) -> GeneratedKernel:
         # A body over views may use anything around it, of which its text does not tell.
         text = generated.text
         key: Hashable = (text, id(kernel.body)) if kernel.body is not None and kernel.analysis is None else text
-        if key not in self._compiled:
-            await self._compile(kernel.name)
-            self._compiled[key] = generated
+        lock = self._locks.setdefault(key, Lock(self._machine.sim, f"compilation of {kernel.name}"))
+        await take(lock, self._machine.host_time)
+        try:
+            if key not in self._compiled:
+                await self._compile(kernel.name)
+                self._compiled[key] = generated
+        finally:
+            lock.release()
         return self._compiled[key]
 
     async def _compile(self, name: str) -> None:

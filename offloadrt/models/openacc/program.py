@@ -15,7 +15,7 @@ from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.plugin import UserModeDriver
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.sim import Lock
 from offloadrt.trace import Trace
 
 
@@ -45,7 +45,7 @@ class OpenACC(HostProgram[HostThread]):
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site))
-        self.code = CodeCache(machine, Lock(machine.sim, "run-time compiler"), trace)
+        self.code = CodeCache(machine, trace)
         """Kernels that were generated at run time."""
         self._queues: dict[tuple[int, int], LastingQueue] = {}
 
@@ -65,10 +65,6 @@ class OpenACC(HostProgram[HostThread]):
     def queues(self, device: int) -> list[LastingQueue]:
         """All activity queues of a device that are in use, in the order of their first use."""
         return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
-
-    def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, of all devices, and of the run-time compiler's."""
-        return {**super().locks(), self.code.lock.name: self.code.lock.statistics()}
 
     async def complete_tasks(self) -> None:
         """Wait for all async queues, for some of which nobody may have waited, and close them."""
