@@ -68,9 +68,7 @@ class OffloadUnified:
             await self._launch(block, managed.viewed(np.float64), count)
             await self.manager.free(t, managed)
 
-    async def _launch(
-        self, block: omp.HostArray, temporaries: omp.HostArray | omp.DevicePointer, count: int
-    ) -> None:
+    async def _launch(self, block: omp.HostArray, temporaries: omp.HostArray | omp.DevicePointer, count: int) -> None:
         await self.t.target(
             self.kernels.gathered,
             block,
