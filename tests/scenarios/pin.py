@@ -30,6 +30,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "exahype_fig1": [{"threads": 2, "batch": 2, "patches": 4}],
     "exahype_fig2": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-9"}],
     "exahype_fig3": [{"threads": 2, "batch": 2, "patches": 8, "case": "ccz4-5"}],
+    "exahype_fig4": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-5"}],
     "fig2_zerocopy": [
         {"n": 64, "iterations": 3, "configuration": "copy"},
         {"n": 64, "iterations": 3, "configuration": "usm"},
