@@ -10,7 +10,8 @@ import pytest
 from offloadrt import ParameterError
 from offloadrt.programs.exahype import Setup
 from offloadrt.programs.exahype.kernels import block_values
-from offloadrt.study import Run, execute, find_scenario
+from offloadrt.study import Run, execute, find_scenario, profiles
+from offloadrt.study.claims.exahype.curves import UNIFIED_PROBES
 
 PAGE = 64 << 10
 QUIET = {"thrash.detection": "false"}
@@ -122,3 +123,16 @@ def test_temporaries_in_device_memory_are_no_managed_blocks(update: Callable[...
 def test_where_nothing_migrates_the_parameter_is_named(machine: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         execute(find_scenario("exahype"), parameters, machine=machine)
+
+
+def test_the_probe_of_link_demand_counts_all_bytes_and_no_more_than_the_link_can() -> None:
+    probe = find_scenario(f"{UNIFIED_PROBES}:link_demand")
+    spec = profiles.load("alex-a100")
+    setting = setup(memory="pool", equations="euler3d", batch=4, threads=8, patches=4)
+    asked = {"memory": "pool", "batch": 4, "batches": 1, "threads": 8}
+    fact = execute(probe, asked, record=True).measured
+    assert fact["bytes"] == 8 * 4 * (setting.geometry.input_bytes + setting.geometry.output_bytes)
+    whole = execute(probe, {**asked, "window_us": 1e9}, record=True).measured
+    assert whole["peak_bytes_per_s"] == pytest.approx(fact["bytes"] / 1e3)
+    limit = spec.value("link.h2d_pinned") + spec.value("link.d2h_pinned")
+    assert whole["peak_bytes_per_s"] < fact["peak_bytes_per_s"] <= limit * (1 + 1e-9)

@@ -38,13 +38,18 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {**EULER2D, **_SHORT, "memory": "pool", "threads": 1},
     {**CASES["ccz4_p5"], **_SHORT, "memory": "map", "threads": 16},
     {**CASES["ccz4_p5"], **_SHORT, "memory": "pool", "threads": 16},
+    {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 1},
+    {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 16},
 )
 """Runs that show whether an entry of the machine matters at all."""
 CANDIDATES: dict[str, dict[str, str]] = {
     "driver.free_visits_streams": {"driver.free_visits_streams": "1 us"},
     "driver.halt_save_restore": {"driver.halt": "suspend", "driver.halt_save_restore": "10 us"},
+    "alloc.managed_alignment": {"alloc.managed_alignment": "2 MiB"},
 }
-"""Mechanisms that might make the real machine slower with more threads; their costs are invented, to see which way."""
+"""Mechanisms that might make the real machine slower with more threads; their costs are invented, to see which way.
+And managed allocations that share no block.
+"""
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 """The file of small recorded runs."""
 UNIFIED_PROBES = f"{__file__.rpartition('/')[0]}/unified_probes.py"

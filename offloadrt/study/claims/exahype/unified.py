@@ -71,7 +71,11 @@ def flat(grid: Grid, case: str) -> Asking:
     curve = {count: t[count, BATCH] for count in grid.threads}
     best = min(curve, key=lambda count: curve[count])
     part = curve[best] / curve[1]
-    reason = f"more threads help: what a batch costs besides its faults is done in parallel (best at T = {best})"
+    reason = (
+        f"more threads help up to T = {best}: faults of the CPU, copies and kernels of several threads go on side by "
+        "side until the page-fault handler is the limit, and small blocks of several threads share the 2 MiB of which "
+        "one fault brings a part (alloc.managed_alignment)"
+    )
     return Judgement(f"min / t(1) = {part:.3g}; t(T) at T = {listed(curve)}", part >= 0.8, reason)
 
 
