@@ -18,6 +18,10 @@ class DriverCosts:
     free: Annotated[float, "alloc.cudaFree"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
     """On top, for each segment that goes back."""
+    allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
+    """Of managed memory, which is addresses only: no pages."""
+    managed_alignment: Annotated[int, "alloc.managed_alignment"]
+    """Addresses of managed allocations are multiples of this."""
     visit: Annotated[float, "driver.free_visits_streams"]
     """For a free to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]

@@ -70,9 +70,11 @@ class Driver:
         self._visited = 0
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
+        self._managed_sizes: dict[int, int] = {}
+        """Bytes of what ``mem_alloc_managed`` gave, by address."""
 
     def manage(self) -> Uvm:
-        """Use managed memory: called once, before the first stream is made.  Raises ProfileError."""
+        """Use managed memory: called once.  Raises ProfileError."""
         self.uvm = Uvm(self.machine, self.device)
         return self.uvm
 
@@ -145,7 +147,7 @@ class Driver:
         return block.address
 
     async def mem_free(self, address: int, cause: int | None = None) -> None:
-        """cuMemFree.  Raises DriverError for an address at which no block begins."""
+        """cuMemFree, also of managed memory.  Raises DriverError for an address at which no block begins."""
         with self._context.call("cuMemFree", None, cause) as call:
             async with self._context as woken:
                 for _ in self.streams if self.costs.visit else ():
@@ -155,6 +157,10 @@ class Driver:
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
                     await self._context.work(woken + self.costs.free)
+                    if self.uvm is not None and address in self._managed_sizes:
+                        self.uvm.remove(address, self._managed_sizes.pop(address))
+                        self.machine.host_memory.release(address)
+                        return
                     try:
                         block, segments = self.device.memory.free(address)
                     except InvalidDeviceAddress as error:
@@ -186,6 +192,23 @@ class Driver:
                 await self._context.work(woken + self.costs.unregister)
 
     # Managed memory
+
+    async def mem_alloc_managed(self, nbytes: int, cause: int | None = None) -> int:
+        """cuMemAllocManaged: the address of memory that host and device both use; nobody has touched its pages yet.
+
+        Small allocations share blocks of the unified-memory driver.  Raises DriverError without managed memory, and for
+        a size that is not positive.
+        """
+        with self._context.call("cuMemAllocManaged", None, cause) as call:
+            uvm = self._managed(call.api)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context as woken:
+                await self._context.work(woken + self.costs.allocate_managed)
+                address = self.machine.host_memory.allocate(nbytes, self.costs.managed_alignment, "managed")
+                self._managed_sizes[address] = nbytes
+                uvm.add(address, nbytes, populated=False)
+            return address
 
     async def mem_prefetch_async(
         self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None

@@ -124,7 +124,7 @@ class Device:
     def manage(self, migrations: Mailbox) -> ManagedKernels:
         """Managed memory is in use: kernels fault and reach the host's memory, prefetches go to ``migrations``.
 
-        Call it once, before any stream is opened.  Raises ProfileError when the profile lacks an entry.
+        Call it once.  Raises ProfileError when the profile lacks an entry.
         """
         spec = self._spec.read(ManagedSpec)
         pages = ManagedPages(spec.block, spec.page)
@@ -140,6 +140,8 @@ class Device:
             for direction in ("h2d", "d2h")
         }
         self._migrations = migrations
+        for queue in self.queues.queues:
+            queue.migrations = migrations
         self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
         return self.managed
 

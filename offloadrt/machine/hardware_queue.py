@@ -56,7 +56,8 @@ class HardwareQueue:
         self.mailbox = Mailbox(sim, f"device {device} hardware queue {number}")
         self._engines = engines
         self._compute = compute
-        self._migrations = migrations
+        self.migrations = migrations
+        """Who carries out prefetches; None until managed memory is in use."""
         self._packets = 0
         self._blocked = 0
         self._blocking = Level(sim)
@@ -85,9 +86,9 @@ class HardwareQueue:
             elif isinstance(packet, CopyPacket):
                 self._engines[packet.direction].submit(packet)
             elif isinstance(packet, PrefetchPacket):
-                if self._migrations is None:
+                if self.migrations is None:
                     raise TypeError(f"this hardware queue does not understand {packet!r}: nothing migrates here")
-                self._migrations.put(packet)
+                self.migrations.put(packet)
             else:
                 if not packet.event.is_set:
                     await self._block(packet.event)

@@ -15,9 +15,14 @@ from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
 
-Region = Literal["heap", "stack", "global"]
+Region = Literal["heap", "stack", "global", "managed"]
 
-_REGION_BASES: dict[Region, int] = {"global": 0x0060_0000, "heap": 0x5555_0000_0000, "stack": 0x7FFC_0000_0000}
+_REGION_BASES: dict[Region, int] = {
+    "global": 0x0060_0000,
+    "heap": 0x5555_0000_0000,
+    "managed": 0x7000_0000_0000,
+    "stack": 0x7FFC_0000_0000,
+}
 _HEADER = 16
 """Bytes that malloc keeps before a block, so that two blocks never touch."""
 

@@ -50,14 +50,6 @@ class ManagedBlock:
     """Pages with the advice that the GPU can always translate them."""
     host_mapped: bool = False
     """Does the host have translations that a migration has to take away?"""
-    to_host: bool = True
-    """Did its last migration by a fault go to the host?"""
-    events: int = 0
-    """Migrations to and fro by faults that came soon after one another."""
-    last_event: float = -1.0
-    """Virtual seconds."""
-    pinned_until: float = 0.0
-    """Thrashing: until then it stays where it is."""
 
     @property
     def on_host(self) -> int:

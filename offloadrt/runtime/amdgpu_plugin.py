@@ -279,6 +279,14 @@ class AmdgpuPlugin:
         """The calling thread touches host memory: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
+    async def alloc_managed(self, nbytes: int) -> int:
+        """Raises DriverError: hipMallocManaged is not emulated where nothing migrates."""
+        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
+
+    async def free_managed(self, address: int) -> None:
+        """Raises DriverError, as there is none."""
+        raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
+
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Raises DriverError: nothing migrates within one memory."""
         raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)

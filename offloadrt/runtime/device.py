@@ -222,6 +222,10 @@ class OffloadDevice:
             if entry.lock.owner is None:
                 self.locked_entries.discard(entry)
 
+    def manages(self, array: HostArray) -> bool:
+        """Whether an array is managed memory: by the configuration, or because the program allocated it so."""
+        return array.managed or self.configuration.migrates
+
     def block_size(self, address: int) -> int | None:
         """Bytes of the block that the runtime allocated at this device address."""
         return self._blocks.get(address)
@@ -266,15 +270,25 @@ class OffloadDevice:
         return found
 
 
+def why_nothing_migrates(machine: Machine) -> str:
+    """Why a machine's devices cannot have managed memory; empty when they can."""
+    spec = machine.spec
+    if not spec.flag("gpu.unified_memory"):
+        return "its GPU cannot use host memory (gpu.unified_memory is false)"
+    if spec.flag("machine.apu"):
+        return "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
+    if len(machine.devices) > 1:
+        return f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
+    return ""
+
+
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
     """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
     spec = machine.spec
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
-    elif configuration.migrates and spec.flag("machine.apu"):
-        why = "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
-    elif configuration.migrates and len(machine.devices) > 1:
-        why = f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
+    elif configuration.migrates and (reason := why_nothing_migrates(machine)):
+        why = reason
     elif configuration.prefaults and not (configuration.migrates or spec.flag("machine.apu")):
         why = "its GPU has no page table for host memory that maps could fill (machine.apu is false)"
     else:

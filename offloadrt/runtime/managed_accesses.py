@@ -38,7 +38,9 @@ def accesses_of(
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
 ) -> Touching:
-    """`arrays`: the arrays among the arguments; `on_host`: whether each is managed. Remembered with a construct."""
+    """`arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place. Remembered
+    with a construct.
+    """
     known = items.touching.get(device) if isinstance(items, MapItems) else None
     if isinstance(known, _Known) and known.on_host == on_host and known.launch is launch:
         return known.touching

@@ -48,6 +48,7 @@ class UserModeDriver(MemoryDriver, Protocol):
         self, address: int, nbytes: int, stream: Any, to_host: bool = False, cause: int | None = None
     ) -> None: ...
     async def mem_advise(self, address: int, nbytes: int, advice: Advice) -> None: ...
+    async def mem_alloc_managed(self, nbytes: int) -> int: ...
     def manage(self) -> Uvm: ...
     async def stream_synchronize(self, stream: Any) -> None: ...
     async def event_record(self, stream: Any) -> Any: ...
@@ -108,7 +109,7 @@ class DevicePlugin(Protocol):
     """Does the first thread that reaches the device have to load the program?"""
 
     managed: Uvm | None
-    """The driver of managed memory, where the program's arrays are that."""
+    """The driver of managed memory, where the program's arrays are that, or some of them."""
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
@@ -162,6 +163,12 @@ class DevicePlugin(Protocol):
         come back.
         """
         ...
+
+    def alloc_managed(self, nbytes: int, /) -> Awaitable[int]:
+        """Managed memory, whatever the program's other arrays are: its address."""
+        ...
+
+    def free_managed(self, address: int, /) -> Awaitable[None]: ...
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""
@@ -278,6 +285,17 @@ class Plugin:
         self._host_pages.insert(address, address + nbytes)
         if self.managed is not None:
             await self.managed.host_access(address, nbytes)
+
+    async def alloc_managed(self, nbytes: int) -> int:
+        """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
+        if self.managed is None:
+            self.managed = self.driver.manage()
+            self.managed.start()
+        return await self.driver.mem_alloc_managed(nbytes)
+
+    async def free_managed(self, address: int) -> None:
+        """cuMemFree."""
+        await self.driver.mem_free(address)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """cuMemPrefetchAsync in the queue's stream."""

@@ -99,7 +99,8 @@ async def target(
         run = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
     touching = NOTHING
     if plugin.managed is not None:
-        touching = accesses_of(device.number, launch, items, arguments, arrays, on_host)
+        migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
+        touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
     elif plugin.kernels_fault:
         touching = touching_of(device, items, arrays, on_host)
         if plugin.kernels_die and touching.ranges:
@@ -167,7 +168,9 @@ async def _bind_others(
         if found.is_present and entry is not None:
             bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
         else:
-            bindings[item.array] = Binding(None, is_host=found.is_host or device.plugin.kernels_fault)
+            bindings[item.array] = Binding(
+                None, is_host=found.is_host or device.plugin.kernels_fault or item.array.managed
+            )
         found.release(device)
     await private.transfer()
     for array, address in private.addresses.items():
@@ -179,6 +182,8 @@ def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
     """The device address of an array that the program passes itself (has_device_addr). The runtime searches nothing,
     so this takes no time.
     """
+    if array.managed:
+        return _ON_HOST
     found = device.table.lookup(array.address, array.nbytes)
     entry = found.entry
     if entry is not None and found.overlaps:

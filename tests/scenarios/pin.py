@@ -24,10 +24,13 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"threads": 2, "batch": 3, "patches": 4, "arrival": "enclave", "equations": "ccz4"},
         {"threads": 2, "batch": 2, "patches": 6, "scaling": "strong", "equations": "euler3d", "phantom": False},
         {"threads": 2, "batch": 2, "patches": 4, "devices": 2},
+        {"threads": 3, "batch": 2, "patches": 6, "memory": "managed"},
+        {"threads": 2, "batch": 2, "patches": 4, "memory": "managed+prefetch", "temporaries": "device"},
     ],
     "exahype_fig1": [{"threads": 2, "batch": 2, "patches": 4}],
     "exahype_fig2": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-9"}],
     "exahype_fig3": [{"threads": 2, "batch": 2, "patches": 8, "case": "ccz4-5"}],
+    "exahype_fig4": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-5"}],
     "fig2_zerocopy": [
         {"n": 64, "iterations": 3, "configuration": "copy"},
         {"n": 64, "iterations": 3, "configuration": "usm"},

@@ -9,7 +9,8 @@
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``section``                             ``a[lower:length:stride]``
 ``pointees``                            a kernel argument that follows device pointers
-``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program
+``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
+                                        one of managed memory
 ======================================  ==============================================================================
 
 `lowering.py` is the compiler's part (clang's order of items and map types), the runtime's part is in
@@ -34,7 +35,7 @@ from offloadrt.models.openmp.clauses import (
 )
 from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics
+from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime import (
     DevicePointer,
@@ -68,6 +69,7 @@ __all__ = [
     "OutsideArray",
     "Section",
     "TargetClauses",
+    "UnifiedMemoryManager",
     "UnifiedMemoryUnavailable",
     "UseDevice",
     "depend",

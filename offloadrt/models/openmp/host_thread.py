@@ -11,6 +11,7 @@ LLVM's entry points do: what is fatal there raises here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -40,7 +41,7 @@ from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.host_array import HostArray, Kind, make_values, shape_of
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
@@ -133,10 +134,48 @@ class HostThread(Routines):
 
     # managed memory: calls of CUDA, which OpenMP does not have
 
+    async def managed_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        phantom: bool | None = None,
+    ) -> HostArray:
+        """cuMemAllocManaged: an array of zeros that host and device both use in place, whatever the memory
+        configuration. Its pages migrate to whoever touches them; nobody has done so yet.
+
+        Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
+        no bytes.
+        """
+        lengths, element = shape_of(shape), np.dtype(dtype)
+        nbytes = math.prod(lengths) * element.itemsize
+        if not nbytes:
+            raise ValueError(f"managed array {name!r} of no bytes")
+        self.program.check_managed_memory(f"array {name!r}")
+        found: list[int] = []
+
+        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            found.append(await where.plugin.alloc_managed(nbytes))
+
+        await in_directive(self.program, "cuMemAllocManaged", None, allocate)
+        ghost = self.program.phantom if phantom is None else phantom
+        values = None if ghost else make_values(lengths, element, None)
+        return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
+
+    async def free_managed(self, array: HostArray) -> None:
+        """cuMemFree of a managed array. DriverError if `managed_array` did not make it."""
+        address = array.address
+
+        def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.plugin.free_managed(address)
+
+        await in_directive(self.program, "cuMemFree", None, free)
+        array.freed = True
+
     def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
         """cuMemPrefetchAsync of an array to the device, or to the host; returns when it has migrated.
 
-        Raises DriverError when the program's memory is not managed.
+        Raises DriverError when the program uses no managed memory.
         """
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
@@ -147,7 +186,7 @@ class HostThread(Routines):
     def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
         """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
         `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by` take
-        these back. Raises DriverError when the program's memory is not managed.
+        these back. Raises DriverError when the program uses no managed memory.
         """
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:

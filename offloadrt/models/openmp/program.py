@@ -18,8 +18,8 @@ from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations import configuration as configuration_named
-from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
-from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.device import OffloadDevice, RuntimeCosts, why_nothing_migrates
+from offloadrt.runtime.errors import InvalidDevice, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
@@ -164,6 +164,11 @@ class OpenMP:
         for managed in self._managed:
             managed.add(address, nbytes, fill is not None)
         return HostArray(name, address, lengths, element, kind, pointer, values)
+
+    def check_managed_memory(self, what: str) -> None:
+        """Raises UnifiedMemoryUnavailable where there is no managed memory, which `what` asks for."""
+        if why := why_nothing_migrates(self.machine):
+            raise UnifiedMemoryUnavailable(f"managed memory for {what} on {self.machine.spec.name}: {why}")
 
     def free_managed(self, array: HostArray) -> None:
         """The program gives an array back: if it is managed memory, nobody owns its pages any more."""

@@ -113,8 +113,10 @@ class Routines:
         elif isinstance(src, DevicePointer):
             await self._device_to_host(call, *self._piece(call, dst, dst_offset, length), src + src_offset)
         else:
-            _, destination = self._piece(call, dst, dst_offset, length)
-            _, source = self._piece(call, src, src_offset, length)
+            into, destination = self._piece(call, dst, dst_offset, length)
+            out_of, source = self._piece(call, src, src_offset, length)
+            await self._reach(out_of, source)
+            await self._reach(into, destination)
             await self.program.machine.host_memory.copy(length)
             _move(destination, source)
         return OFFLOAD_SUCCESS
@@ -254,6 +256,11 @@ class Routines:
 
     def _call(self, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
         return in_directive(self.program, name, device, work)
+
+    async def _reach(self, array: HostArray, span: HostSpan) -> None:
+        """The thread touches a piece of the host's memory: what the device owns of managed memory comes back."""
+        if self.program.devices[0].manages(array):
+            await self.program.devices[0].plugin.host_touch(span.address, span.nbytes)
 
     def _piece(self, call: str, place: HostArray | Section, offset: int, length: int) -> tuple[HostArray, HostSpan]:
         """Bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
