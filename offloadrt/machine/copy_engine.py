@@ -1,4 +1,7 @@
-"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth."""
+"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
+
+Those for copies to and from other devices share each link with whoever transfers over it.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,10 @@ class CopyEngines:
             )
             if (trace := self.trace) is not None:
                 trace(events.CopyBegin, self.device, queue, packet.cause, *row)
-            if self._alone:
+            if packet.over is not None:
+                await sim.sleep(spec.latency)
+                await packet.over.carry(packet.nbytes)
+            elif self._alone:
                 await sim.sleep(spec.latency + packet.nbytes / spec.bandwidth)
             else:
                 await sim.sleep(spec.latency)
