@@ -39,7 +39,7 @@ class EngineSpec:
     latency: float
     """Seconds that a transfer takes besides its bytes."""
     bandwidth: float
-    """Bytes per second for all engines of this direction together."""
+    """Bytes per second for all engines of this direction together, unless a packet names the link that it goes over."""
     halts_kernels: bool
     """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
     engine_uncontended: bool

@@ -38,7 +38,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
         "h2d": (h2d, spec.value("link.h2d_pinned")),
         "d2h": (d2h, spec.value("link.d2h_pinned")),
         "d2d": (within, spec.value("mem.bw") / 2),  # each byte is read and written
-        "p2p": (p2p, spec.value("nvlink.link_bw")),
+        **({"p2p": (p2p, spec.value("nvlink.link_bw"))} if p2p else {}),  # each transfer names its link
     }
     return [
         EngineSpec(
@@ -51,7 +51,6 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
             link_uncontended=spec.flag("link.uncontended"),
         )
         for direction, (engines, bandwidth) in rates.items()
-        if engines
     ]
 
 

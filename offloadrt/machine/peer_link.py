@@ -14,7 +14,10 @@ from offloadrt.sim import Simulation
 
 @attrs.frozen
 class LinkStatistics:
-    """What the links from one device to another did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+    """What the links from one device to another did; virtual seconds, up to now.
+
+    busy_s + idle_s is the time elapsed.
+    """
 
     busy_s: float
     """With a transfer on it."""
