@@ -111,7 +111,7 @@ class Copies:
             block = memory.block_of(address)
         except InvalidDeviceAddress as error:
             raise DriverError(api, INVALID, str(error)) from None
-        if address + nbytes > block.address + block.size:
+        if nbytes < 0 or address + nbytes > block.address + block.size:
             raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
         return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
 

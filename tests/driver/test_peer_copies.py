@@ -88,6 +88,14 @@ def test_a_chunk_as_large_as_the_copy_is_stored_whole_and_then_forwarded():
     assert took == pytest.approx(STAGED + 2 * (LATENCY + NBYTES / LINK))
 
 
+@pytest.mark.parametrize("way", ["host", "neighbour"])
+def test_halving_the_chunk_moves_results_by_less_than_two_percent(way):
+    def seconds(chunk):
+        return peer_rig(8, {"p2p.without_link": way, "p2p.chunk": chunk}, nbytes=100 << 20).together((0, 5))[0]
+
+    assert seconds("1 MiB") == pytest.approx(seconds("2 MiB"), rel=0.02)
+
+
 def test_through_the_host_bytes_go_up_and_down_and_through_a_neighbour_over_two_links():
     host = peer_rig(8, nbytes=NBYTES + 1)
     host.together((6, 3))
