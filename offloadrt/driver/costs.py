@@ -41,3 +41,4 @@ class DriverCosts:
     staging_chunk: Annotated[int, "staging.chunk"]
     staging_buffers: Annotated[int, "staging.buffers"]
     """Pinned pieces of staging memory that each stream has for each direction."""
+    enable_peer_access: Annotated[float, "p2p.enable_access"]

@@ -19,6 +19,7 @@ from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.errors import INVALID, DriverError, OutOfDeviceMemory
 from offloadrt.driver.event import Event
 from offloadrt.driver.halting import Halting
+from offloadrt.driver.peer_copies import PeerCopies
 from offloadrt.driver.rocr import NOTHING, Touching
 from offloadrt.driver.staging import Move
 from offloadrt.driver.uvm import ADVICE, Advice, Uvm
@@ -67,6 +68,7 @@ class Driver:
         self._context = Context(machine, device, self.costs)
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
         self._copies = Copies(self._context)
+        self._peers = PeerCopies(self._context, self._copies)
         self._visited = 0
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
@@ -309,6 +311,41 @@ class Driver:
         """cuMemcpyDtoDAsync: a copy within the device.  Raises DriverError when a range lies in no block."""
         with self._context.call("cuMemcpyDtoDAsync", stream, cause) as call:
             await self._copies.within(call.api, dst, src, nbytes, stream, call.cause)
+
+    async def memcpy_peer_async(
+        self,
+        stream: Stream,
+        cause: int | None,
+        dst_device: int,
+        dst_address: int,
+        src_device: int,
+        src_address: int,
+        nbytes: int,
+    ) -> None:
+        """cuMemcpyPeerAsync: a copy between two devices, in a stream of one of them, whose copy engine does it.
+
+        It goes over their link when this context has enabled access to the other device; otherwise through the host, or
+        without a link as ``p2p.without_link`` says.  Raises DriverError for a device that is not there, for a stream
+        of neither, and when a range lies in no block.
+        """
+        with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
+            await self._peers.copy(
+                call.api, dst_device, dst_address, src_device, src_address, nbytes, stream, call.cause
+            )
+
+    async def device_can_access_peer(self, peer: int, cause: int | None = None) -> bool:
+        """cuDeviceCanAccessPeer: has this device a link to another?  Raises DriverError for one that is not there."""
+        with self._context.call("cuDeviceCanAccessPeer", None, cause) as call:
+            return self._peers.can_access(call.api, peer)
+
+    async def ctx_enable_peer_access(self, peer: int, cause: int | None = None) -> None:
+        """cuCtxEnablePeerAccess: copies between this device and another use their link from now on.
+
+        Raises DriverError when they have none, and when access is enabled already.
+        """
+        with self._context.call("cuCtxEnablePeerAccess", None, cause) as call:
+            await self._context.locked_work(self.costs.enable_peer_access)
+            self._peers.enable(call.api, peer)
 
     async def memset(self, dst: int, value: int, nbytes: int, stream: Stream, cause: int | None = None) -> None:
         """cuMemsetD8Async: the driver launches a kernel that writes ``nbytes`` bytes of ``value``.

@@ -10,22 +10,12 @@ from typing import Literal
 
 from offloadrt.driver.uvm_costs import UvmCosts
 from offloadrt.driver.uvm_counters import UvmCounters
-from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
-from offloadrt.machine.messages import CopyPacket, Packet, Unmapped
+from offloadrt.machine.messages import CopyPacket, Unmapped
+from offloadrt.machine.stream import internal_channel
 from offloadrt.sim import LockStatistics, RWLock, Signal
-
-
-class _Channel:
-    """The driver's own channel of the copy engines."""
-
-    number = -1
-
-    def submit(self, packet: Packet) -> None:
-        raise RuntimeError(
-            f"{packet!r} was submitted to the driver's channel, which gives its copies to the engines itself"
-        )
 
 
 class UvmBlocks:
@@ -45,7 +35,7 @@ class UvmBlocks:
         suffix = f" {device.index}" if device.index else ""
         self.lock = RWLock(machine.sim, f"uvm space lock{suffix}")
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
-        self._channel = Stream(-1, _Channel())
+        self._channel = internal_channel()
         self._busy: dict[int, Signal | None] = {}
 
     # The lock, and one worker a block

@@ -1,4 +1,7 @@
-"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth."""
+"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
+
+Those for copies to and from other devices share each link with whoever transfers over it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class EngineSpec:
     latency: float
     """Seconds that a transfer takes besides its bytes."""
     bandwidth: float
-    """Bytes per second for all engines of this direction together."""
+    """Bytes per second for all engines of this direction together, unless a packet names the link that it goes over."""
     halts_kernels: bool
     """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
     engine_uncontended: bool
@@ -108,7 +111,10 @@ class CopyEngines:
             )
             if (trace := self.trace) is not None:
                 trace(events.CopyBegin, self.device, queue, packet.cause, *row)
-            if self._alone:
+            if packet.over is not None:
+                await sim.sleep(spec.latency)
+                await packet.over.carry(packet.nbytes)
+            elif self._alone:
                 await sim.sleep(spec.latency + packet.nbytes / spec.bandwidth)
             else:
                 await sim.sleep(spec.latency)

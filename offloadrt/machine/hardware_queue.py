@@ -12,7 +12,8 @@ import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet, PrefetchPacket
+from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet, PeerPacket, PrefetchPacket
+from offloadrt.machine.peer_relay import PeerRelay
 from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Signal, Simulation
 
@@ -50,6 +51,7 @@ class HardwareQueue:
         compute: Mailbox,
         born: float,
         migrations: Mailbox | None = None,
+        relay: PeerRelay | None = None,
     ) -> None:
         self.sim = sim
         self.number = number
@@ -58,6 +60,7 @@ class HardwareQueue:
         self._compute = compute
         self.migrations = migrations
         """Who carries out prefetches; None until managed memory is in use."""
+        self._relay = relay
         self._packets = 0
         self._blocked = 0
         self._blocking = Level(sim)
@@ -89,6 +92,10 @@ class HardwareQueue:
                 if self.migrations is None:
                     raise TypeError(f"this hardware queue does not understand {packet!r}: nothing migrates here")
                 self.migrations.put(packet)
+            elif isinstance(packet, PeerPacket):
+                if self._relay is None:
+                    raise TypeError(f"this hardware queue does not understand {packet!r}: its device has no peers")
+                self._relay.submit(packet)
             else:
                 if not packet.event.is_set:
                     await self._block(packet.event)

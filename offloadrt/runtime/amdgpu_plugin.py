@@ -193,8 +193,16 @@ class AmdgpuPlugin:
             return self._later(queue, 2, lambda stream: stream.copy_to_host(cause, destination, source))
         return stream.copy_to_host(cause, destination, source)
 
-    async def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int) -> None:
-        """Copy within the device."""
+    def exchanges_with(self, device: int) -> bool:
+        """No links between APUs are emulated."""
+        return False
+
+    async def exchange_data(
+        self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
+    ) -> None:
+        """Copy within the device. Raises DriverError for another one."""
+        if device is not None and device != self.driver.device.index:
+            raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)
         move = None if to is None or start is None else _moving(to, start)
         if nbytes >= self.limit:

@@ -40,6 +40,18 @@ class UserModeDriver(MemoryDriver, Protocol):
         self, dst: HostSpan, src: int, nbytes: int, stream: Any, cause: int, pinned: bool = False
     ) -> None: ...
     async def memcpy_dtod_async(self, dst: int, src: int, nbytes: int, stream: Any, cause: int) -> None: ...
+    async def memcpy_peer_async(
+        self,
+        stream: Any,
+        cause: int,
+        dst_device: int,
+        dst_address: int,
+        src_device: int,
+        src_address: int,
+        nbytes: int,
+    ) -> None: ...
+    async def device_can_access_peer(self, peer: int) -> bool: ...
+    async def ctx_enable_peer_access(self, peer: int) -> None: ...
     async def memset(self, dst: int, value: int, nbytes: int, stream: Any, cause: int) -> None: ...
     async def launch_kernel(
         self, launch: Launch, device_args: Any, stream: Any, cause: int, touching: Touching
@@ -129,7 +141,16 @@ class DevicePlugin(Protocol):
         ...
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
-    def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int, /) -> Awaitable[None]: ...
+    def exchanges_with(self, device: int, /) -> bool:
+        """Whether `exchange_data` can copy to another device."""
+        ...
+
+    def exchange_data(
+        self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None
+    ) -> Awaitable[None]:
+        """Copy within the device, or from it to the memory of `device`."""
+        ...
+
     def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int, /) -> Awaitable[None]: ...
 
     def launch_kernel(
@@ -193,6 +214,12 @@ class Plugin:
         self.kernels_fault = migrates
         suffix = f" {number}" if number else ""
         self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
+        self._number = number
+        self._peers = machine.peers
+        self._accesses = Lock(machine.sim, f"peer accesses{suffix}")
+        self._asked: set[int] = set()
+        """Devices to which access has been asked for."""
+        self._host_time = machine.host_time
         self._host_pages = machine.host_memory.pages
 
     def start(self) -> None:
@@ -201,7 +228,8 @@ class Plugin:
             self.managed.start()
 
     def locks(self) -> dict[str, LockStatistics]:
-        return {self.streams.lock.name: self.streams.lock.statistics()}
+        locks = [self.streams.lock, *([self._accesses] if self._asked else [])]
+        return {lock.name: lock.statistics() for lock in locks}
 
     async def load_image(self, cause: int) -> None:
         """Nothing is charged for it."""
@@ -223,10 +251,37 @@ class Plugin:
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.memcpy_dtoh_async(destination, device_address, destination.nbytes, stream, queue.cause)
 
-    async def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int) -> None:
-        """Copy within the device."""
+    def exchanges_with(self, device: int) -> bool:
+        """Whether the machine's profile has links between devices (`nvlink.topology`): any two exchange data then."""
+        return self._peers is not None and self._peers.linked
+
+    async def exchange_data(
+        self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
+    ) -> None:
+        """Copy within the device, or from it to another.
+
+        As LLVM does, the first copy to another device enables access to its memory, if there is a link. Without one
+        LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.
+        """
+        if device is None or device == self._number:
+            stream = queue.stream or await self.stream_of(queue)
+            await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
+            return
+        if device not in self._asked:
+            await self._ask_for_access(device)
         stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
+        await self.driver.memcpy_peer_async(stream, queue.cause, device, destination, self._number, source, nbytes)
+
+    async def _ask_for_access(self, device: int) -> None:
+        """Whoever comes first enables access to another device's memory; the others wait for it."""
+        if not self._accesses.take_now():
+            await take(self._accesses, self._host_time)
+        try:
+            if device not in self._asked and await self.driver.device_can_access_peer(device):
+                await self.driver.ctx_enable_peer_access(device)
+            self._asked.add(device)
+        finally:
+            self._accesses.release()
 
     async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
         stream = queue.stream or await self.stream_of(queue)

@@ -139,9 +139,9 @@ class Run:
         from offloadrt.models.openmp import OpenMP
 
         configuration = self._configure()
-        machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
-        self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
         try:
+            machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
+            self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
             self._openmp = OpenMP(
                 machine,
                 self._drivers,

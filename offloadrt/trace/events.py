@@ -225,13 +225,13 @@ class CopyBegin(Event):
     copy: int
     """Its number in the run, from 1."""
     direction: str
-    """"h2d", "d2h", "d2d" or "h2h"."""
+    """"h2d", "d2h", "d2d", "p2p" (to another device) or "h2h"."""
     engine: str
     """Name of the copy engine, as "copy engine h2d"."""
     bytes: int
     memory: str
     """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" if it has none;
-    "managed" for a migration of pages."""
+    "managed" for a migration of pages; of a copy to another device that device, as "device 1"."""
 
 
 @event

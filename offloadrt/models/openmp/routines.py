@@ -292,8 +292,9 @@ class Routines:
         await self._call(call, src.device, copy)
 
     async def _device_to_device(self, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> None:
-        """Within a device at once; between devices through a buffer on the host."""
-        if dst.device != src.device:
+        """Within a device, and between devices that exchange data, at once; otherwise through a buffer on the host."""
+        plugin = self.program.device(src.device, call).plugin
+        if dst.device != src.device and not plugin.exchanges_with(dst.device):
             ghost = dst.phantom or src.phantom
             buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
             await self._device_to_host(call, None, buffer, src)
@@ -301,9 +302,9 @@ class Routines:
             return
 
         def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.exchange_data(queue, dst.address, src.address, length)
+            return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
 
-        await self._call(call, dst.device, copy)
+        await self._call(call, src.device, copy)
 
     async def _find(
         self, name: str, place: HostArray | Section, nbytes: int, device: int | None
