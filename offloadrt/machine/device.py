@@ -16,6 +16,7 @@ from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed_pages import ManagedPages
+from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.page_fault import FaultStatistics
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.profile import MachineSpec, ProfileError
@@ -110,6 +111,8 @@ class Device:
         )
         self.managed: ManagedKernels | None = None
         """What kernels do with managed memory, once ``manage`` has been called."""
+        self.placements: tuple[ObjectPlacement, ...] = ()
+        """The program's objects, by rank, where the runtime places them one by one (configuration ``otm``)."""
         self._migrations: Mailbox | None = None
         self.started = False
         self._rings_taken = 0

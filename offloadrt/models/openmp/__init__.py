@@ -45,6 +45,7 @@ from offloadrt.runtime import (
     MappingError,
     OffloadError,
     OutsideArray,
+    PlacementError,
     UnifiedMemoryUnavailable,
 )
 
@@ -66,6 +67,7 @@ __all__ = [
     "OffloadError",
     "OpenMP",
     "OutsideArray",
+    "PlacementError",
     "Section",
     "TargetClauses",
     "UnifiedMemoryUnavailable",
