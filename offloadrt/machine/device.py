@@ -6,6 +6,8 @@ table for the memory that it shares with the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute_units import ComputeUnits
 from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
@@ -111,13 +113,18 @@ class Device:
         )
         self.managed: ManagedKernels | None = None
         """What kernels do with managed memory, once ``manage`` has been called."""
-        self.placements: tuple[ObjectPlacement, ...] = ()
-        """The program's objects, by rank, where the runtime places them one by one (configuration ``otm``)."""
+        self.tells_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
+        """What a runtime that places objects one by one (configuration ``otm``) answers."""
         self._migrations: Mailbox | None = None
         self.started = False
         self._rings_taken = 0
         self._blits: dict[str, int] = {}
         self._born = sim.now
+
+    @property
+    def placements(self) -> tuple[ObjectPlacement, ...]:
+        """Where the objects of the program lie, by rank; empty unless the runtime decides that object by object."""
+        return self.tells_placements()
 
     def open_stream(self) -> Stream:
         """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""

@@ -69,7 +69,7 @@ async def target_data_begin(
     if device.tool is not None:
         device.tool.target_map(device.number, call, items)
     if device.objects is not None and call != "target":
-        await place_for_data(device, device.objects, items, call)
+        await place_for_data(device, device.objects, items, queue, call)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None

@@ -43,10 +43,10 @@ class ManagedObject:
     array: HostArray
     known: ObjectFrequency
     """What the compiler says of it."""
-    placed: Placed | None = None
-    """The decision, while it is active."""
     latest: Placed | None = None
     """The decision that was taken last."""
+    by_data: bool = False
+    """Was that at a data directive?"""
     open: list[MapItem] = attrs.field(factory=list)
     """Maps of data directives that have not ended, and have not been carried out: the array had no device block."""
     used_in_place: bool = False
@@ -57,6 +57,26 @@ class ManagedObject:
     """Target calls that use it now."""
     prefers_host: bool = False
     """Is the advice to keep it on the host in force?"""
+
+    @property
+    def placement(self) -> ObjectPlacement | None:
+        """The decision for people; None when there was none."""
+        placed, known = self.latest, self.known
+        if placed is None:
+            return None
+        density = placed.density or 0.0
+        return ObjectPlacement(
+            known.name, placed.nbytes, placed.rank, known.gaf, density, placed.place, placed.mechanism
+        )
+
+
+@attrs.frozen
+class Change:
+    """An object that was decided on, and the advice that the driver needs for that."""
+
+    array: HostArray
+    mechanism: Mechanism
+    advice: Advice | None = None
 
 
 class ObjectTable:
@@ -69,9 +89,12 @@ class ObjectTable:
         self.peak = Counters()
         """The most bytes of each mechanism at one time."""
         self.program = program
-        self._device = device
         self._known = {one.name: one for one in program.objects}
         self._objects: dict[HostArray, ManagedObject] = {}
+        self._active: dict[Hashable, Placed] = {}
+        """By array."""
+        self._freed: list[ObjectPlacement] = []
+        device.tells_placements = self.placements
 
     def find(self, array: HostArray) -> ManagedObject | None:
         """The entry of an array, made when it is first asked for; None when no target region of the program uses an
@@ -84,42 +107,27 @@ class ObjectTable:
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
         """How an active object is reached; None for all else."""
-        found = None if array is None else self._objects.get(array)
-        return None if found is None or found.placed is None else found.placed.mechanism
+        placed = self._active.get(array)
+        return None if placed is None else placed.mechanism
 
-    def decide(self, candidates: Sequence[Candidate]) -> list[tuple[HostArray, Advice]]:
-        """Place the objects of a call (keys are arrays of the table); returns the advice that the driver needs now."""
-        active: dict[Hashable, Placed] = {
-            array: one.placed for array, one in self._objects.items() if one.placed is not None
-        }
-        decision = decide(candidates, active, self.counters, self.budget, self.spec.rules)
-        self.counters = decision.counters
-        self.peak = Counters(
-            max(self.peak.explicit, self.counters.explicit), max(self.peak.implicit, self.counters.implicit)
-        )
-        advices: list[tuple[HostArray, Advice]] = []
+    def decide(self, candidates: Sequence[Candidate]) -> list[Change]:
+        """Place the objects of a call (keys are arrays of the table); returns those whose mechanism is new."""
+        decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
+        self.counters = now = decision.counters
+        self.peak = Counters(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
+        changes: list[Change] = []
         for key, placed in decision.changed.items():
-            one = self._objects[cast(HostArray, key)]
-            one.placed = one.latest = placed
-            if placed.mechanism == "pinned" and not one.prefers_host:
-                advices.append((one.array, "prefer_host"))
-            elif placed.mechanism == "implicit" and one.prefers_host:
-                advices.append((one.array, "prefer_nothing"))
-            one.prefers_host = placed.mechanism == "pinned" or (placed.mechanism == "explicit" and one.prefers_host)
-        if decision.changed:
-            self._device.placements = self.placements()
-        return advices
+            one, before = self._objects[cast(HostArray, key)], self._active.get(key)
+            self._active[key] = one.latest = placed
+            if before is None or before.mechanism != placed.mechanism:
+                one.by_data = placed.density is None
+                changes.append(Change(one.array, placed.mechanism, _advice(one, placed.mechanism)))
+        return changes
 
     def placements(self) -> tuple[ObjectPlacement, ...]:
         """The latest decision on every object, in order of rank, those of one rank in order of first use."""
-        found = []
-        for one in self._objects.values():
-            if (placed := one.latest) is not None:
-                name, gaf, density = one.array.name, one.known.gaf, placed.density or 0.0
-                found.append(
-                    ObjectPlacement(name, placed.nbytes, placed.rank, gaf, density, placed.place, placed.mechanism)
-                )
-        return tuple(sorted(found, key=lambda placement: placement.rank))
+        found = [*self._freed, *(one.placement for one in self._objects.values())]
+        return tuple(sorted((one for one in found if one is not None), key=lambda placement: placement.rank))
 
     # maps of data directives
 
@@ -162,29 +170,43 @@ class ObjectTable:
 
     # the end
 
+    def ended(self, array: HostArray) -> None:
+        """A target call that uses an object has ended."""
+        if (one := self._objects.get(array)) is not None:
+            one.running -= 1
+
     def leave(self, array: HostArray, has_block: bool) -> bool:
         """Is an object active no more, now that a construct that used it has ended? has_block: is any of it in the
         present table?
 
         An explicit object stays as long as it has a block. Otherwise it leaves at the end of the target region
-        (``region``), at the end of the last construct that maps it (``data``), or not at all (``program``).
+        (``region``; of the data directive, if that has pinned it), at the end of the last construct that maps it
+        (``data``), or not at all (``program``).
         """
         one = self._objects.get(array)
-        if one is None or one.placed is None or one.running or has_block or self.spec.leave == "program":
+        if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":
             return False
-        if one.open and self.spec.leave == "data":
+        if one.open and (one.by_data or self.spec.leave == "data"):
             return False
-        self._release(one)
+        self._release(array)
         return True
 
     def remove(self, array: HostArray) -> None:
         """The program frees an array."""
-        if (one := self._objects.get(array)) is not None:
-            self._release(one)
-            one.open.clear()
-            one.prefers_host = False
+        one = self._objects.pop(array, None)
+        if one is not None:
+            self._release(array)
+            if (placement := one.placement) is not None:
+                self._freed.append(placement)
 
-    def _release(self, one: ManagedObject) -> None:
-        if one.placed is not None:
-            self.counters = self.counters.minus(one.placed)
-            one.placed = None
+    def _release(self, array: HostArray) -> None:
+        if (placed := self._active.pop(array, None)) is not None:
+            self.counters = self.counters.minus(placed)
+
+
+def _advice(one: ManagedObject, mechanism: Mechanism) -> Advice | None:
+    """What the driver has to be told when an object is placed; explicit ones leave its advice as it is."""
+    if mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
+        return None
+    one.prefers_host = mechanism == "pinned"
+    return "prefer_host" if one.prefers_host else "prefer_nothing"

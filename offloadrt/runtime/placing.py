@@ -20,6 +20,7 @@ from offloadrt.runtime.map_type import ATTACH, LITERAL, PRESENT, PRIVATE, RETURN
 from offloadrt.runtime.mapping import get_target_pointer, null_pointer
 from offloadrt.runtime.object_table import ManagedObject, ObjectTable
 from offloadrt.runtime.placement import Candidate
+from offloadrt.trace import events
 
 _NO_MAP = ATTACH | LITERAL | PRIVATE
 
@@ -62,7 +63,7 @@ async def place_for_target(
         )
         for one in objects
     ]
-    await _decide(device, table, candidates)
+    await _decide(device, table, candidates, queue.cause)
     arrays = [one.array for one in objects]
     for array in arrays:
         await _carry_out(device, table, array, queue, call)
@@ -71,7 +72,9 @@ async def place_for_target(
     return arrays
 
 
-async def place_for_data(device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], call: str) -> None:
+async def place_for_data(
+    device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], queue: DirectiveQueue, call: str
+) -> None:
     """Pin what does not fit of the objects that a data directive maps. Raises PlacementError for use_device_ptr and
     use_device_addr: the address of an object that is still to be placed is not known.
     """
@@ -87,14 +90,14 @@ async def place_for_data(device: OffloadDevice, table: ObjectTable, items: Seque
             one = table.find(array)  # None: no target region uses it
             if one is not None:
                 found[array] = one
-    await _decide(device, table, [Candidate(array, array.nbytes, one.known.rank, None) for array, one in found.items()])
+    candidates = [Candidate(array, array.nbytes, one.known.rank, None) for array, one in found.items()]
+    await _decide(device, table, candidates, queue.cause)
 
 
 async def target_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
     """A target call has ended, and its device blocks are gone that nobody needs."""
     for array in arrays:
-        if (one := table.find(array)) is not None:
-            one.running -= 1
+        table.ended(array)
     await data_ended(device, table, arrays)
 
 
@@ -139,17 +142,19 @@ def _unknown(device: OffloadDevice, table: ObjectTable, array: HostArray, call: 
     return device.error(PlacementError, message, call, array.name)
 
 
-async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequence[Candidate]) -> None:
+async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequence[Candidate], cause: int) -> None:
     if not candidates:
         return
     device.table_lock.take_now() or await device.lock_table()
     try:
         await device.table_work(len(candidates) * table.spec.decision)
-        before = table.counters
-        for array, advice in table.decide(candidates):
-            await device.plugin.advise(array.address, array.nbytes, advice)
-        if table.counters != before:
-            device.table.generation += 1
+        for change in table.decide(candidates):
+            array = change.array
+            device.table.generation += 1  # what is remembered of places in it holds no longer
+            if (trace := device.trace) is not None:
+                trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, change.mechanism)
+            if change.advice is not None:
+                await device.plugin.advise(array.address, array.nbytes, change.advice)
     finally:
         device.table_lock.release()
 
