@@ -192,12 +192,22 @@ def program_of(steps: list[tuple[str, list[str], str]]) -> Body:
 
 
 @settings(max_examples=60, deadline=None)
-@given(STEPS, st.integers(0, 3), st.sampled_from(["region", "data", "program"]), st.booleans())
-def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks: int, leave: str, evicts: bool) -> None:
+@given(
+    STEPS,
+    st.integers(0, 3),
+    st.fixed_dictionaries({
+        "otm.leave": st.sampled_from(["region", "data", "program"]),
+        "otm.evicts": st.sampled_from(["true", "false"]),
+        "table.items_per_hold": st.sampled_from(["1", "8"]),
+    }),
+)  # fmt: skip
+def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks: int, rules: dict[str, str]) -> None:
     body = program_of(steps)
     size = {"mem.size": f"{(blocks + 1) * BLOCK} B", "mem.reserved": "0 B", "otm.reserve": f"{BLOCK} B"}
-    run, found = run_body(body, overrides={**size, "otm.leave": leave, "otm.evicts": str(evicts).lower()})
+    run, found = run_body(body, overrides={**size, **rules})
     assert np.array_equal(found, run_body(body, "copy")[1])
-    assert run.objects["explicit_bytes"] + run.objects["implicit_bytes"] <= 2 * blocks * BLOCK
-    objects = run.openmp.devices[0].objects
-    assert objects is not None and (leave == "program" or objects.counters.total == 0)
+    assert max(run.objects["explicit_bytes"], run.objects["implicit_bytes"]) <= run.objects["budget_bytes"]
+    device = run.openmp.devices[0]
+    assert device.objects is not None
+    assert len(device.table) == device.live_blocks == 0
+    assert rules["otm.leave"] == "program" or device.objects.counters.total == 0
