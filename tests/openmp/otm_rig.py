@@ -83,8 +83,11 @@ def run_body(
     gear: str = "turbo",
     phantom: bool = False,
     devices: int = 1,
+    before: Callable[[Run], object] = id,
 ) -> tuple[Run, list[Any]]:
+    """`before` is given the run before it begins."""
     run = Run(machine=machine, gear=gear, record=True)
+    before(run)
     for key, value in (overrides or {}).items():
         run.set(key, value)
     run.configuration, run.host_program, run.phantom, run.num_devices = configuration, program, phantom, devices

@@ -199,6 +199,44 @@ def test_what_a_data_directive_pins_stays_pinned_until_it_ends() -> None:
     assert run.calls.table()["cuMemAdvise"].count == 1
 
 
+def test_an_object_is_active_while_any_target_uses_it() -> None:
+    sparse = Kernel("sparse", arrays=(ArrayUse("c", 0, reads=0.01),))
+    slow = Kernel("slow", flops_per_iteration=1e9, arrays=sparse.arrays)
+    shared: list[omp.HostArray] = []
+
+    async def body(t: omp.HostThread) -> int:
+        if t.number == 0:
+            shared[:] = [t.array("c", N, fill=1.0)]
+        await t.barrier()
+        one = slow if t.number == 0 else sparse
+        await t.target(one, shared[0], maps=omp.map(tofrom=shared), teams=64, iterations=N)
+        objects = t.program.devices[0].objects
+        assert objects is not None
+        return objects.counters.implicit
+
+    assert run_body(body, threads=2)[1] == [0, SIZE]
+
+
+@pytest.mark.parametrize("items_per_hold", ["1", "8"])
+def test_a_construct_that_is_run_again_follows_a_new_decision(items_per_hold: str) -> None:
+    sparse = Kernel("sparse", arrays=(ArrayUse("c", 0, reads=0.01),))
+
+    async def body(t: omp.HostThread) -> None:
+        a, b, c = arrays_of(t)
+        both = t.construct_target(add, a, b, maps=omp.map(tofrom=[a, b]))
+        async with t.target_data(omp.map(tofrom=c)):
+            await t.target(sparse, c, maps=omp.map(tofrom=c), teams=64, iterations=N)
+            await t.run(both)
+            assert mechanisms(run_now[0]) == {"c": "implicit", "a": "pinned", "b": "pinned"}
+        await t.run(both)
+
+    run_now: list[Run] = []
+    overrides = {**room_for(1), "table.items_per_hold": items_per_hold}
+    run, _ = run_body(body, overrides=overrides, before=run_now.append)
+    assert mechanisms(run) == {"c": "implicit", "a": "explicit", "b": "pinned"}
+    assert run.calls.table()["cuMemAlloc"].count == 1
+
+
 def test_what_was_pinned_migrates_again_when_it_is_placed_anew() -> None:
     async def body(t: omp.HostThread) -> None:
         a, b, c = arrays_of(t)

@@ -80,6 +80,30 @@ def test_a_copy_has_the_pages_come_back_that_the_device_owns() -> None:
     assert faults(run, "bytes_transfer_htod", "bytes_transfer_dtoh") == [SIZE, SIZE]
 
 
+def test_a_copy_back_takes_the_pages_that_the_device_owns_of_the_original() -> None:
+    async def body(t: omp.HostThread) -> None:
+        _, b, c = arrays_of(t)
+        async with t.target_data(omp.map(to=b), omp.map(tofrom=c)):
+            await t.target(add, b, c, maps=omp.map(tofrom=[b, c]))
+            await t.prefetch(c)
+
+    run, _ = run_body(body)
+    assert faults(run, "bytes_transfer_htod", "bytes_transfer_dtoh") == [SIZE, SIZE]
+
+
+def test_a_map_that_demands_presence_is_carried_out_with_the_others() -> None:
+    async def body(t: omp.HostThread) -> float:
+        _, b, c = arrays_of(t)
+        async with t.target_data(omp.map(to=b), omp.map(tofrom=c)):
+            async with t.target_data(omp.map(to=[b, c], present=True)):
+                await t.target(add, b, c, maps=omp.map(tofrom=[b, c], present=True))
+        return float(c.data.sum())
+
+    run, found = run_body(body)
+    assert found == run_body(body, "copy")[1]
+    assert run.device().bytes_moved() == {"h2d": 2 * SIZE, "d2h": SIZE, "d2d": 0, "p2p": 0}
+
+
 def test_the_decision_costs_host_time_for_each_object_of_a_call() -> None:
     costs = [run_body(three_objects, overrides={"otm.decision": cost})[0].elapsed for cost in ("0 s", "1 ms")]
     assert costs[1] - costs[0] == pytest.approx((3 + 3 * (2 + 3)) * 1e-3, rel=1e-6)
