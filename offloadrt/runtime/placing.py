@@ -16,7 +16,7 @@ from offloadrt.runtime.errors import PlacementError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import ATTACH, LITERAL, PRESENT, PRIVATE, RETURN_PARAM, TARGET_PARAM
+from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE, RETURN_PARAM, TARGET_PARAM
 from offloadrt.runtime.mapping import get_target_pointer, null_pointer
 from offloadrt.runtime.object_table import ManagedObject, ObjectTable
 from offloadrt.runtime.placement import Candidate
@@ -150,7 +150,6 @@ async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequenc
         await device.table_work(len(candidates) * table.spec.decision)
         for change in table.decide(candidates):
             array = change.array
-            device.table.generation += 1  # what is remembered of places in it holds no longer
             if (trace := device.trace) is not None:
                 trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, change.mechanism)
             if change.advice is not None:
@@ -174,7 +173,7 @@ async def _carry_out(
             device.table_lock.release()
             return
         pointer = await get_target_pointer(
-            device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits & ~PRESENT
+            device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits
         )
         try:
             if pointer.address is None:
