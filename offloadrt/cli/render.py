@@ -121,8 +121,18 @@ def result(found: Result) -> Iterable[RenderableType]:
     pages = [f"{name.replace('_', ' ')} {count}" for name, count in found.faults.items() if count]
     if pages:
         yield "page faults and prefaults: " + ", ".join(pages)
+    if found.placements:
+        yield _placements(found)
     if found.repeats:
         yield from _repeats(found)
+
+
+def _placements(found: Result) -> Table:
+    """Where each object was placed, in order of rank."""
+    table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
+    for name, one in found.placements.items():
+        table.add_row(escape(name), size(one.nbytes), f"{one.density:.4g}", one.place, one.mechanism)
+    return table
 
 
 def _repeats(found: Result) -> Iterable[RenderableType]:

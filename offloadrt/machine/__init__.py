@@ -33,6 +33,7 @@ from offloadrt.machine.machine import Machine, Statistics
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.messages import MESSAGES
+from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
 from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
 from offloadrt.machine.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
 from offloadrt.machine.page_table import PageTable
@@ -77,12 +78,15 @@ __all__ = [
     "Machine",
     "MachineSpec",
     "ManagedPages",
+    "Mechanism",
     "MemoryAccessFault",
+    "ObjectPlacement",
     "OutOfSegments",
     "PageTable",
     "PeerLink",
     "PeerRelay",
     "Peers",
+    "Place",
     "ProfileError",
     "QueueStatistics",
     "RangeEnd",

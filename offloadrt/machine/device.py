@@ -6,6 +6,8 @@ table for the memory that it shares with the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute_units import ComputeUnits
 from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
@@ -16,6 +18,7 @@ from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed_pages import ManagedPages
+from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.page_fault import FaultStatistics
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.peer_relay import PeerRelay
@@ -112,6 +115,8 @@ class Device:
         )
         self.managed: ManagedKernels | None = None
         """What kernels do with managed memory, once ``manage`` has been called."""
+        self.tells_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
+        """What a runtime that places objects one by one (configuration ``otm``) answers."""
         self._migrations: Mailbox | None = None
         self.relay: PeerRelay | None = None
         """Carries copies to devices without a link; one for all discrete devices of a machine (``Peers``)."""
@@ -119,6 +124,11 @@ class Device:
         self._rings_taken = 0
         self._blits: dict[str, int] = {}
         self._born = sim.now
+
+    @property
+    def placements(self) -> tuple[ObjectPlacement, ...]:
+        """Where the objects of the program lie, by rank; empty unless the runtime decides that object by object."""
+        return self.tells_placements()
 
     def open_stream(self) -> Stream:
         """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""

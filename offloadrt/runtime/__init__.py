@@ -17,6 +17,7 @@ from offloadrt.runtime.errors import (
     MappingError,
     OffloadError,
     OutsideArray,
+    PlacementError,
     UnifiedMemoryUnavailable,
 )
 from offloadrt.runtime.host_array import HostArray, HostSpan
@@ -38,6 +39,7 @@ __all__ = [
     "OffloadDevice",
     "OffloadError",
     "OutsideArray",
+    "PlacementError",
     "PresentTable",
     "UnifiedMemoryUnavailable",
 ]

@@ -37,8 +37,10 @@ from offloadrt.runtime.mapping import (
     finish_data_end,
     get_present_pointer,
     get_target_pointer,
+    null_pointer,
     restore_host_pointers,
 )
+from offloadrt.runtime.placing import data_ended, place_for_data
 from offloadrt.runtime.present_table import Entry, ShadowPointer
 from offloadrt.runtime.resident_items import begin_run, begin_stretch, end_run, end_stretch
 from offloadrt.trace import events
@@ -66,6 +68,8 @@ async def target_data_begin(
     """
     if device.tool is not None:
         device.tool.target_map(device.number, call, items)
+    if device.objects is not None and call != "target":
+        await place_for_data(device, device.objects, items, queue, call)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
@@ -108,7 +112,7 @@ async def _begin_item(
             )  # fmt: skip
             if owner.address is None:
                 device.table_lock.release()
-                raise _null_pointer(device, item, call)
+                raise null_pointer(device, item, call)
             if owner.is_new and not owner.is_host:
                 attachments.new_blocks.append((item.base, POINTER_BYTES))
         base = item.base if owner is None or item.array is None else item.array.address
@@ -118,7 +122,7 @@ async def _begin_item(
         )  # fmt: skip
         try:
             if pointer.address is None and (item.size or item.type & PRESENT):
-                raise _null_pointer(device, item, call)
+                raise null_pointer(device, item, call)
             if pointer.is_new and not pointer.is_host and pointer.address is not None:
                 attachments.new_blocks.append((item.begin, item.size))
             if owner is not None and not pointer.is_host and pointer.address is not None:
@@ -130,6 +134,8 @@ async def _begin_item(
     finally:
         if owner is not None:
             owner.release(device)
+    if in_place and device.objects is not None and call != "target":
+        device.objects.put_off(item)
     if in_place and device.prefaults and item.size:
         await device.plugin.prefault(item.begin, item.size)
     return device_base
@@ -137,14 +143,6 @@ async def _begin_item(
 
 def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
     return device.error(FreedHostMemory, f"{item.locate(item.begin)} ({item.size} bytes) was freed", call, item.name)
-
-
-def _null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
-    why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
-    device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
-    return device.error(
-        MappingError, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name
-    )
 
 
 async def _attach(
@@ -212,6 +210,9 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         if entry is not None:
             left.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
     queue.post_processing.extend(left)
+    if device.objects is not None and call != "target":
+        arrays = [item.array for item in items if item.array is not None]
+        queue.post_processing.append(functools.partial(data_ended, device, device.objects, arrays))
 
 
 async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue, call: str) -> Entry | None:
@@ -232,6 +233,8 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
             )
         entry = pointer.entry
         if not pointer.is_present or entry is None:
+            if device.objects is not None and call != "target":
+                device.objects.drop(item, bool(item.type & DELETE))
             return None
         wanted = item.type & FROM and (item.type & ALWAYS or pointer.is_last) and item.size
         if wanted and item.array is not None and pointer.address is not None:
@@ -290,6 +293,8 @@ async def _update_piece(
         if not pointer.is_present and item.type & PRESENT:
             raise _absent_update(device, item, begin, size, call)
         entry, array = pointer.entry, item.array
+        if device.objects is not None and pointer.is_host and array is not None and item.type & TO:
+            device.objects.use_in_place(array)
         if not pointer.is_present or pointer.is_host or entry is None or array is None or pointer.address is None:
             return
         if array.freed:

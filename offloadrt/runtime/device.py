@@ -5,12 +5,12 @@ configuration.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 from offloadrt.driver import OutOfDeviceMemory, Rocr
-from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine import Machine, MachineSpec, Mechanism
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.barging_table_lock import BargingTableLock
@@ -20,12 +20,16 @@ from offloadrt.runtime.entry_locks import EntryLocks
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.lock_wait import no_work, take
+from offloadrt.runtime.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import DevicePlugin, Plugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace, events
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram
 
 E = TypeVar("E", bound=OffloadError)
 
@@ -69,7 +73,9 @@ class OffloadDevice:
         configuration: MemoryConfiguration,
         allocator: str,
         trace: Trace | None = None,
+        host_program: HostProgram | None = None,
     ) -> None:
+        """host_program: for a configuration that places objects. UnifiedMemoryUnavailable, ValueError without it."""
         sim, spec = machine.sim, machine.spec
         self.sim = sim
         self.machine = machine
@@ -81,6 +87,10 @@ class OffloadDevice:
         self.tool: Tool | None = None
         self.driver = driver
         _check_support(machine, configuration)
+        self.objects: ObjectTable | None = None
+        """Objects of the program and where they are placed, under a configuration that does it."""
+        if configuration.places_objects:
+            self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, host_program))
         self.prefaults = configuration.prefaults
         """Does each map of host memory fill the device's page table?"""
         self.plugin: DevicePlugin = (
@@ -125,6 +135,10 @@ class OffloadDevice:
         self.plugin.start()
         self.table_lock.start()
 
+    def mechanism(self, array: HostArray | None) -> Mechanism | None:
+        """How an object is reached that is placed; None for all others, and where objects are not placed."""
+        return None if self.objects is None else self.objects.mechanism(array)
+
     # operations, each told to the tool at its host call
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
@@ -152,6 +166,8 @@ class OffloadDevice:
         """Copy to the device, in the directive's queue; returns when the host may go on."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, op, array, source.address, device_address, source.nbytes)
+        if self.plugin.managed is not None and array is not None:
+            return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
 
     def retrieve(
@@ -160,7 +176,19 @@ class OffloadDevice:
         """Copy from the device, in the directive's queue."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, "d2h", array, destination.address, device_address, destination.nbytes)
+        if self.plugin.managed is not None and array is not None:
+            return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)
+
+    async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
+        """The thread reads managed memory for a copy: what the device owns of it comes back by faults first."""
+        await self.plugin.host_touch(source.address, source.nbytes)
+        await self.plugin.submit_data(queue, device_address, source)
+
+    async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
+        """The same of a copy that writes it."""
+        await self.plugin.host_touch(destination.address, destination.nbytes)
+        await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def synchronize(self, queue: DirectiveQueue) -> None:
         """Drain the directive's queue, then do what was put off until then.
@@ -280,6 +308,19 @@ def why_nothing_migrates(machine: Machine) -> str:
     if len(machine.devices) > 1:
         return f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
     return ""
+
+
+def _required(configuration: MemoryConfiguration, host_program: HostProgram | None) -> HostProgram:
+    """What a configuration that places objects has to know of the program. Raises ValueError."""
+    from offloadrt.kernels import HostProgram
+
+    if isinstance(host_program, HostProgram):
+        return host_program
+    given = "is missing" if host_program is None else f"is {host_program!r}"
+    raise ValueError(
+        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and "
+        f"run.host_program {given}: set it to kernels.HostProgram.of(the program's host function)"
+    )
 
 
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:

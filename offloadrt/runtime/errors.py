@@ -60,6 +60,12 @@ class IllegalAddress(OffloadError):
     """
 
 
+class PlacementError(OffloadError):
+    """What a configuration that places objects cannot place: an array that the analysis of the program does not know,
+    or one of which the program wants to have the device address.
+    """
+
+
 class InvalidDevice(OffloadError):
     """A device number that does not exist."""
 

@@ -18,6 +18,7 @@ import attrs
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
@@ -170,7 +171,9 @@ async def _find_or_create(
     implicit = type_bits & IMPLICIT != 0
     present = type_bits & PRESENT != 0
     hold = type_bits & OMPX_HOLD != 0
-    placement = device.configuration.place(MapRequest(size, type_bits & CLOSE != 0, implicit, device.number))
+    placement = device.configuration.place(
+        MapRequest(size, type_bits & CLOSE != 0, implicit, device.number, device.mechanism(item.array))
+    )
     inserts = placement is Placement.DEVICE_COPY and not present
     found = await visit(device, pointer, begin, size, owned, inserts)
     if device.trace is not None:
@@ -232,6 +235,15 @@ def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) 
     device.report(
         "omptarget message: device mapping required by 'present' map type modifier does not exist for host address "
         f"{item.locate(begin)} ({size} bytes)"
+    )
+
+
+def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
+    """What LLVM says when `get_target_pointer` has found no address for an item."""
+    why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
+    device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
+    return device.error(
+        MappingError, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name
     )
 
 

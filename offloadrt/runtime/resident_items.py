@@ -113,7 +113,8 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
         return Place(found.visited, found.entry, is_open=found.entry.dynamic == INFINITE)
     if found.overlaps or item.type & PRESENT:
         return Place(is_open=True)
-    request = MapRequest(item.size, bool(item.type & CLOSE), bool(item.type & IMPLICIT), device.number)
+    close, implicit = bool(item.type & CLOSE), bool(item.type & IMPLICIT)
+    request = MapRequest(item.size, close, implicit, device.number, device.mechanism(item.array))
     on_host = device.configuration.place(request) is Placement.HOST_POINTER
     return Place(found.visited, is_open=not on_host)
 

@@ -36,6 +36,7 @@ __all__ = [
     "MapInsert",
     "MapLookup",
     "MapRemove",
+    "ObjectPlaced",
     "PageFaultBegin",
     "PageFaultEnd",
     "Prefault",
@@ -172,6 +173,17 @@ class Attach(Event):
     """Host address of the pointer."""
     device_address: int
     """Device address that was written into it."""
+
+
+@event
+class ObjectPlaced(Event):
+    """The runtime decided how a device reaches an object (configuration `otm`)."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("size",)
+    array: str
+    size: int
+    mechanism: str
+    """explicit, implicit or pinned."""
 
 
 # Memory

@@ -46,6 +46,7 @@ from offloadrt.runtime import (
     MappingError,
     OffloadError,
     OutsideArray,
+    PlacementError,
     UnifiedMemoryUnavailable,
 )
 
@@ -67,6 +68,7 @@ __all__ = [
     "OffloadError",
     "OpenMP",
     "OutsideArray",
+    "PlacementError",
     "Section",
     "TargetClauses",
     "UnifiedMemoryManager",

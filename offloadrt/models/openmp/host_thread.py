@@ -114,6 +114,8 @@ class HostThread(Routines):
         array.freed = True
         self.program.free_managed(array)
         for device in self.program.devices:
+            if device.objects is not None:
+                device.objects.remove(array)
             device.table.generation += 1  # what is remembered of places in it holds no longer
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,6 +25,9 @@ from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram
+
 R = TypeVar("R")
 
 
@@ -32,10 +35,10 @@ class OpenMP:
     """The program's view of the machine.
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
-    `managed+prefetch`). allocator: of device blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without
-    values unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
-    `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
-    that does not exist;
+    `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
+    blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without values unless they say otherwise? What LLVM's
+    environment variables set is in the machine's profile: `memory_manager.threshold`, `runtime.hidden_helper_threads`;
+    so is `runtime.strided_update`. ValueError for a name that does not exist, and for `otm` without a host_program;
     UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
@@ -50,6 +53,7 @@ class OpenMP:
         configuration: str = "copy",
         allocator: str = "llvm",
         phantom: bool = False,
+        host_program: HostProgram | None = None,
     ) -> None:
         self.machine = machine
         self.sim = machine.sim
@@ -58,7 +62,7 @@ class OpenMP:
         self.strided_update = machine.spec.text("runtime.strided_update")
         self.costs = RuntimeCosts.of(machine.spec)
         self.devices = [
-            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace)
+            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace, host_program)
             for number, driver in enumerate(drivers)
         ]
         self.helpers = HiddenHelpers(
