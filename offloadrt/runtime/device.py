@@ -166,7 +166,7 @@ class OffloadDevice:
         """Copy to the device, in the directive's queue; returns when the host may go on."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, op, array, source.address, device_address, source.nbytes)
-        if self.plugin.managed is not None and array is not None:
+        if self.plugin.managed is not None and array is not None and self.manages(array):
             return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
 
@@ -176,7 +176,7 @@ class OffloadDevice:
         """Copy from the device, in the directive's queue."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, "d2h", array, destination.address, device_address, destination.nbytes)
-        if self.plugin.managed is not None and array is not None:
+        if self.plugin.managed is not None and array is not None and self.manages(array):
             return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)
 
