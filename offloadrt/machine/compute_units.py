@@ -251,7 +251,7 @@ class ComputeUnits:
         assert faults is not None
         met = missing.head
         passed = 0
-        while met is not None and faults.pages.covers(met[0], missing.range):
+        while met is not None and faults.pages.covers(met[0], met[1] - met[0]):
             missing.advance()
             passed += 1
             met = missing.head

@@ -101,6 +101,16 @@ class HostMemory:
         key = self._sizes.pop(address)
         self._free.setdefault(key, []).append(address)
 
+    def mapped(self, low: int, high: int) -> tuple[int, int]:
+        """The part of [low, high) that the program has: its regions grow, and beyond their tops is nothing yet.  Memory
+        that was not handed out here is taken to be there.
+        """
+        for region, begin in _REGION_BASES.items():
+            end = self._tops[region]
+            if begin < high and low < end:
+                return max(low, begin), min(high, end)
+        return low, high
+
     async def copy(self, nbytes: int, category: str = "copies") -> None:
         """The running thread copies ``nbytes`` bytes from host memory to host memory, on a core.
 
