@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offloadrt.machine.cores import Cores
+from offloadrt.machine.host_contents import HostContents
 from offloadrt.machine.level import Level
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.share import SharedPool
@@ -49,11 +50,12 @@ class HostMemory:
 
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
     ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
+    ``contents`` has the arrays that a device can reach by their addresses.
     """
 
     __slots__ = (
         "_bandwidth_1t", "_born", "_copies", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
-        "_tops", "_wait_s", "bytes_copied", "pages",
+        "_tops", "_wait_s", "bytes_copied", "contents", "pages",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +70,7 @@ class HostMemory:
         uncontended: bool = False,
     ) -> None:
         self.pages = PageTable(page_size)
+        self.contents = HostContents()
         self._sim = sim
         self._cores = cores
         self._host_time = host_time

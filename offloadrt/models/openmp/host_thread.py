@@ -112,6 +112,7 @@ class HostThread(Routines):
         self._heap.release(array.address)
         array.freed = True
         self.program.free_managed(array)
+        self.program.machine.host_memory.contents.remove(array.address)
         for device in self.program.devices:
             device.table.generation += 1  # what is remembered of places in it holds no longer
 
@@ -203,7 +204,7 @@ class HostThread(Routines):
         """``target teams distribute parallel for``: run a kernel with these arguments on a device.
 
         arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly. Numbers are
-        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored device pointers.
+        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers.
         clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
         return self.run(target_construct(self.program, kernel, arguments, **clauses))

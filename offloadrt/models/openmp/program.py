@@ -22,6 +22,7 @@ from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
 from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.reachable import reaches_host
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -75,6 +76,7 @@ class OpenMP:
         self._started = False
         self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
+        self._devices_reach_host = any(reaches_host(device) for device in self.devices)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -163,7 +165,10 @@ class OpenMP:
             memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
         for managed in self._managed:
             managed.add(address, nbytes, fill is not None)
-        return HostArray(name, address, lengths, element, kind, pointer, values)
+        array = HostArray(name, address, lengths, element, kind, pointer, values)
+        if self._devices_reach_host:
+            memory.contents.add(array)
+        return array
 
     def free_managed(self, array: HostArray) -> None:
         """The program gives an array back: if it is managed memory, nobody owns its pages any more."""
