@@ -116,6 +116,8 @@ class OffloadDevice:
         self._entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
+        self.ended: Exception | None = None
+        """The fatal error after which the device cannot be used any more."""
         self._blocks: dict[int, int] = {}
         self.handover_due = 0.0
         """What the table's holder owes for its hand-over."""
@@ -165,13 +167,14 @@ class OffloadDevice:
     async def synchronize(self, queue: DirectiveQueue) -> None:
         """Drain the directive's queue, then do what was put off until then.
 
-        Raises what a kernel of the queue did wrong.
+        Raises what a kernel of the queue did wrong, which ends the device.
         """
         if queue.stream is not None:
             await self.plugin.synchronize(queue)
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name
+            self.ended = queue.kernel_error
             raise queue.kernel_error
         pending, queue.post_processing = queue.post_processing, []
         for action in pending:

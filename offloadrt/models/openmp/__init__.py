@@ -37,6 +37,7 @@ from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime import (
+    DeviceEnded,
     DevicePointer,
     FreedHostMemory,
     HostArray,
@@ -51,6 +52,7 @@ from offloadrt.runtime import (
 __all__ = [
     "Construct",
     "Depend",
+    "DeviceEnded",
     "DevicePointer",
     "FreedHostMemory",
     "GpuMemoryManager",

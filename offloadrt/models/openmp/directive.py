@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.trace import events
 
 if TYPE_CHECKING:
@@ -19,12 +19,16 @@ Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 async def in_directive(program: OpenMP, name: str, device: int | None, work: Work) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue.
 
-    Returns the device. Raises InvalidDevice and what the work raises; a MappingError with all that LLVM would have
-    printed.
+    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM
+    would have printed. A construct that fails ends the device, as it ends a real program.
     """
     if program.globals.pending:
         await program.globals.load()
     where = program.device(device, name)
+    if where.ended is not None:
+        why = str(where.ended).partition("\n")[0]
+        message = f"device {where.number} cannot be used any more: a fatal error has ended it: {why}"
+        raise where.error(DeviceEnded, message, name, "") from where.ended
     actor = program.sim.running or program.sim.current
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
@@ -38,6 +42,10 @@ async def in_directive(program: OpenMP, name: str, device: int | None, work: Wor
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)
+        where.ended = error
+        raise
+    except (ArrayOutOfDeviceMemory, FreedHostMemory) as error:
+        where.ended = error
         raise
     finally:
         actor.cause = outer

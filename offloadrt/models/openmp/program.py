@@ -250,7 +250,10 @@ class OpenMP:
         await self.helpers.drain()
 
     async def shutdown(self) -> None:
-        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit."""
+        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit. A device that a
+        fatal error has ended keeps both.
+        """
         for device in self.devices:
-            await device.allocator.release_pooled()
-            await device.plugin.unload()
+            if device.ended is None:
+                await device.allocator.release_pooled()
+                await device.plugin.unload()
