@@ -221,13 +221,15 @@ class Rocr:
                 queue = stream.queue.number
                 if trace is not None:
                     trace(events.SignalWaitBegin, index, queue, self._cause(), signal.name)
-                await signal.wait()
-                if trace is not None:
-                    trace(events.SignalWaitEnd, index, queue, self._cause(), signal.name)
-                if category:
-                    self.machine.host_time.add(category, sim.now - begin)
-                else:
-                    self.machine.host_time.add_wait(begin, sim.now, stream.spans())
+                try:
+                    await signal.wait()
+                finally:
+                    if trace is not None:
+                        trace(events.SignalWaitEnd, index, queue, self._cause(), signal.name)
+                    if category:
+                        self.machine.host_time.add(category, sim.now - begin)
+                    else:
+                        self.machine.host_time.add_wait(begin, sim.now, stream.spans())
                 await self._work(self.costs.wake, "driver")
             else:
                 stream.spans()

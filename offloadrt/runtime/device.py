@@ -146,7 +146,12 @@ class OffloadDevice:
         nbytes = self._blocks.pop(address, 0)
         if self.tool is not None:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
-        await self.allocator.free(address)
+        try:
+            await self.allocator.free(address)
+        except BaseException:
+            if nbytes and self.memory.begins(address):
+                self._blocks[address] = nbytes  # left early
+            raise
 
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
@@ -176,9 +181,10 @@ class OffloadDevice:
                 queue.kernel_error.thread = self.sim.current.name
             self.ended = queue.kernel_error
             raise queue.kernel_error
-        pending, queue.post_processing = queue.post_processing, []
-        for action in pending:
-            await action()
+        pending = queue.post_processing
+        while pending:  # an action that is left early stays, to be done again
+            await pending[0]()
+            del pending[0]
 
     # time that the runtime takes, and waits for
 

@@ -160,6 +160,7 @@ async def _bind_others(
 ) -> PrivateArguments:
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
+    queue.private = private.free
     for item in items:
         if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
             continue
