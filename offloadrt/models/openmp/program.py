@@ -253,7 +253,9 @@ class OpenMP:
         """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit. A device that a
         fatal error has ended keeps both.
         """
+        begin = self.sim.now
         for device in self.devices:
             if device.ended is None:
                 await device.allocator.release_pooled()
                 await device.plugin.unload()
+        self.machine.host_time.lived(self.sim.now - begin)
