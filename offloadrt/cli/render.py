@@ -280,5 +280,11 @@ def validation(report: Report) -> Iterable[RenderableType]:
     if report.ranges:
         yield "\n[bold]ranges[/]"
         yield from (f"  {escape(sentence)}" for sentence in report.ranges)
-    counts = ", ".join(f"{verdict}: {count}" for verdict, count in report.counts().items())
-    yield f"\n{len(report.findings)} claims: {counts}"
+    yield f"\n{len(report.findings)} claims: {_tallied(report.counts())}"
+    if len(roles := report.counts_by_role()) > 1:
+        for role, counts in roles.items():
+            yield f"  {sum(counts.values())} of role {role}: {_tallied(counts)}"
+
+
+def _tallied(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())

@@ -14,6 +14,7 @@ from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatist
 from offloadrt.machine.device_memory import DeviceMemory
 from offloadrt.machine.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.host_memory import HostMemory
 from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
@@ -78,7 +79,13 @@ class Device:
     """
 
     def __init__(
-        self, sim: Simulation, index: int, spec: MachineSpec, trace: Trace | None, fill: int | None = None
+        self,
+        sim: Simulation,
+        index: int,
+        spec: MachineSpec,
+        host_memory: HostMemory,
+        trace: Trace | None,
+        fill: int | None = None,
     ) -> None:
         self.sim = sim
         self.index = index
@@ -91,7 +98,7 @@ class Device:
         )
         self.apu = spec.flag("machine.apu")
         self.pages = PageTable(page_size(spec))
-        self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec)) if self.apu else None
+        self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped) if self.apu else None
         self._spec = spec
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults)
         self.engines: dict[str, CopyEngines] = {}

@@ -65,7 +65,7 @@ class Machine:
             page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
-        self.devices = [Device(sim, index, spec, trace, fill) for index in range(devices)]
+        self.devices = [Device(sim, index, spec, self.host_memory, trace, fill) for index in range(devices)]
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
         """What this run's operating system makes of every unit cost of host-side work: a factor, 1.0 without noise."""

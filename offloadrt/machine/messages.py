@@ -60,6 +60,16 @@ class PeerPacket:
     done: Signal
 
 
+@attrs.frozen
+class BlitCopy:
+    """What a kernel of the driver library's own copies: in the trace and in the statistics it is a copy."""
+
+    direction: str
+    nbytes: int
+    memory: str
+    """As of a CopyPacket."""
+
+
 @attrs.frozen(eq=False)
 class KernelPacket:
     """Run a kernel; to the compute units."""
@@ -71,6 +81,7 @@ class KernelPacket:
     run: Callable[[], None] | None
     """Computes the result at the kernel's end; None for phantoms."""
     done: Signal
+    """Its value says ``copies`` for a blit."""
     touches: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory that the kernel reaches through the GPU's page table; the check is fast for a
     tuple that was launched with before."""
@@ -80,6 +91,8 @@ class KernelPacket:
     """Told when the kernel died of a page that it may not fault in; without it that ends the run."""
     accesses: Accesses = ()
     """What it does with managed memory, on a device that migrates pages."""
+    blit: BlitCopy | None = None
+    """The copy that it makes, of a kernel that is none of the program's."""
 
 
 @attrs.frozen(eq=False)

@@ -11,6 +11,7 @@ allocator (`allocators/`) how device blocks are obtained.
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import (
+    DeviceEnded,
     FreedHostMemory,
     IllegalAddress,
     InvalidDevice,
@@ -26,6 +27,7 @@ from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
 
 __all__ = [
+    "DeviceEnded",
     "DevicePointer",
     "DeviceTableLock",
     "Entry",

@@ -19,7 +19,7 @@ from offloadrt.runtime.amdgpu_stream import AmdgpuStream, DeviceBytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.plugin import QueueLike
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.sim import Lock, LockStatistics, Signal
 
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
@@ -55,6 +55,7 @@ class AmdgpuPlugin:
         """Of copies that go through none of the plugin's streams."""
         self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
         self._free_signals = self._signals = spec.count("signal.initial")
+        self._image_queue = _ImageQueue()
         self._blocks: list[int] = []
         """Device memory of the plugin's own."""
 
@@ -69,8 +70,9 @@ class AmdgpuPlugin:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
         blocks, copies = self._image
-        await self._allocate(max(blocks, 1))
-        queue = _ImageQueue(cause)
+        await self._allocate(max(blocks, 1) - len(self._blocks))  # all of them, unless it was left early before
+        queue = self._image_queue
+        queue.cause = cause
         for _ in range(copies):
             await self.submit_data(queue, self._blocks[0], HostSpan(0, _IMAGE_COPY, None))
             await self.synchronize(queue)
@@ -150,15 +152,17 @@ class AmdgpuPlugin:
 
     async def synchronize(self, queue: QueueLike) -> None:
         """Wait for everything in the queue, then give its stream back."""
+        if queue.copy is not None:
+            await self._wait_for_copy(queue, queue.copy)
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             return
         last = stream.stream.last
         if last is not None and stream.signals:
             await self.driver.signal_wait_scacquire(stream.stream, last)
-        queue.stream = None
         if not self._lock.take_now():
             await take(self._lock, self._machine.host_time)
+        queue.stream = None
         self._free_signals += stream.signals
         stream.signals = 0
         self._queues.give_back(stream.stream)
@@ -229,9 +233,15 @@ class AmdgpuPlugin:
         await rocr.signal_create()
         done = HsaSignal(self._machine.sim, "copy")
         await rocr.memory_async_copy_by_kernel(stream, queue.cause, direction, nbytes, move, done)
-        await rocr.signal_wait_scacquire(stream, done, "copies")
+        queue.copy = done
+        await self._wait_for_copy(queue, done)
         if host_address is not None:
             await rocr.memory_unlock(host_address)
+
+    async def _wait_for_copy(self, queue: QueueLike, done: Signal) -> None:
+        """Wait for a copy that goes through no stream of the queue's."""
+        await self.driver.signal_wait_scacquire(self._synchronous, done, "copies")
+        queue.copy = None
 
     def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
         """How to see the bytes of a range of the device; None for a phantom. Raises DriverError."""
@@ -307,9 +317,10 @@ class AmdgpuPlugin:
 class _ImageQueue:
     """The queue of the copies that load the program."""
 
-    def __init__(self, cause: int) -> None:
-        self.cause = cause
+    def __init__(self) -> None:
+        self.cause = 0
         self.stream: AmdgpuStream | None = None
+        self.copy: Signal | None = None
 
 
 def _moving(target: Callable[[], Bytes], source: Callable[[], Bytes]) -> Callable[[], None]:

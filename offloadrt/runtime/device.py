@@ -126,6 +126,8 @@ class OffloadDevice:
         self._entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
+        self.ended: Exception | None = None
+        """The fatal error after which the device cannot be used any more."""
         self._blocks: dict[int, int] = {}
         self.handover_due = 0.0
         """What the table's holder owes for its hand-over."""
@@ -158,7 +160,12 @@ class OffloadDevice:
         nbytes = self._blocks.pop(address, 0)
         if self.tool is not None:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
-        await self.allocator.free(address)
+        try:
+            await self.allocator.free(address)
+        except BaseException:
+            if nbytes and self.memory.begins(address):
+                self._blocks[address] = nbytes  # left early
+            raise
 
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
@@ -193,17 +200,19 @@ class OffloadDevice:
     async def synchronize(self, queue: DirectiveQueue) -> None:
         """Drain the directive's queue, then do what was put off until then.
 
-        Raises what a kernel of the queue did wrong.
+        Raises what a kernel of the queue did wrong, which ends the device.
         """
         if queue.stream is not None:
             await self.plugin.synchronize(queue)
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name
+            self.ended = queue.kernel_error
             raise queue.kernel_error
-        pending, queue.post_processing = queue.post_processing, []
-        for action in pending:
-            await action()
+        pending = queue.post_processing
+        while pending:  # an action that is left early stays, to be done again
+            await pending[0]()
+            del pending[0]
 
     # time that the runtime takes, and waits for
 

@@ -66,6 +66,14 @@ class PlacementError(OffloadError):
     """
 
 
+class DeviceEnded(OffloadError):
+    """A directive or routine on a device that a fatal error has ended, which is its ``__cause__``.
+
+    A real program is over by then: LLVM's runtime ends it after a failed construct, ROCr after a memory access fault,
+    and CUDA's context answers every further call with the error of the first.
+    """
+
+
 class InvalidDevice(OffloadError):
     """A device number that does not exist."""
 

@@ -13,6 +13,8 @@ A `TargetPointer` owns the lock of its entry until `release`.
 
 from __future__ import annotations
 
+import functools
+
 import attrs
 
 from offloadrt.runtime.configurations import MapRequest, Placement
@@ -32,7 +34,7 @@ class TargetPointer:
     `release`.
 
     address: None means that there is nothing to use (an illegal mapping, or a zero-length section of absent memory).
-    borrowed: the entry was already locked by the caller, who unlocks it.
+    borrowed: the entry was already locked by the caller, who unlocks it. counted: the search has counted it up.
     """
 
     address: int | None = None
@@ -42,6 +44,7 @@ class TargetPointer:
     is_present: bool = False
     is_last: bool = False
     borrowed: bool = False
+    counted: bool = False
 
     def release(self, device: OffloadDevice) -> None:
         if self.entry is not None:
@@ -150,9 +153,20 @@ async def get_target_pointer(
     try:
         await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
     except BaseException:
+        if pointer.counted and pointer.entry is not None:
+            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise
     return pointer
+
+
+def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
+    """The item that has just counted an entry up was left early: the queue's post-processing removes it if need be."""
+    entry.data_end_users += 1
+    entry.decrement(hold)
+    if device.trace is not None:
+        trace_counts(device, queue.cause, entry)
+    queue.post_processing.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
 
 
 async def _find_or_create(
@@ -183,6 +197,7 @@ async def _find_or_create(
     if entry is not None and (found.contained or (implicit and found.overlaps)):
         if update_count:
             entry.increment(hold)
+            pointer.counted = True
             if device.trace is not None:
                 trace_counts(device, queue.cause, entry)
         else:
@@ -204,7 +219,7 @@ async def _find_or_create(
     elif present:
         _report_absent(device, item, begin, size)
     elif size:
-        pointer.is_new = True
+        pointer.is_new = pointer.counted = True
         array = item.array
         phantom = array is not None and array.phantom
         address = await device.allocate(size, array, begin, phantom)
@@ -319,8 +334,13 @@ async def get_present_pointer(
 async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
     """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
 
-    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
+    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`). When it is left early
+    it can be done again.
     """
+    if device.table.at(entry.host_begin) is not entry:  # it was left when the entry had been removed already
+        if device.block_size(entry.device_begin) is not None:
+            await device.free(entry.device_begin, item.array, entry.host_begin)
+        return
     table = device.table_lock
     table.take_now() or await device.lock_table()
     try:
@@ -337,7 +357,11 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
         device.unlock_entry(entry)
         if not remove:
             return
-        await device.work(device.costs.erase)
+        try:
+            await device.work(device.costs.erase)
+        except BaseException:
+            entry.data_end_users += 1
+            raise
         remove_entry(device, cause, entry)
     finally:
         if table.held_by_me():

@@ -18,7 +18,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import HostTime
 
 
@@ -83,8 +83,9 @@ class StreamPool:
         try:
             if self.idle:
                 return self.idle.pop()
+            stream = await self.driver.stream_create()
             self.made += 1
-            return await self.driver.stream_create()
+            return stream
         finally:
             self.lock.release()
 
@@ -100,6 +101,7 @@ class QueueLike(Protocol):
 
     stream: Any
     cause: int
+    copy: Signal | None
 
 
 class DevicePlugin(Protocol):
@@ -322,8 +324,8 @@ class Plugin:
             return
         stream = queue.stream
         await self.driver.stream_synchronize(stream)
-        queue.stream = None
         await self.streams.give_back(stream)
+        queue.stream = None
 
     async def prefault(self, address: int, nbytes: int) -> None:
         """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""

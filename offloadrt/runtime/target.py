@@ -15,6 +15,7 @@ import numpy as np
 from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress
+from offloadrt.machine.managed_sweep import Access
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -36,6 +37,7 @@ from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.mapping import get_present_pointer
 from offloadrt.runtime.placing import place_for_target, target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
+from offloadrt.runtime.reachable import Reachable, pointed_to
 from offloadrt.runtime.resident_items import Stretch, look_up_arguments
 from offloadrt.runtime.touching import dying, touching_of
 
@@ -105,10 +107,15 @@ async def target(
     if plugin.managed is not None:
         migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
         touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
+        if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
+            more = [Access(begin, nbytes) for begin, nbytes in pointed]
+            touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
     elif plugin.kernels_fault:
         touching = touching_of(device, items, arrays, on_host)
+        if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
+            touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
         if plugin.kernels_die and touching.ranges:
-            touching = dying(touching, queue, arrays, device.sim.current)
+            touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
     if device.tool is not None:
         device.tool.target_submit(device.number, kernel.name)
     await plugin.launch_kernel(queue, launch, run, touching)
@@ -160,6 +167,7 @@ async def _bind_others(
 ) -> PrivateArguments:
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
+    queue.private = private.free
     for item in items:
         if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
             continue
@@ -208,7 +216,7 @@ def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Bi
         return functools.partial(array_view, device, argument, bindings[argument])
     if isinstance(argument, DevicePointer):
         nbytes = argument.nbytes or device.block_size(argument.address) or 0
-        return functools.partial(pointer_view, device.memory, argument, nbytes)
+        return functools.partial(pointer_view, Reachable(device), argument, nbytes)
     if isinstance(argument, Pointees):
         return functools.partial(_follow, device, argument, bindings[argument.pointers])
     return lambda: argument
@@ -230,9 +238,9 @@ def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any
 
 
 def _follow(device: OffloadDevice, argument: Pointees, binding: Binding) -> list[Any]:
-    pointers = array_view(device, argument.pointers, binding)
+    pointers, reachable = array_view(device, argument.pointers, binding), Reachable(device)
     return [
-        device.memory.view(int(address), argument.nbytes).view(argument.dtype).reshape(argument.shape)
+        reachable.view(int(address), argument.nbytes).view(argument.dtype).reshape(argument.shape)
         for address in np.asarray(pointers).ravel()
     ]
 

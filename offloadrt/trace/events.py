@@ -346,7 +346,7 @@ class SignalWaitBegin(Event):
 
 @event
 class SignalWaitEnd(Event):
-    """What the actor waited for has happened."""
+    """What the actor waited for has happened, or it waits no longer (it was cancelled)."""
 
     signal: str
 

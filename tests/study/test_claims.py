@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.cli.render import validation
 from offloadrt.cli.terminal import stages
 from offloadrt.study import UserError, profiles
 from offloadrt.study.claims import claims_of, exahype, papers
@@ -251,6 +252,19 @@ def test_a_report_counts_verdicts() -> None:
         attrs.evolve(finding, verdict="not applicable: y"),
     ]
     assert Report("p", "m", "", findings).counts() == {"holds": 1, "depends": 1, "not applicable": 1}
+
+
+def test_a_report_tells_claims_that_parameters_are_fitted_to_from_the_others() -> None:
+    finding = Finding("c", "r", "e", "x", "holds")
+    fitted = [attrs.evolve(finding, role="calibrate"), attrs.evolve(finding, role="calibrate", verdict="fails")]
+    report = Report("p", "m", "", [finding, finding, *fitted])
+    assert report.counts() == {"holds": 3, "fails": 1}
+    assert report.counts_by_role() == {"predict": {"holds": 2}, "calibrate": {"holds": 1, "fails": 1}}
+    assert json.loads(report.to_json())["counts_by_role"] == report.counts_by_role()
+    *_, total, predicted, calibrated = map(str, validation(report))
+    assert total == "\n4 claims: holds: 3, fails: 1"
+    assert predicted == "  2 of role predict: holds: 2"
+    assert calibrated == "  2 of role calibrate: holds: 1, fails: 1"
 
 
 def test_saturation_is_where_a_doubling_no_longer_pays() -> None:

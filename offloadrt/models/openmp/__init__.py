@@ -8,7 +8,7 @@
 ``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``section``                             ``a[lower:length:stride]``
-``pointees``                            a kernel argument that follows device pointers
+``pointees``                            a kernel argument that follows stored pointers
 ``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
                                         one of managed memory
 ======================================  ==============================================================================
@@ -38,6 +38,7 @@ from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime import (
+    DeviceEnded,
     DevicePointer,
     FreedHostMemory,
     HostArray,
@@ -53,6 +54,7 @@ from offloadrt.runtime import (
 __all__ = [
     "Construct",
     "Depend",
+    "DeviceEnded",
     "DevicePointer",
     "FreedHostMemory",
     "GpuMemoryManager",

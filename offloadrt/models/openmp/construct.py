@@ -24,6 +24,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.target import target
 
@@ -104,6 +105,7 @@ def target_construct(
             implicit=defaultmap_item(defaultmap),
         )
     )
+    items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
     per_team = kernel.threads_per_team if threads is None else threads
     known = None if kernel.analysis is None else arguments
     if kernel.analysis is not None and iterations is None:

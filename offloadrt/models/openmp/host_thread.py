@@ -37,6 +37,7 @@ from offloadrt.models.openmp.host_places import Arena
 from offloadrt.models.openmp.lowering import at_data_end, lower_data
 from offloadrt.models.openmp.routines import Routines
 from offloadrt.models.openmp.tasks import TaskRegion, taskwait, wait_for
+from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -113,6 +114,7 @@ class HostThread(Routines):
         self._heap.release(array.address)
         array.freed = True
         self.program.free_managed(array)
+        self.program.machine.host_memory.contents.remove(array.address)
         for device in self.program.devices:
             if device.objects is not None:
                 device.objects.remove(array)
@@ -224,7 +226,8 @@ class HostThread(Routines):
         """``async with t.target_data(…) as pointers:``. Gives the device pointers of use_device_ptr and use_device_addr
         by array.
 
-        A program that fails inside the region ends there: the region is then not closed.
+        A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
+        mappings end without being copied back.
         """
         return TargetData(self, clauses, device)
 
@@ -244,7 +247,7 @@ class HostThread(Routines):
         """``target teams distribute parallel for``: run a kernel with these arguments on a device.
 
         arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly. Numbers are
-        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored device pointers.
+        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers.
         clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
         return self.run(target_construct(self.program, kernel, arguments, **clauses))
@@ -310,9 +313,13 @@ class TargetData:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        items, program = at_data_end(self._items), self._thread.program
         if kind is None:
-            end = ending(at_data_end(self._items), "target data")
-            await in_directive(self._thread.program, "target data end", self._device, end)
+            end = ending(items, "target data")
+            await in_directive(program, "target data end", self._device, end, items)
+        elif not issubclass(kind, Exception):
+            queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
+            abandon(program.device(self._device), queue, "target data end")
 
 
 def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:

@@ -22,6 +22,7 @@ from offloadrt.runtime.device import OffloadDevice, RuntimeCosts, why_nothing_mi
 from offloadrt.runtime.errors import InvalidDevice, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
 from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.reachable import reaches_host
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -79,6 +80,7 @@ class OpenMP:
         self._started = False
         self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
+        self._devices_reach_host = any(reaches_host(device) for device in self.devices)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -167,7 +169,10 @@ class OpenMP:
             memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
         for managed in self._managed:
             managed.add(address, nbytes, fill is not None)
-        return HostArray(name, address, lengths, element, kind, pointer, values)
+        array = HostArray(name, address, lengths, element, kind, pointer, values)
+        if self._devices_reach_host:
+            memory.contents.add(array)
+        return array
 
     def check_managed_memory(self, what: str) -> None:
         """Raises UnifiedMemoryUnavailable where there is no managed memory, which `what` asks for."""
@@ -254,7 +259,12 @@ class OpenMP:
         await self.helpers.drain()
 
     async def shutdown(self) -> None:
-        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit."""
+        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit. A device that a
+        fatal error has ended keeps both.
+        """
+        begin = self.sim.now
         for device in self.devices:
-            await device.allocator.release_pooled()
-            await device.plugin.unload()
+            if device.ended is None:
+                await device.allocator.release_pooled()
+                await device.plugin.unload()
+        self.machine.host_time.lived(self.sim.now - begin)
