@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from offloadrt.kernels.frequency import Hint
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.source import range_of
 from offloadrt.kernels.subset import LoopNest
@@ -30,6 +31,8 @@ class Value:
     integer: bool = False
     level: int = 0
     """How many loads must have been done, one after the other, before it is known."""
+    near: Hint = None
+    """Where data decide it: the part of it that lies near its own iteration."""
 
     @classmethod
     def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
@@ -37,10 +40,11 @@ class Value:
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
         """A number made of this one and others in a way that has no polynomial."""
-        loops, arrays, level = self.loops, self.arrays, self.level
+        loops, arrays, level, near = self.loops, self.arrays, self.level, self.near
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
-        return Value(None, loops, arrays, integer, level)
+            near = other.near if near is None else near
+        return Value(None, loops, arrays, integer, level, near)
 
     def or_else(self, other: Value, condition: Value) -> Value:
         """This one or the other one, as a condition decides."""

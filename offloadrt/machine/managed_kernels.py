@@ -63,12 +63,12 @@ class ManagedKernels:
         compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
-            swept += 0 if access.scattered else access.nbytes
+            swept += 0 if access.scattered else round(access.nbytes * access.part_of(self.pages.page_size))
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
         longest = self.spec.touch_chunk * windows // max(total, 1)
-        resident.sweep = Sweep.of(resident.packet.accesses, windows, longest)
+        resident.sweep = Sweep.of(resident.packet.accesses, windows, longest, self.pages, self.sim.rng)
         self._step(resident, resident.sweep)
 
     def goes_on(self, resident: ResidentKernel) -> bool:

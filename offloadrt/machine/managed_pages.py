@@ -15,8 +15,11 @@ from typing import Final
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from offloadrt.machine.tree_prefetch import runs
+
+Whole = NDArray[np.int64]
 
 UNMAPPED: Final = 0
 """The GPU faults."""
@@ -150,8 +153,10 @@ class ManagedPages:
         for low, high in runs(pages):
             table[offset + low : offset + high] = bytes((state,)) * (high - low)
 
-    def next_unmapped(self, low: int, high: int) -> int:
-        """The first page of [low, high) without translation; -1 when there is none."""
+    def next_unmapped(self, low: int, high: int, among: Whole | None = None) -> int:
+        """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
+        if among is not None:
+            return next(self._unmapped_among(among, low, high), -1)
         size = self._span
         while low < high:
             span, offset = divmod(low, size)
@@ -185,8 +190,19 @@ class ManagedPages:
             return self._counts[span][state]
         return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
-    def unmapped(self, low: int, high: int) -> list[int]:
-        """All pages of [low, high) without translation, ascending."""
+    def _unmapped_among(self, among: Whole, low: int, high: int) -> Iterator[int]:
+        """Pages of [low, high) without translation among some, which ascend."""
+        first, last = np.searchsorted(among, (low, high)).tolist()
+        size = self._span
+        for page in among[first:last].tolist():
+            table = self._table.get(page // size)
+            if table is None or table[page % size] == UNMAPPED:
+                yield page
+
+    def unmapped(self, low: int, high: int, among: Whole | None = None) -> list[int]:
+        """All pages of [low, high), or of those ``among`` them, without translation, ascending."""
+        if among is not None:
+            return list(self._unmapped_among(among, low, high))
         found: list[int] = []
         while (page := self.next_unmapped(low, high)) >= 0:
             found.append(page)

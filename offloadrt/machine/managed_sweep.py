@@ -1,7 +1,8 @@
 """How one kernel goes through managed memory: *windows* of resident threads, one after the other.
 
 The threads that are resident at a time execute a stretch of the kernel's iterations, its *window*.  Of an argument that
-is swept they touch the part that belongs to these iterations; of a scattered one, pages at random.  The window's
+is swept they touch the part that belongs to these iterations, of one that is picked from in order some pages of that
+part, which are drawn when the kernel starts; of a scattered one, pages at random.  The window's
 accesses are issued level by level: those of one level wait for what the level before has loaded.  Between windows with
 missing pages nothing happens that depends on pages, so a kernel runs *to its next fault* in one step.
 """
@@ -12,8 +13,12 @@ import math
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from offloadrt.machine.managed_pages import REMOTE, UNMAPPED, ManagedPages
+
+_ALL = 1.0 - 1e-6
+"""A sweep that touches such a part of the pages touches all of them."""
 
 
 @attrs.frozen
@@ -29,6 +34,16 @@ class Access:
     """Accesses of the whole launch, to places at random; 0: it is swept once, in order."""
     reads: bool = True
     writes: bool = True
+    picked: float = 0.0
+    """Places that a sweep visits, at random among all of them; 0: it leaves nothing out."""
+    run: float = 0.0
+    """Bytes at each such place."""
+
+    def part_of(self, size: float) -> float:
+        """The part of the pieces of `size` bytes, page or sector, that a sweep touches; 1 of those that leave nothing
+        out.
+        """
+        return -math.expm1(-self.picked * (size + self.run) / self.nbytes) if self.picked else 1.0
 
 
 Accesses = tuple[Access, ...]
@@ -54,12 +69,17 @@ class Sweep:
     """Transfers over the link that the present step still waits for."""
     hits: list[int] = attrs.field(factory=list)
     """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
+    picks: list[NDArray[np.int64] | None] = attrs.field(factory=list)
+    """For each access the pages that it picks, ascending; None for all of them."""
 
     @classmethod
-    def of(cls, accesses: Accesses, windows: int, step_windows: int) -> Sweep:
+    def of(
+        cls, accesses: Accesses, windows: int, step_windows: int, pages: ManagedPages, rng: np.random.Generator
+    ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({access.level for access in accesses}))
-        return cls(accesses, windows, step_windows, levels, hits=[-1] * len(accesses))
+        picks = [_picks(access, pages.page_size, rng) for access in accesses]
+        return cls(accesses, windows, step_windows, levels, hits=[-1] * len(accesses), picks=picks)
 
     @property
     def over(self) -> bool:
@@ -75,7 +95,8 @@ class Sweep:
             if access.scattered:
                 found.update(dict.fromkeys(self._met(pages, place, access, rng)))
             else:
-                found.update(dict.fromkeys(pages.unmapped(*self._pages(pages, access, self.at, self.at + 1))))
+                stretch = self._pages(pages, access, self.at, self.at + 1)
+                found.update(dict.fromkeys(pages.unmapped(*stretch, self.picks[place])))
         return list(found)
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
@@ -89,7 +110,7 @@ class Sweep:
             if access.scattered:
                 last = min(last, max(first, self._next_hit(pages, place, access, first, rng)))
                 continue
-            page = pages.next_unmapped(*self._pages(pages, access, first, last))
+            page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
                 last = min(last, max(first, offset * self.windows // access.nbytes))
@@ -125,7 +146,7 @@ class Sweep:
                 amount = access.scattered * sector * (self.until - self.at) / self.windows
             else:
                 low, high = self._pages(pages, access, self.at, self.until)
-                amount = self._byte(access, self.until) - self._byte(access, self.at)
+                amount = (self._byte(access, self.until) - self._byte(access, self.at)) * access.part_of(sector)
             over_link = amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
             reads += over_link if access.reads else 0.0
             writes += over_link if access.writes else 0.0
@@ -173,3 +194,12 @@ class Sweep:
             chance = -math.expm1(-self._mean(pages, access))
             self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
         return self.hits[place]
+
+
+def _picks(access: Access, page_size: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
+    part = access.part_of(page_size) if access.nbytes else 1.0
+    if part >= _ALL:
+        return None
+    low, high = access.begin // page_size, -(-(access.begin + access.nbytes) // page_size)
+    return low + np.flatnonzero(rng.random(high - low) < part)
