@@ -56,7 +56,7 @@ class ManagedKernels:
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
         self._units = units
-        self._ports = ports
+        self.ports = ports
 
     def begin(self, resident: ResidentKernel) -> None:
         """A kernel starts: its windows are what its resident threads execute at a time."""
@@ -171,7 +171,7 @@ class ManagedKernels:
         for direction, nbytes in (("h2d", reads), ("d2h", writes)):
             if nbytes:
                 sweep.remote += 1
-                self._ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
+                self.ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
 
     def _reached(self, number: int) -> None:
         """A transfer over the link of a kernel's step is through."""
