@@ -123,11 +123,11 @@ class UvmBlocks:
     async def move(self, direction: Literal["h2d", "d2h"], pages: int, cause: int) -> None:
         """The pages' bytes go over the link, on a copy engine."""
         nbytes = pages.bit_count() * self.pages.page_size
-        number = self.machine.next_number()
-        done = Signal(self.sim, f"migration {number} ({direction})")
-        packet = CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done)
-        self.device.engines[direction].submit(packet)
-        await done.wait()
+        number, engines = self.machine.next_number(), self.device.engines[direction]
+        if not engines.serve_alone(nbytes):
+            done = Signal(self.sim, f"migration {number} ({direction})")
+            engines.submit(CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done))
+            await done.wait()
         if direction == "h2d":
             self.counters.bytes_htod += nbytes
         else:

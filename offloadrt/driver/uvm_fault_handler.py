@@ -7,6 +7,7 @@ and the kernels are replayed (BATCH_FLUSH): what was not in the batch they ask f
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -94,24 +95,28 @@ class UvmFaultHandler:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
             messages.append(await self._next())
-        per_block = uvm.pages.per_block
         for message in messages:
-            own_s = base_s
-            for index in dict.fromkeys(page // per_block for page in message.pages):
-                own_s += took.get(index, 0.0)
-            self._wait_s += max(sim.now - message.time - own_s, 0.0)
+            own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
+            self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
         uvm.device.compute.mailbox.put(Replay(tuple(message.kernel for message in messages), frozenset(pages)))
+
+    def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
+        """What the blocks took on which a kernel faulted."""
+        per_block = self._uvm.pages.per_block
+        return [took.get(index, 0.0) for index in dict.fromkeys(page // per_block for page in message.pages)]
 
     async def _serve(self, pages: list[int], cause: int) -> dict[int, float]:
         """Serve the faults of a batch, block by block; returns the seconds that each block took."""
         uvm = self._uvm
         per_block, groups = uvm.pages.per_block, dict[int, int]()
         for page in pages:
-            index, place = divmod(page, per_block)
-            if groups.get(index, 0) >> place & 1:
-                uvm.counters.duplicates += 1
-            groups[index] = groups.get(index, 0) | 1 << place
+            index = page // per_block
+            groups[index] = groups.get(index, 0) | 1 << page % per_block
         uvm.counters.batches += 1
+        different = 0
+        for faulted in groups.values():
+            different += faulted.bit_count()
+        uvm.counters.duplicates += len(pages) - different
         took: dict[int, float] = {}
         for index in sorted(groups):
             took[index] = await uvm.serve(index, groups[index], cause)

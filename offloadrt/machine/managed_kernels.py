@@ -152,7 +152,7 @@ class ManagedKernels:
         """
         sweep, packet = resident.sweep, resident.packet
         assert sweep is not None
-        missing = [page for page in sorted(sweep.needed - served) if self.pages.next_unmapped(page, page + 1) >= 0]
+        missing = self.pages.still_unmapped(sorted(sweep.needed - served))
         if missing:
             self._raise(resident, sweep, missing)
             return

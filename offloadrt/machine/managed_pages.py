@@ -10,16 +10,14 @@ the next page without translation is found at the speed of C: 32 GB of managed m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from offloadrt.machine.tree_prefetch import runs
-
-Whole = NDArray[np.int64]
 
 UNMAPPED: Final = 0
 """The GPU faults."""
@@ -153,7 +151,7 @@ class ManagedPages:
         for low, high in runs(pages):
             table[offset + low : offset + high] = bytes((state,)) * (high - low)
 
-    def next_unmapped(self, low: int, high: int, among: Whole | None = None) -> int:
+    def next_unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> int:
         """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
         if among is not None:
             return next(self._unmapped_among(among, low, high), -1)
@@ -190,23 +188,48 @@ class ManagedPages:
             return self._counts[span][state]
         return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
-    def _unmapped_among(self, among: Whole, low: int, high: int) -> Iterator[int]:
+    def _unmapped_among(self, among: Sequence[int], low: int, high: int) -> Iterator[int]:
         """Pages of [low, high) without translation among some, which ascend."""
-        first, last = np.searchsorted(among, (low, high)).tolist()
-        size = self._span
-        for page in among[first:last].tolist():
+        size, place = self._span, bisect_left(among, low)
+        last = bisect_left(among, high, place)
+        while place < last:
+            page = among[place]
             table = self._table.get(page // size)
             if table is None or table[page % size] == UNMAPPED:
                 yield page
+            place += 1
 
-    def unmapped(self, low: int, high: int, among: Whole | None = None) -> list[int]:
+    def unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> list[int]:
         """All pages of [low, high), or of those ``among`` them, without translation, ascending."""
         if among is not None:
             return list(self._unmapped_among(among, low, high))
         found: list[int] = []
-        while (page := self.next_unmapped(low, high)) >= 0:
-            found.append(page)
-            low = page + 1
+        size = self._span
+        while low < high:
+            span, first = divmod(low, size)
+            base = span * size
+            last = min(high - base, size)
+            table = self._table.get(span)
+            if table is None:
+                found.extend(range(low, base + last))
+            else:
+                place = table.find(UNMAPPED, first, last)
+                while place >= 0:
+                    found.append(base + place)
+                    place = table.find(UNMAPPED, place + 1, last)
+            low = base + last
+        return found
+
+    def still_unmapped(self, pages: Iterable[int]) -> list[int]:
+        """Those of some pages that have no translation, in their order."""
+        found: list[int] = []
+        size, span, table = self._span, -1, None
+        for page in pages:
+            if page // size != span:
+                span = page // size
+                table = self._table.get(span)
+            if table is None or not table[page % size]:
+                found.append(page)
         return found
 
     def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:

@@ -10,10 +10,11 @@ missing pages nothing happens that depends on pages, so a kernel runs *to its ne
 from __future__ import annotations
 
 import math
+from array import array
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from offloadrt.machine.managed_pages import REMOTE, UNMAPPED, ManagedPages
 
@@ -69,7 +70,7 @@ class Sweep:
     """Transfers over the link that the present step still waits for."""
     hits: list[int] = attrs.field(factory=list)
     """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
-    picks: list[NDArray[np.int64] | None] = attrs.field(factory=list)
+    picks: list[Sequence[int] | None] = attrs.field(factory=list)
     """For each access the pages that it picks, ascending; None for all of them."""
 
     @classmethod
@@ -196,10 +197,10 @@ class Sweep:
         return self.hits[place]
 
 
-def _picks(access: Access, page_size: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+def _picks(access: Access, page_size: int, rng: np.random.Generator) -> Sequence[int] | None:
     """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
     part = access.part_of(page_size) if access.nbytes else 1.0
     if part >= _ALL:
         return None
     low, high = access.begin // page_size, -(-(access.begin + access.nbytes) // page_size)
-    return low + np.flatnonzero(rng.random(high - low) < part)
+    return array("q", (low + np.flatnonzero(rng.random(high - low) < part)).astype(np.int64).tobytes())
