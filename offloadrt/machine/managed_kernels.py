@@ -7,12 +7,14 @@ batch it asks for again.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from offloadrt.kernels import Launch
 from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.managed_sweep import Accesses, Sweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
@@ -59,14 +61,19 @@ class ManagedKernels:
         self.ports = ports
 
     def begin(self, resident: ResidentKernel) -> None:
-        """A kernel starts: its windows are what its resident threads execute at a time."""
+        """A kernel starts: its windows are what its resident threads execute at a time.
+
+        A team none of whose threads goes beyond its first accesses makes room for the next one at once.
+        """
         compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
             swept += 0 if access.scattered else round(access.nbytes * access.part_of(self.pages.page_size))
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
-        windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
+        held = _teams_held(resident.packet.accesses, launch)
+        at_a_time = teams * launch.threads / held
+        windows = max(1, math.ceil(launch.iterations / at_a_time), -(-swept // held_back))
         longest = self.spec.touch_chunk * windows // max(total, 1)
         resident.sweep = Sweep.of(resident.packet.accesses, windows, longest, self.pages, self.sim.rng)
         self._step(resident, resident.sweep)
@@ -189,3 +196,13 @@ class ManagedKernels:
                 self._units.work(resident, 0, 1)
             else:
                 self._step(resident, sweep)
+
+
+def _teams_held(accesses: Accesses, launch: Launch) -> float:
+    """The part of a kernel's teams with a thread whose accesses depend on others, as a branch may leave out."""
+    first = min(access.level for access in accesses)
+    later = [access for access in accesses if access.level > first]
+    if not later or any(not (access.picked or access.scattered) for access in later):
+        return 1.0
+    most = max(access.picked or access.scattered for access in later)
+    return max(-math.expm1(-most * launch.threads / launch.iterations), 1.0 / launch.teams)
