@@ -109,9 +109,14 @@ class UvmFaultHandler:
         """Serve the faults of a batch, block by block; returns the seconds that each block took."""
         uvm = self._uvm
         per_block, groups = uvm.pages.per_block, dict[int, int]()
+        index, low, high = -1, 0, 0
         for page in pages:
-            index = page // per_block
-            groups[index] = groups.get(index, 0) | 1 << page % per_block
+            if not low <= page < high:
+                index = page // per_block
+                low = index * per_block
+                high = low + per_block
+                groups.setdefault(index, 0)
+            groups[index] |= 1 << page - low
         uvm.counters.batches += 1
         different = 0
         for faulted in groups.values():

@@ -20,9 +20,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def expect(
-    value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None
-) -> T:
+def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
     """`value` itself, which is a condition with the `probability` (0 to 1) that it holds, a `range` with the average
     number of `trips` and the part of them that lies `near` (0 to 1), or an index with that part.
     """

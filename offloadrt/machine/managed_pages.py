@@ -81,6 +81,7 @@ class ManagedPages:
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
+        self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
         """Of each span of the table, how many pages are in each state."""
@@ -133,14 +134,18 @@ class ManagedPages:
             table = self._table[span] = bytearray(self._span)
             self._counts[span] = [self._span, 0, 0]
         counts, changed = self._counts[span], pages.bit_count()
-        local, remote = (block.resident & pages).bit_count(), (block.remote & pages).bit_count()
-        counts[LOCAL] -= local
-        counts[REMOTE] -= remote
+        local = remote = 0
+        if block.resident:
+            local = (block.resident & pages).bit_count()
+            counts[LOCAL] -= local
+            block.resident &= ~pages
+        if block.remote:
+            remote = (block.remote & pages).bit_count()
+            counts[REMOTE] -= remote
+            self.remote_pages -= remote
+            block.remote &= ~pages
         counts[UNMAPPED] -= changed - local - remote
         counts[state] += changed
-        self.remote_pages -= remote
-        block.resident &= ~pages
-        block.remote &= ~pages
         if state == LOCAL:
             block.resident |= pages
             block.populated |= pages
@@ -148,8 +153,9 @@ class ManagedPages:
             block.remote |= pages
             block.populated |= pages
             self.remote_pages += changed
+        fill = self._fills[state]
         for low, high in runs(pages):
-            table[offset + low : offset + high] = bytes((state,)) * (high - low)
+            table[offset + low : offset + high] = fill[low:high]
 
     def next_unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> int:
         """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""

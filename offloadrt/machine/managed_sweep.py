@@ -89,16 +89,16 @@ class Sweep:
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> list[int]:
         """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
-        found: dict[int, None] = {}
+        found: list[int] = []
         for place, access in enumerate(self.accesses):
             if access.level != level or not access.nbytes:
                 continue
             if access.scattered:
-                found.update(dict.fromkeys(self._met(pages, place, access, rng)))
+                more = self._met(pages, place, access, rng)
             else:
-                stretch = self._pages(pages, access, self.at, self.at + 1)
-                found.update(dict.fromkeys(pages.unmapped(*stretch, self.picks[place])))
-        return list(found)
+                more = pages.unmapped(*self._pages(pages, access, self.at, self.at + 1), self.picks[place])
+            found = [*dict.fromkeys(found + more)] if found and more else found or more
+        return found
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
         """The window has what it needs: sets ``until``, the next one that does not, or where the step ends."""
@@ -160,8 +160,9 @@ class Sweep:
 
     def _pages(self, pages: ManagedPages, access: Access, first: int, last: int) -> tuple[int, int]:
         """Pages [low, high) of a swept argument that the windows [first, last) touch."""
-        low, high = access.begin + self._byte(access, first), access.begin + self._byte(access, last)
-        return low // pages.page_size, -(-high // pages.page_size) if high > low else low // pages.page_size
+        nbytes, windows, size = access.nbytes, self.windows, pages.page_size
+        low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
+        return low // size, -(-high // size) if high > low else low // size
 
     def _all(self, pages: ManagedPages, access: Access) -> tuple[int, int]:
         size = pages.page_size

@@ -63,6 +63,7 @@ Gear = Literal["native", "turbo"]
 _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 SLICE = 2000
+STRIDES = 4 * SLICE
 """Steps between two looks at Trio, so that Ctrl-C and cancellation stay prompt."""
 
 
@@ -235,7 +236,7 @@ class Simulation(trio.abc.Clock):
     def _run_turbo_slice(self) -> bool:
         """Step detached actors until Trio has something to run or the slice is used up; False if nothing was due."""
         heap, ready, popleft = self.heap, self.ready, self.ready.popleft
-        self.strides = SLICE
+        self.strides = STRIDES
         step: Any = None
         budget = repeat(None, self._slice)
         try:

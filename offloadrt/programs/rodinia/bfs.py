@@ -112,9 +112,7 @@ class Bfs:
                 await t.target(
                     expand, mask, nodes, edges, visited, cost, updating, n, level.active, level.degree, level.fresh
                 )
-                await t.target(
-                    advance, updating, mask, visited, stop, n, level.reached, maps=omp.map(tofrom=stop)
-                )
+                await t.target(advance, updating, mask, visited, stop, n, level.reached, maps=omp.map(tofrom=stop))
                 await t.host_access(stop)
                 depth += 1
                 going_on = bool(stop[0]) if graph is not None else depth < len(levels)

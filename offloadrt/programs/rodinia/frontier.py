@@ -80,9 +80,7 @@ class Frontier:
             reached = np.unique(fresh)
             visited[reached] = True
             levels.append(
-                Level(
-                    frontier.size / count, total / frontier.size, fresh.size / max(total, 1), reached.size / count
-                )
+                Level(frontier.size / count, total / frontier.size, fresh.size / max(total, 1), reached.size / count)
             )
             frontier = reached.astype(np.int64)
         return cls(tuple(levels))
