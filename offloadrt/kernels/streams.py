@@ -80,11 +80,12 @@ def _near(counting: Counting, access: Access) -> float:
 def _places(counting: Counting, access: Access) -> float:
     """Runs of an access, but for the loops over data that step through neighbouring elements."""
     often = counting.runs(access.path)
-    (index,) = access.index if len(access.index) == 1 else (None,)
+    index = access.index[0] if len(access.index) == 1 else None
     for part in access.path:
-        if isinstance(part, Loop) and not part.distributed and not counting.counted(part) and index is not None:
-            if index.coefficient(part.symbol).constant in (1, -1):
-                often /= max(1.0, counting.mean_trips(access.path, part))
+        if index is None or not isinstance(part, Loop) or part.distributed or counting.counted(part):
+            continue
+        if abs(index.coefficient(part.symbol).constant or 0) == 1:
+            often /= max(1.0, counting.mean_trips(access.path, part))
     return often
 
 

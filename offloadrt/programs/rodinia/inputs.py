@@ -11,8 +11,8 @@ from typing import Final, Literal
 from offloadrt.programs.input_range import InputRange
 
 CFD_ITERATIONS: Final = InputRange(
-    1, 2000, "iterations", "2000 in the public source; the paper's run lengths are not given, and 2000 of them at 20 GB "
-    "of managed memory would take hours: a shorter run is plausible",
+    1, 2000, "iterations",
+    "2000 in the public source; the paper does not say, and 2000 at 20 GB of managed memory would take hours",
 )  # fmt: skip
 SRAD_ITERATIONS: Final = InputRange(
     2, 100, "iterations", "2 in the public run file of the OpenMP version, 100 in the usual command of SRAD v1"
