@@ -61,21 +61,19 @@ class ManagedKernels:
         self.ports = ports
 
     def begin(self, resident: ResidentKernel) -> None:
-        """A kernel starts: its windows are what its resident threads execute at a time.
-
-        A team none of whose threads goes beyond its first accesses makes room for the next one at once.
-        """
+        """A kernel starts: its windows are what its resident threads execute at a time."""
         compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
             swept += 0 if access.scattered else round(access.nbytes * access.part_of(self.pages.page_size))
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
-        held = _teams_held(resident.packet.accesses, launch)
-        at_a_time = teams * launch.threads / held
-        windows = max(1, math.ceil(launch.iterations / at_a_time), -(-swept // held_back))
+        windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
+        ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(swept, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
-        resident.sweep = Sweep.of(resident.packet.accesses, windows, longest, self.pages, self.sim.rng)
+        resident.sweep = Sweep.of(
+            resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
+        )
         self._step(resident, resident.sweep)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
@@ -83,7 +81,7 @@ class ManagedKernels:
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
-        sweep.at, sweep.level = sweep.until, 0
+        sweep.enter(sweep.until)
         if sweep.remote:
             self._units.stalled[resident.packet.number] = resident
         elif not sweep.over:
@@ -110,6 +108,8 @@ class ManagedKernels:
     def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
         """A kernel runs up to its next fault, or waits for the faults that it raises here."""
         while sweep.level < len(sweep.levels):
+            if sweep.level == 1:
+                sweep.look_ahead(self.pages)
             missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
             sweep.level += 1
             if missing:

@@ -5,13 +5,16 @@ is swept they touch the part that belongs to these iterations, of one that is pi
 part, which are drawn when the kernel starts; of a scattered one, pages at random.  The window's
 accesses are issued level by level: those of one level wait for what the level before has loaded.  Between windows with
 missing pages nothing happens that depends on pages, so a kernel runs *to its next fault* in one step.
+
+Teams none of whose threads goes beyond its first accesses make room for the next ones at once, where these find their
+pages: the accesses after the first level are those of several windows then.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
@@ -58,8 +61,12 @@ class Sweep:
     windows: int
     step_windows: int
     levels: tuple[int, ...]
+    ahead: int = 1
+    """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
     """The window that it is in, or comes to next."""
+    end: int = 1
+    """The first window whose teams find no room meanwhile."""
     level: int = 0
     """How many levels of that window have what they need, or had it when they asked."""
     until: int = 0
@@ -75,17 +82,33 @@ class Sweep:
 
     @classmethod
     def of(
-        cls, accesses: Accesses, windows: int, step_windows: int, pages: ManagedPages, rng: np.random.Generator
+        cls,
+        accesses: Accesses,
+        windows: int,
+        step_windows: int,
+        ahead: int,
+        pages: ManagedPages,
+        rng: np.random.Generator,
     ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({access.level for access in accesses}))
         picks = [_picks(access, pages.page_size, rng) for access in accesses]
-        return cls(accesses, windows, step_windows, levels, hits=[-1] * len(accesses), picks=picks)
+        return cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses), picks=picks)
 
     @property
     def over(self) -> bool:
         """Has it been through all its windows?"""
         return self.at >= self.windows
+
+    def enter(self, window: int) -> None:
+        """It comes to a window."""
+        self.at, self.end, self.level = window, window + 1, 0
+
+    def look_ahead(self, pages: ManagedPages) -> None:
+        """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
+        if self.ahead > 1:
+            first = [place for place, access in enumerate(self.accesses) if access.level == self.levels[0]]
+            self.end = self._swept_up_to(pages, first, self.at + 1, min(self.windows, self.at + self.ahead))
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> list[int]:
         """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
@@ -96,35 +119,46 @@ class Sweep:
             if access.scattered:
                 more = self._met(pages, place, access, rng)
             else:
-                more = pages.unmapped(*self._pages(pages, access, self.at, self.at + 1), self.picks[place])
+                more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
             found = [*dict.fromkeys(found + more)] if found and more else found or more
         return found
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """The window has what it needs: sets ``until``, the next one that does not, or where the step ends."""
-        first, last = self.at + 1, min(self.windows, max(self.at + 1, self.at + self.step_windows))
+        """The windows up to ``end`` have what they need: sets ``until``, the next one that does not, or where the step
+        ends.
+        """
+        first = self.end
+        last = min(self.windows, max(first, self.at + self.step_windows))
         for place, access in enumerate(self.accesses):
             if last <= first:
                 break
-            if not access.nbytes:
-                continue
-            if access.scattered:
+            if access.scattered and access.nbytes:
                 last = min(last, max(first, self._next_hit(pages, place, access, first, rng)))
+            else:
+                last = self._swept_up_to(pages, (place,), first, last)
+        self.until = last
+
+    def _swept_up_to(self, pages: ManagedPages, places: Iterable[int], first: int, last: int) -> int:
+        """The first window of [first, last) in which a swept one of these accesses misses a page; ``last`` if none."""
+        for place in places:
+            access = self.accesses[place]
+            if last <= first or not access.nbytes or access.scattered:
                 continue
             page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
                 last = min(last, max(first, offset * self.windows // access.nbytes))
-        self.until = last
+        return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
         """Translations were taken away when ``done`` windows of the step were done: ``until`` may come sooner."""
-        at, longest, whole = self.at, self.step_windows, self.until - self.at
+        at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
+        self.end = self.at + 1
         self.step_windows = self.until - self.at
         self.hits = [-1] * len(self.hits)
         self.plan(pages, rng)
-        self.at, self.step_windows = at, longest
+        self.at, self.end, self.step_windows = at, end, longest
 
     def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
         """Whether its present step may touch a page of [low, high)."""
@@ -171,15 +205,16 @@ class Sweep:
     # accesses at random
 
     def _met(self, pages: ManagedPages, place: int, access: Access, rng: np.random.Generator) -> list[int]:
-        """Missing pages that the window's accesses at random meet."""
-        if self._next_hit(pages, place, access, self.at, rng) > self.at:
+        """Missing pages that accesses at random meet, of the windows up to ``end``."""
+        hit = self._next_hit(pages, place, access, self.at, rng)
+        if hit >= self.end:
             return []
         self.hits[place] = -1
         mean = self._mean(pages, access)
         if mean <= 0.0:
             return []
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
-        draws = 1 + int(rng.poisson(mean * (1.0 - min(first, 1.0))))
+        draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
         return pages.draw_unmapped(*self._all(pages, access), draws, rng)
 
     def _mean(self, pages: ManagedPages, access: Access) -> float:
