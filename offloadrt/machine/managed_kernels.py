@@ -87,6 +87,7 @@ class ManagedKernels:
         elif not sweep.over:
             self._step(resident, sweep)
         else:
+            sweep.leave(self.pages)
             return False
         return True
 
@@ -192,6 +193,7 @@ class ManagedKernels:
         if not sweep.remote and number in stalled:
             del stalled[number]
             if sweep.over:
+                sweep.leave(self.pages)
                 resident.sweep = None  # its last step: it ends as any kernel
                 self._units.work(resident, 0, 1)
             else:

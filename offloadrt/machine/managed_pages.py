@@ -66,6 +66,15 @@ class ManagedBlock:
         return self.populated & ~self.resident
 
 
+@attrs.define(eq=False)
+class Watch:
+    """Pages [low, high), and how many of them have no translation."""
+
+    low: int
+    high: int
+    missing: int
+
+
 class ManagedPages:
     """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages."""
 
@@ -80,6 +89,8 @@ class ManagedPages:
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
+        self.watches: list[Watch] = []
+        """Ranges of which is known at any time how many pages the GPU cannot translate."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
         self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
         self._table: dict[int, bytearray] = {}
@@ -156,6 +167,20 @@ class ManagedPages:
         fill = self._fills[state]
         for low, high in runs(pages):
             table[offset + low : offset + high] = fill[low:high]
+        if self.watches:
+            more = local + remote if state == UNMAPPED else local + remote - changed
+            first = block.index * self.per_block
+            for watch in self.watches:
+                if watch.low <= first and first + self.per_block <= watch.high:
+                    watch.missing += more
+                elif first < watch.high and watch.low < first + self.per_block:
+                    watch.missing = self.how_many(UNMAPPED, watch.low, watch.high)
+
+    def watch(self, low: int, high: int) -> Watch:
+        """Keep count of the pages of [low, high) without translation, until ``watches`` loses it."""
+        watch = Watch(low, high, self.how_many(UNMAPPED, low, high))
+        self.watches.append(watch)
+        return watch
 
     def next_unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> int:
         """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 import numpy as np
 
-from offloadrt.machine.managed_pages import REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed_pages import REMOTE, ManagedPages, Watch
 
 _ALL = 1.0 - 1e-6
 """A sweep that touches such a part of the pages touches all of them."""
@@ -79,6 +79,10 @@ class Sweep:
     """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
     picks: list[Sequence[int] | None] = attrs.field(factory=list)
     """For each access the pages that it picks, ascending; None for all of them."""
+    watches: list[Watch | None] = attrs.field(factory=list)
+    """For each access at random, how many of its pages are missing."""
+    drawn: list[int] = attrs.field(factory=list)
+    """How many were when its hit was drawn."""
 
     @classmethod
     def of(
@@ -92,8 +96,15 @@ class Sweep:
     ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({access.level for access in accesses}))
-        picks = [_picks(access, pages.page_size, rng) for access in accesses]
-        return cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses), picks=picks)
+        sweep = cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses))
+        sweep.picks = [_picks(access, pages.page_size, rng) for access in accesses]
+        sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
+        sweep.drawn = [0] * len(accesses)
+        return sweep
+
+    def leave(self, pages: ManagedPages) -> None:
+        """It ends: nothing needs to be kept count of for it."""
+        pages.watches = [watch for watch in pages.watches if watch not in self.watches]
 
     @property
     def over(self) -> bool:
@@ -133,7 +144,7 @@ class Sweep:
             if last <= first:
                 break
             if access.scattered and access.nbytes:
-                last = min(last, max(first, self._next_hit(pages, place, access, first, rng)))
+                last = min(last, max(first, self._next_hit(place, first, rng)))
             else:
                 last = self._swept_up_to(pages, (place,), first, last)
         self.until = last
@@ -206,29 +217,33 @@ class Sweep:
 
     def _met(self, pages: ManagedPages, place: int, access: Access, rng: np.random.Generator) -> list[int]:
         """Missing pages that accesses at random meet, of the windows up to ``end``."""
-        hit = self._next_hit(pages, place, access, self.at, rng)
+        hit = self._next_hit(place, self.at, rng)
         if hit >= self.end:
             return []
         self.hits[place] = -1
-        mean = self._mean(pages, access)
+        mean = self._mean(place)
         if mean <= 0.0:
             return []
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
         draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
         return pages.draw_unmapped(*self._all(pages, access), draws, rng)
 
-    def _mean(self, pages: ManagedPages, access: Access) -> float:
+    def _mean(self, place: int) -> float:
         """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
-        low, high = self._all(pages, access)
-        return access.scattered / self.windows * pages.how_many(UNMAPPED, low, high) / (high - low)
+        watch = self.watches[place]
+        assert watch is not None
+        return self.accesses[place].scattered / self.windows * watch.missing / (watch.high - watch.low)
 
-    def _next_hit(self, pages: ManagedPages, place: int, access: Access, window: int, rng: np.random.Generator) -> int:
+    def _next_hit(self, place: int, window: int, rng: np.random.Generator) -> int:
         """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.
 
-        Drawn again only after evictions: pages that came meanwhile are a draw too many, of which nothing comes.
+        Drawn again only after pages went: those that came meanwhile are a draw too many, of which nothing comes.
         """
-        if self.hits[place] < window:
-            chance = -math.expm1(-self._mean(pages, access))
+        watch = self.watches[place]
+        assert watch is not None
+        if self.hits[place] < window or watch.missing > self.drawn[place]:
+            self.drawn[place] = watch.missing
+            chance = -math.expm1(-self._mean(place))
             self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
         return self.hits[place]
 
