@@ -21,6 +21,8 @@ import numpy as np
 
 from offloadrt.machine.managed_pages import REMOTE, ManagedPages, Watch
 
+_FEW = 4
+"""Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
 _ALL = 1.0 - 1e-6
 """A sweep that touches such a part of the pages touches all of them."""
 
@@ -226,7 +228,16 @@ class Sweep:
             return []
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
         draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
-        return pages.draw_unmapped(*self._all(pages, access), draws, rng)
+        watch = self.watches[place]
+        assert watch is not None
+        if watch.missing > _FEW * draws:
+            return pages.draw_unmapped(watch.low, watch.high, draws, rng)
+        found = pages.unmapped(watch.low, watch.high)
+        if len(found) < 2:
+            return found
+        part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
+        chosen = np.flatnonzero(rng.random(len(found)) < part).tolist() or [int(rng.integers(len(found)))]
+        return [found[number] for number in chosen]
 
     def _mean(self, place: int) -> float:
         """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""

@@ -58,7 +58,7 @@ def test_explicit_copies_move_what_the_clauses_say(benchmark: str) -> None:
     if benchmark == "bfs":
         result += number(explicit, "steps")  # the flag
     assert number(explicit, "to_host_gb") * 1e9 == result
-    assert number(explicit, "to_device_gb") == pytest.approx(number(um, "to_device_gb"), rel=0.05)
+    assert number(explicit, "to_device_gb") == pytest.approx(number(um, "to_device_gb"), rel=0.1)
     assert number(explicit, "steps") == number(um, "steps")
 
 
