@@ -192,7 +192,7 @@ async def to_the_migration_worker(actors: Actors) -> None:
 
 
 async def to_a_remote_port(actors: Actors) -> None:
-    mailbox_of(actors.uvm.kernels, "_ports")["h2d"].submit(Stranger())
+    mailbox_of(actors.uvm.kernels, "ports")["h2d"].submit(Stranger())
 
 
 async def to_a_peer_relay(actors: Actors) -> None:

@@ -109,7 +109,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
             escape(use.name),
             *(number(value) for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written)),
             number(use.bytes),
-            use.pattern,
+            f"{use.pattern}, near" if any(access.near is not None for access in mine) else use.pattern,
             "" if not use.level else "1 load" if use.level == 1 else f"{use.level} loads",
             *(escape(show_ranges(a for a in mine if a.kind == kind)) for kind in ("read", "write")),
         )

@@ -8,6 +8,7 @@ again.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -95,15 +96,17 @@ class UvmFaultHandler:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
             messages.append(await self._next())
-        per_block = uvm.pages.per_block
         for message in messages:
-            own_s = base_s
-            for index in dict.fromkeys(page // per_block for page in message.pages):
-                own_s += took.get(index, 0.0)
-            self._wait_s += max(sim.now - message.time - own_s, 0.0)
+            own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
+            self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
         uvm.device.compute.mailbox.put(
             Replay(tuple(message.kernel for message in messages), frozenset(pages) - throttled)
         )
+
+    def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
+        """What the blocks took on which a kernel faulted."""
+        per_block = self._uvm.pages.per_block
+        return [took.get(index, 0.0) for index in dict.fromkeys(page // per_block for page in message.pages)]
 
     async def _serve(self, pages: list[int], cause: int) -> tuple[dict[int, float], set[int]]:
         """Serve the faults of a batch, block by block.
@@ -112,12 +115,19 @@ class UvmFaultHandler:
         """
         uvm = self._uvm
         per_block, groups = uvm.pages.per_block, dict[int, int]()
+        index, low, high = -1, 0, 0
         for page in pages:
-            index, place = divmod(page, per_block)
-            if groups.get(index, 0) >> place & 1:
-                uvm.counters.duplicates += 1
-            groups[index] = groups.get(index, 0) | 1 << place
+            if not low <= page < high:
+                index = page // per_block
+                low = index * per_block
+                high = low + per_block
+                groups.setdefault(index, 0)
+            groups[index] |= 1 << page - low
         uvm.counters.batches += 1
+        different = 0
+        for faulted in groups.values():
+            different += faulted.bit_count()
+        uvm.counters.duplicates += len(pages) - different
         took: dict[int, float] = {}
         throttled: set[int] = set()
         for index in sorted(groups):

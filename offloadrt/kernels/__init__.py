@@ -12,6 +12,7 @@ with teams, threads and iterations.
 ``analysis.py``     `KernelAnalysis`: all that is known from the source alone, LAF above all (`array_use.py`)
 ``counts.py``       `LaunchCounts`: what a launch does, its arguments known (`counting.py`, `footprint.py`)
 ``index_ranges.py`` from where to where an index runs
+``streams.py``      in which orders a launch comes to the elements of an array
 ``traffic.py``      which accesses move the same elements
 ``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`)
 ``host_program.py`` GAF: the target regions that a program's host function comes to, and how often

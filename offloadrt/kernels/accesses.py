@@ -37,6 +37,8 @@ class Access:
     path: Path
     level: int
     """How many loads must have been done, one after the other, before this one can be."""
+    near: Hint = None
+    """Where data decide the index: the part of its accesses that lies near the iteration."""
 
     @property
     def pattern(self) -> Pattern:
@@ -161,7 +163,8 @@ class _Walker:
         )
         range_ = start.mixed((stop,), True)
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
-        variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level)
+        near = self.hint(node.iter, "near")
+        variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level, near)
         changed = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         before = dict(self.values)
         self.guards.append(self.guards[-1].mixed((range_,), False))
@@ -272,7 +275,7 @@ class _Walker:
         if name == "len":
             return Value.whole(Polynomial.symbol(f"{text(node.args[0])}.shape[0]"))
         if name == "expect":
-            return self.condition(node, path)[1]
+            return attrs.evolve(self.condition(node, path)[1], near=self.hint(node, "near"))
         first, *others = [self.expression(argument, path) for argument in node.args]
         if name == "int" and first.integer:
             return first
@@ -307,6 +310,7 @@ class _Walker:
                 together.arrays,
                 path,
                 level,
+                together.near,
             )
         )
         return level

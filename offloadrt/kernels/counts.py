@@ -7,7 +7,8 @@ with its hint or 0.5, a loop over data with its hint or 32; `LaunchCounts.assume
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,7 +20,7 @@ from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.traffic import elements
+from offloadrt.kernels.streams import Stream, streams_of
 
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
@@ -49,6 +50,8 @@ class ArrayCounts:
     exact: bool
     """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
     pattern: Pattern
+    streams: tuple[Stream, ...] = ()
+    """In which orders it comes to the elements, and how many it moves."""
 
     @property
     def accesses(self) -> float:
@@ -160,14 +163,6 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
-
-    def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
-        often = counting.runs(access.path)
-        for part in access.path:
-            if isinstance(part, Loop) and shared(part):
-                often /= max(1.0, counting.mean_trips(access.path, part))
-        return often
-
     totals = {"read": 0.0, "write": 0.0}
     reached: dict[str, list[tuple[int, int] | None]] = {"read": [], "write": []}
     for access in accesses:
@@ -177,7 +172,7 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
             index = _flat(access, shape)
             reached[access.kind].append(None if index is None else counting.extent(index, access.path))
     touched, exact = _touched(counting, accesses, shape, size)
-    read, written = elements(accesses, moves)
+    streams = streams_of(counting, accesses, size)
     found = ArrayCounts(
         use.name,
         use.position,
@@ -190,8 +185,9 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
         touched,
         exact,
         use.pattern,
+        streams,
     )
-    return found, (read + written) * element_size
+    return found, math.fsum(stream.read + stream.written for stream in streams) * element_size
 
 
 def _flat(access: Access, shape: Sequence[int] | None) -> Polynomial | None:

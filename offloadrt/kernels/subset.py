@@ -313,12 +313,17 @@ class _Reader:
             value = literal(keyword.value)
             scalar = isinstance(keyword.value, ast.Name) and keyword.value.id in set(self.names) - set(self.arrays)
             in_range = value is not None and value >= 0 and (keyword.arg == "trips" or value <= 1)
-            if keyword.arg not in ("probability", "trips") or not (scalar or in_range):
+            if keyword.arg not in ("probability", "trips", "near") or not (scalar or in_range):
                 self.refuse(node, f"the hint {text(keyword)}", "write a number, or the name of a scalar parameter")
         over_range = bool(node.args) and range_of(node.args[0]) is not None
-        wanted = {"trips"} if over_range else {"probability"}
-        if len(node.args) != 1 or {keyword.arg for keyword in node.keywords} != wanted:
-            self.refuse(node, text(node), "write expect(condition, probability=p) or expect(range(n), trips=t)")
+        given = {keyword.arg for keyword in node.keywords}
+        fits = given and given <= {"trips", "near"} if over_range else given in ({"probability"}, {"near"})
+        if len(node.args) != 1 or not fits:
+            self.refuse(
+                node,
+                text(node),
+                "write expect(condition, probability=p), expect(range(n), trips=t) or expect(index, near=p)",
+            )
 
 
 _INSTEAD: dict[type[ast.AST], str] = {

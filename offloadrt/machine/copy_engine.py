@@ -5,6 +5,8 @@ Those for copies to and from other devices share each link with whoever transfer
 
 from __future__ import annotations
 
+import math
+
 import attrs
 
 from offloadrt.machine.level import Level
@@ -86,6 +88,24 @@ class CopyEngines:
         self._idle -= 1
         self._queued.rise()
         self.mailbox.put(packet)
+
+    def serve_alone(self, nbytes: int) -> bool:
+        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
+        somebody could, or when a trace is to tell which engine did it.
+        """
+        sim, spec, share = self.sim, self.spec, self._pool.share
+        if self.trace is not None or spec.halts_kernels or self._busy.number or share.users or self._alone:
+            return False
+        begin = sim.now
+        since = begin + spec.latency
+        if not sim.is_alone_until(since + 2.0 * nbytes / spec.bandwidth, 2) or not sim.pass_to(since):
+            return False
+        served = share.serve_alone(sim.now, nbytes, math.inf, sim.pass_to)
+        assert served, "nobody else is due before"
+        self._busy.was(sim.now - begin)
+        self._transfers += 1
+        self.bytes += nbytes
+        return True
 
     def _start_one(self) -> None:
         name = self.mailbox.name if self.spec.engines == 1 else f"{self.mailbox.name} {self._engines}"

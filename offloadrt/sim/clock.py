@@ -40,6 +40,9 @@ _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 SLICE = 2000
 """Steps between two looks at Trio, so that Ctrl-C and cancellation stay prompt."""
 
+STRIDES = 4 * SLICE
+"""As many sleeps, which are cheaper, may pass without a switch between two looks."""
+
 
 class _Fence:
     """A heap entry that stands for Trio's own next deadline: no test per event is needed."""
@@ -184,7 +187,7 @@ class Clock(trio.abc.Clock):
     def _run_turbo_slice(self) -> bool:
         """Step detached actors until Trio has something to run or the slice is used up; False if nothing was due."""
         heap, ready, popleft = self.heap, self.ready, self.ready.popleft
-        self.strides = SLICE
+        self.strides = STRIDES
         step: Any = None
         budget = repeat(None, self._slice)
         try:
