@@ -14,7 +14,9 @@ class DriverCosts:
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
     """From memory that the driver holds already."""
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
-    """For each segment that has to come from the kernel driver."""
+    """When a segment has to come from the kernel driver."""
+    further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
+    """On top, for each further segment that comes with it."""
     free: Annotated[float, "alloc.cudaFree"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
     """On top, for each segment that goes back."""

@@ -141,7 +141,7 @@ class Driver:
             await self._context.work(woken + self.costs.allocate)
             raise OutOfDeviceMemory("cuMemAlloc", nbytes, free, sim.current.name, sim.now, self.device.index) from None
         try:
-            new = segments * self.costs.allocate_segment
+            new = self.costs.allocate_segment + (segments - 1) * self.costs.further_segment
             await self._context.work(woken + (new if segments else self.costs.allocate))
         except BaseException:
             memory.free(block.address)
