@@ -17,7 +17,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Branch, Loop
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.traffic import elements
 
@@ -162,11 +162,13 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
 
     def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
-        often = counting.runs(access.path)
-        for part in access.path:
+        once = {part.symbol for part in access.path if isinstance(part, Loop) and shared(part)}
+        path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+        often = counting.runs(path)
+        for part in path:
             if isinstance(part, Loop) and shared(part):
-                often /= max(1.0, counting.mean_trips(access.path, part))
-        return often
+                often /= max(1.0, counting.mean_trips(path, part))
+        return min(often, counting.runs(access.path))
 
     totals = {"read": 0.0, "write": 0.0}
     reached: dict[str, list[tuple[int, int] | None]] = {"read": [], "write": []}
