@@ -89,7 +89,7 @@ class LaunchCounts:
 
 def trip_count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> int:
     """Iterations of the distributed loop."""
-    return round(_counting(analysis, arguments).runs(analysis.distributed))
+    return round(counting_of(analysis, arguments).runs(analysis.distributed))
 
 
 def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
@@ -107,7 +107,7 @@ def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCount
 
 
 def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
-    counting = _counting(analysis, arguments)
+    counting = counting_of(analysis, arguments)
     flops = 0.0
     for work in analysis.walked.work:
         flops += work.operations * counting.runs(work.path)
@@ -121,7 +121,8 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
     return LaunchCounts(iterations, flops, moved, tuple(arrays), tuple(sorted(counting.assumed)))
 
 
-def _counting(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+    """The numbers of a launch, for those who count its blocks. Raises KernelError."""
     who = f"kernel {analysis.name!r}"
     if len(arguments) != len(analysis.parameters):
         raise KernelError(

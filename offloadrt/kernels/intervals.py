@@ -42,7 +42,7 @@ def both(one: Share, other: Share) -> Share:
     total: Share = {}
     for first, weight in one.items():
         for second, factor in other.items():
-            cuts = _intersection(first, second)
+            cuts = intersection(first, second)
             if cuts is not None:
                 total[cuts] = total.get(cuts, 0.0) + weight * factor
     return {cuts: weight for cuts, weight in total.items() if weight or not cuts}
@@ -54,7 +54,8 @@ def neither(share: Share) -> Share:
     return {(): 1.0 - share.get((), 0.0), **left}
 
 
-def _intersection(first: Cuts, second: Cuts) -> Cuts | None:
+def intersection(first: Cuts, second: Cuts) -> Cuts | None:
+    """The cuts that hold where both do; None when that is nowhere."""
     found = {cut.index: cut for cut in first}
     for cut in second:
         mine = found.get(cut.index, cut)
