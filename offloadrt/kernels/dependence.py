@@ -52,7 +52,7 @@ class Reason:
 
 @attrs.frozen
 class Guard:
-    """One of the predicates holds; or always."""
+    """One of the predicates holds; or always. Never, without predicates: what feeds no store."""
 
     predicates: frozenset[Predicate] = frozenset()
     always: Reason | None = None
@@ -63,7 +63,7 @@ class Guard:
 
     @property
     def restricts(self) -> bool:
-        """Does it leave anything out? What feeds nothing is not looked at."""
+        """Is it a condition that can be tested?"""
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
@@ -117,7 +117,7 @@ class Needs:
 
 
 Guards = dict[tuple[ast.AST, str], Guard]
-"""Of loads and stores, by node and kind; of other operations (kind ``value``)."""
+"""Of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``) and operations (``value``)."""
 
 
 def guards_of(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> Guards:
@@ -146,9 +146,12 @@ class _Backwards:
     def statement(self, node: ast.stmt, needs: Needs) -> Needs:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self.need(value, needs.scalars.pop(name, Guard()), needs, node)
+                guard = needs.scalars.pop(name, Guard())
+                self.note(node, "scalar", guard)
+                self.need(value, guard, needs, node)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
                 guard = needs.scalars.get(name, Guard())
+                self.note(node, "scalar", guard)
                 self.note(node, "value", guard)
                 self.need(value, guard, needs, node)
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
@@ -255,16 +258,18 @@ class _Backwards:
 
     def elements(self, access: Access, predicate: Predicate) -> Elements | None:
         """The elements that a load touches when a predicate holds, said without its loops."""
+        shifted: list[Elements] = []
         for dimension in range(len(access.index)):
             index = self.index(access, dimension)
-            if predicate.index is None:
-                if index is None and self.data(access, dimension) == predicate.data:
-                    return Elements(dimension, predicate.region, Polynomial.number(0))
-            elif index is not None:
-                shift = predicate.index - index
-                if not any("@" in symbol for symbol in shift.symbols):
-                    return Elements(dimension, predicate.region, shift)
-        return None
+            same = Elements(dimension, predicate.region, Polynomial.number(0))
+            if index is None or predicate.index is None:
+                if index is predicate.index and self.data(access, dimension) == predicate.data:
+                    return same
+            elif index == predicate.index:
+                return same
+            elif not any("@" in symbol for symbol in (predicate.index - index).symbols):
+                shifted.append(attrs.evolve(same, shift=predicate.index - index))
+        return shifted[0] if shifted else None
 
     def need(self, node: ast.AST, guard: Guard, needs: Needs, statement: ast.AST) -> None:
         """An expression's value is needed under a guard."""

@@ -84,14 +84,17 @@ class Filter:
     # statements
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [made for node in statements for made in self.statement(node)]
+        """The changed statements, without assignments that feed no store."""
+        kept = (node for node in statements if self.guards.get((node, "scalar")) != Guard())
+        return [made for node in kept for made in self.statement(node)]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         match node:
             case ast.For():
                 return [self.loop(node)]
             case ast.If():
-                return [ast.If(self.expression(node.test), self.block(node.body), self.block(node.orelse))]
+                then = self.block(node.body) or [ast.Pass()]
+                return [ast.If(self.expression(node.test), then, self.block(node.orelse))]
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
                 guard = self.guard(target, "write")
                 if guard.restricts:
@@ -112,7 +115,7 @@ class Filter:
 
     def loop(self, node: ast.For) -> ast.For:
         self.around.append(node)
-        body = self.block(node.body)
+        body = self.block(node.body) or [ast.Pass()]
         self.around.pop()
         mine = [variable for (loop, _), variable in self.variables.items() if loop is node]
         definitions: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in mine]

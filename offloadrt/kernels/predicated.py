@@ -105,6 +105,8 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     }
     body = Filter(nest, guards, regions, bounds, names).block(source.body)
     added = [name for pair in bounds.values() for name in pair]
-    text = written(nest, [*source.parameters, *map(ast.arg, added)], body)
+    used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    parameters = [argument for argument in (*source.parameters, *map(ast.arg, added)) if argument.arg in used]
+    text = written(nest, parameters, body)
     changed = of_source(kernel, source.rewritten(text, "predicated"), len(nest.distributed))
     return PredicatedKernel(kernel, changed, text, regions)
