@@ -90,8 +90,13 @@ class DividedKernel(abc.ABC):
             found[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
         return found
 
-    def reach(self, accesses: Sequence[Access], share: Share, arguments: Sequence[Any]) -> list[Box] | None:
-        """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it."""
+    def reach(
+        self, accesses: Sequence[Access], share: Share, arguments: Sequence[Any], divided: int | None = None
+    ) -> list[Box] | None:
+        """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
+
+        A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
+        """
         whole = self.split(1, arguments)[0]
         analysis = self.kernel.analysis
         assert analysis is not None
@@ -106,7 +111,7 @@ class DividedKernel(abc.ABC):
                 sides = []
                 for dimension, side in enumerate(box):
                     same = side == (min(b[dimension][0] for b in most), max(b[dimension][1] for b in most))
-                    sides.append((0, shape[dimension] - 1) if same else side)
+                    sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
                 found.append(tuple(sides))
         return found
 

@@ -50,7 +50,7 @@ class SplitKernel(DividedKernel):
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         low, high = share.bounds[0]
         stores = [access for access in self._accesses if access.array == region.name and access.kind == "write"]
-        found = self.reach(stores, share, arguments) if low <= high else []
+        found = self.reach(stores, share, arguments, region.dimension) if low <= high else []
         if found is None:
             raise KernelError(f"kernel {self.original.name!r}: where {region.name} is stored is not known")
         return found
