@@ -36,7 +36,7 @@ from offloadrt.kernels.kernel import Kernel, Launch, kernel
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
     from offloadrt.kernels.counts import ArrayCounts, LaunchCounts
-    from offloadrt.kernels.divided import DividedKernel, Share
+    from offloadrt.kernels.divided import DividedKernel, Part, Share
     from offloadrt.kernels.exchange import Holders, Transfer, all_to_all
     from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
     from offloadrt.kernels.loop_splitting import SplitKernel, split_loop
@@ -55,6 +55,7 @@ __all__ = [
     "Launch",
     "LaunchCounts",
     "ObjectFrequency",
+    "Part",
     "PredicatedKernel",
     "Region",
     "Share",
@@ -73,6 +74,7 @@ _LATE = {
     "ArrayCounts": "counts",
     "DividedKernel": "divided",
     "Holders": "exchange",
+    "Part": "divided",
     "HostProgram": "host_program",
     "KernelAnalysis": "analysis",
     "LaunchCounts": "counts",

@@ -94,7 +94,7 @@ def trip_count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> int:
 
 def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
     """Everything that `KernelAnalysis.at` says; kept, because programs launch a kernel with equal sizes many times."""
-    known = tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+    known = launch_key(arguments)
     try:
         return analysis.counted[known]
     except (KeyError, TypeError):  # TypeError: an argument that is no key
@@ -104,6 +104,11 @@ def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCount
     with contextlib.suppress(TypeError):
         analysis.counted[known] = counts
     return counts
+
+
+def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """What counts of a launch depend on: shapes and types of arrays, and numbers."""
+    return tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
 
 
 def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:

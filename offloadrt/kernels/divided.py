@@ -17,11 +17,14 @@ import numpy as np
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges
-from offloadrt.kernels.counts import counting_of
+from offloadrt.kernels.counts import counting_of, launch_key
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.written_regions import WrittenRegion
+
+_KEPT = 256
+"""Launches whose parts a kernel keeps."""
 
 
 @attrs.frozen
@@ -37,6 +40,15 @@ class Share:
         return tuple(bound for pair in self.bounds for bound in pair)
 
 
+@attrs.frozen
+class Part:
+    """A device's share of a launch, the pieces that it owns after it and those that it needs before it."""
+
+    share: Share
+    segments: dict[str, Ranges]
+    reads: dict[str, Ranges | None]
+
+
 @attrs.frozen(eq=False)
 class DividedKernel(abc.ABC):
     """A kernel that was changed to do a part of its work. Arrays are in C order; all offsets are in bytes."""
@@ -47,6 +59,22 @@ class DividedKernel(abc.ABC):
     source: str = attrs.field(repr=False)
     """The changed kernel as Python."""
     written: tuple[WrittenRegion, ...]
+    _kept: dict[Any, tuple[Part, ...]] = attrs.field(factory=dict, init=False, repr=False)
+
+    def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
+        """`split`, `segments` and `reads_of` for each of some devices; kept, because programs launch a kernel with
+        equal sizes many times.
+        """
+        self._check(devices, arguments)
+        key = devices, launch_key(arguments)
+        if key not in self._kept:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            self._kept[key] = tuple(
+                Part(share, self.segments(share, arguments), self.reads_of(share, arguments))
+                for share in self.split(devices, arguments)
+            )
+        return self._kept[key]
 
     @abc.abstractmethod
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:

@@ -46,4 +46,28 @@ def written(nest: LoopNest, parameters: Sequence[ast.arg], body: list[ast.stmt])
     function = ast.FunctionDef(name=nest.source.tree.name, args=arguments, body=body, decorator_list=[decorator])
     if "type_params" in function._fields:
         function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
-    return text(ast.fix_missing_locations(ast.Module([function], []))) + "\n"
+    lines = text(ast.fix_missing_locations(ast.Module([function], []))).splitlines()
+    return "\n".join(short for line in lines for short in _wrapped(line)) + "\n"
+
+
+_WIDTH = 120
+
+
+def _wrapped(line: str) -> list[str]:
+    """An assignment in lines that end before an operator outside of square brackets."""
+    place, sign, value = line.partition(" = ")
+    if len(line) <= _WIDTH or not sign:
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    found = [margin]
+    inside = start = 0
+    for end, character in enumerate([*value, ""]):
+        inside += (character == "[") - (character == "]")
+        if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
+            piece = value[start:end]
+            if len(found[-1]) + len(piece) > _WIDTH and found[-1] != margin:
+                found.append(margin)
+                piece = piece.lstrip()
+            found[-1] += piece
+            start = end
+    return [f"{place}{sign}(", *found, f"{margin[4:]})"]

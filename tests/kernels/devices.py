@@ -50,9 +50,9 @@ class Devices:
     def run_lazily(self, divided: DividedKernel, way: str = "interpret") -> None:
         """What is read comes first; what others own is spoilt afterwards, so that nobody can live on it."""
         given = arguments_of(divided.original, self.memories[0])
-        for share in divided.split(len(self.memories), given):
-            for name, needed in divided.reads_of(share, given).items():
-                self.send(name, self.holders.fetch(name, share.device, needed))
+        for part in divided.parts(len(self.memories), given):
+            for name, needed in part.reads.items():
+                self.send(name, self.holders.fetch(name, part.share.device, needed))
         for name, segments in self._run(divided, way).items():
             self.holders.wrote(name, segments)
             for device, memory in enumerate(self.memories):
@@ -62,12 +62,11 @@ class Devices:
 
     def _run(self, divided: DividedKernel, way: str) -> dict[str, list[Any]]:
         given = arguments_of(divided.original, self.memories[0])
-        shares = divided.split(len(self.memories), given)
-        for share, memory in zip(shares, self.memories, strict=True):
-            changed = divided.arguments(share, arguments_of(divided.original, memory))
+        parts = divided.parts(len(self.memories), given)
+        for part, memory in zip(parts, self.memories, strict=True):
+            changed = divided.arguments(part.share, arguments_of(divided.original, memory))
             getattr(divided.kernel.body, way)(*changed)
-        segments = [divided.segments(share, given) for share in shares]
-        return {name: [pieces[name] for pieces in segments] for name in segments[0]}
+        return {name: [part.segments[name] for part in parts] for name in parts[0].segments}
 
     def gather(self) -> None:
         """Everything to everyone."""

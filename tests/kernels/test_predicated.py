@@ -98,8 +98,10 @@ class TestSource:
             "    for j in range(n):\n"
             "        to_right = right_lb <= j <= right_ub\n"
             "        for k in range(1, m):\n"
-            "            right_value = (right[k, j] if to_right else 0) - "
-            "(left[k, j] if to_right else 0) * (right[k - 1, j] if to_right else 0)\n"
+            "            right_value = (\n"
+            "                (right[k, j] if to_right else 0) - (left[k, j] if to_right else 0)\n"
+            "                * (right[k - 1, j] if to_right else 0)\n"
+            "            )\n"
             "            if to_right:\n"
             "                right[k, j] = right_value\n"
         )
@@ -195,6 +197,17 @@ class TestOwnership:
             ((1, 5), (2, 6), (1, 5)),
             ((6, 10), (7, 11), (6, 10)),
         ]
+
+    @pytest.mark.parametrize("divide", [predicate, split_loop])
+    def test_parts_say_it_all_and_are_kept(self, divide: Any) -> None:
+        divided, arguments = divide(of(SINGLE)), [Phantom((30, 8)), Phantom((30, 8)), 30, 8]
+        parts = divided.parts(3, arguments)
+        for part, share in zip(parts, divided.split(3, arguments), strict=True):
+            assert (part.share, part.segments) == (share, divided.segments(share, arguments))
+            assert part.reads == divided.reads_of(share, arguments)
+        assert divided.parts(3, [Phantom((30, 8)), Phantom((30, 8)), 30, 8]) is parts
+        assert divided.parts(2, arguments) != parts
+        assert divided.parts(3, [Phantom((30, 8), "f4"), Phantom((30, 8), "f4"), 30, 8]) != parts
 
     def test_arrays_that_overlap_are_refused(self) -> None:
         memory = np.zeros((40, 8))
