@@ -186,9 +186,11 @@ class _Backwards:
         return after
 
     def widen(self, needs: Needs, node: ast.For) -> None:
+        """All of an array is needed, for good, when ever more of its elements are: so the loop's walk ends."""
         for name, elements in sorted(needs.elements.items()):
             kinds = [(one.dimension, one.region) for one in elements]
-            if any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
+            everything = needs.arrays.get(name, Guard()).always is not None
+            if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
                 what = f"elements of {name} are handed on from iteration to iteration"
                 needs.arrays[name] = needs.arrays.get(name, Guard()) | Guard(always=Reason(node, what))
                 needs.elements[name] = frozenset()

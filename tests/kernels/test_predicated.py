@@ -474,3 +474,21 @@ def test_graphs_too() -> None:
     devices = Devices(3, memory)
     devices.run(divided)
     assert all(same_bits(found, expected) for found in devices.memories)
+
+
+@pytest.mark.parametrize("reach", [3, 12])
+def test_elements_that_are_read_again_by_other_iterations(reach: int) -> None:
+    """A few neighbours are stored by those who read them, too; for many of them every device stores all."""
+    terms = " + ".join(f"a[i + {k}]" for k in range(reach))
+    text = f"def k(x, a, b, n):\n    for i in range(n - 20, -1, -1):\n        a[i] = x[i] * 2.0\n        b[i] = {terms}"
+    divided = predicate(of(text))
+    assert [region.name for region in divided.divided] == (["a", "b"] if reach == 3 else ["b"])
+    rng = np.random.default_rng(4)
+    memory = {"x": rng.normal(size=50), "a": rng.normal(size=50), "b": rng.normal(size=50), "n": 50}
+    expected = copied(memory)
+    divided.original(*expected.values())
+    for devices in (2, 3):
+        made = Devices(devices, memory)
+        made.run_lazily(divided)
+        made.gather()
+        assert all(same_bits(found, expected) for found in made.memories)
