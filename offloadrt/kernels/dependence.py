@@ -201,7 +201,7 @@ class _Backwards:
         self.guards[node, kind] = self.guards.get((node, kind), Guard()) | guard
 
     def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
-        """The guard of a store; its index is needed by all who must know whose it is."""
+        """The guard of a store."""
         access = self.accesses[node, "write"]
         region = self.regions[access.array]
         if region.dimension is None:
@@ -213,9 +213,7 @@ class _Backwards:
             guard |= self.at(access, elements)
         guard |= needs.arrays.get(access.array, Guard())
         self.note(node, "write", guard)
-        owner_from_data = any(predicate.index is None for predicate in guard.predicates)
-        decides = Guard(always=Reason(statement, "it decides whose element is stored"))
-        self.need(node.slice, decides if owner_from_data else guard, needs, statement)
+        self.need(node.slice, guard, needs, statement)
         return guard
 
     def at(self, access: Access, elements: Elements) -> Guard:

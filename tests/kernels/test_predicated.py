@@ -23,6 +23,8 @@ from offloadrt.kernels import (
     predicate,
     split_loop,
 )
+from offloadrt.kernels.intervals import Cut, cut_range
+from offloadrt.kernels.polynomial import Polynomial
 
 
 def of(text: str, **options: Any) -> Kernel:
@@ -492,3 +494,15 @@ def test_elements_that_are_read_again_by_other_iterations(reach: int) -> None:
         made.run_lazily(divided)
         made.gather()
         assert all(same_bits(found, expected) for found in made.memories)
+
+
+@pytest.mark.parametrize("slope", [-3, -1, 1, 2])
+@pytest.mark.parametrize("step", [-4, -1, 1, 3])
+def test_a_range_is_cut_where_an_index_leaves_its_bounds(slope: int, step: int) -> None:
+    values = range(5, 5 + 9 * step, step)
+    index = Polynomial.of([(("i",), slope), (("n",), 2), ((), 7)])
+    for low in range(-40, 60, 3):
+        for high in (low - 1, low, low + 1, low + 17):
+            kept = [i for i in values if low <= slope * i + 2 * 11 + 7 <= high]
+            cut = Cut.of(index, low, high)
+            assert list(cut_range(values, cut, "i", {"n": 11})) == kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +54,8 @@ def statement(draw: st.DrawFn, variables: str, scalars: list[str], stored: list[
     value = draw(
         st.sampled_from([value, value, operand(), f"max({value}, 0.5)", f"{value} if {operand()} > 0 else 1.5"])
     )
+    if scalars and draw(st.integers(0, 9)) == 0:
+        return f"{scalars[-1]} += {value}"
     if draw(st.integers(0, 3)) == 0:
         name = f"t{len(scalars)}"
         scalars.append(name)
@@ -124,8 +125,12 @@ def in_order(made: list[Kernel], given_: dict[str, Any]) -> dict[str, Any] | Non
 def divided_by(divide: Callable[[Kernel], DividedKernel], made: list[Kernel]) -> list[DividedKernel]:
     found = []
     for one in made:
-        with contextlib.suppress(SourceRefused):
+        refused = None
+        try:
             found.append(divide(one))
+        except SourceRefused as error:
+            refused = error
+        assert refused is None or refused.file == one.analysis.file, "the changed source is in the subset"  # type: ignore[union-attr]
     assume(found)
     return found
 
