@@ -92,12 +92,12 @@ class LaunchCounts:
 
 def trip_count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> int:
     """Iterations of the distributed loop."""
-    return round(_counting(analysis, arguments).runs(analysis.distributed))
+    return round(counting_of(analysis, arguments).runs(analysis.distributed))
 
 
 def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
     """Everything that `KernelAnalysis.at` says; kept, because programs launch a kernel with equal sizes many times."""
-    known = tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+    known = launch_key(arguments)
     try:
         return analysis.counted[known]
     except (KeyError, TypeError):  # TypeError: an argument that is no key
@@ -109,8 +109,13 @@ def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCount
     return counts
 
 
+def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """What counts of a launch depend on: shapes and types of arrays, and numbers."""
+    return tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+
+
 def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
-    counting = _counting(analysis, arguments)
+    counting = counting_of(analysis, arguments)
     flops = 0.0
     for work in analysis.walked.work:
         flops += work.operations * counting.runs(work.path)
@@ -124,7 +129,8 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
     return LaunchCounts(iterations, flops, moved, tuple(arrays), tuple(sorted(counting.assumed)))
 
 
-def _counting(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+    """The numbers of a launch, for those who count its blocks. Raises KernelError."""
     who = f"kernel {analysis.name!r}"
     if len(arguments) != len(analysis.parameters):
         raise KernelError(

@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Branch, Loop
 from offloadrt.kernels.traffic import elements
 
 Order = Literal["swept", "in order", "random"]
@@ -39,11 +39,13 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
     """The streams of one array with so many elements; none for accesses that do not happen."""
 
     def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
-        often = counting.runs(access.path)
-        for part in access.path:
+        once = {part.symbol for part in access.path if isinstance(part, Loop) and shared(part)}
+        path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+        often = counting.runs(path)
+        for part in path:
             if isinstance(part, Loop) and shared(part):
-                often /= max(1.0, counting.mean_trips(access.path, part))
-        return often
+                often /= max(1.0, counting.mean_trips(path, part))
+        return min(often, counting.runs(access.path))
 
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
