@@ -18,7 +18,7 @@ from offloadrt.programs.exahype import Experiment, Setup, SetupError
         xlabel="host threads",
         ylabel="time per volume update (s)",
     ),
-    sweep={"threads": (1, 2, 4, 8, 16, 32, 64, 128), "batch": (1, 4, 16), "memory": ("map", "pool")},
+    sweep={"threads": (1, 2, 4, 8, 16, 32, 64, 128), "batch": (1, 4, 16), "memory": ("map", "pool", "managed")},
 )
 async def exahype(
     run: Run,
@@ -28,8 +28,9 @@ async def exahype(
     threads: Annotated[int, Range(1, 4096)] = 8,
     patches: Annotated[int, Range(1, None)] = 100,
     scaling: Literal["weak", "strong"] = "weak",
-    memory: Literal["map", "pool", "managed"] = "map",
+    memory: Literal["map", "pool", "managed", "managed+prefetch"] = "map",
     gather: Literal["batch", "patch"] = "batch",
+    temporaries: Literal["managed", "device"] = "managed",
     arrival: Literal["burst", "enclave"] = "burst",
     devices: Annotated[int, Range(1, 64)] = 1,
     phantom: bool = True,
@@ -40,8 +41,8 @@ async def exahype(
     """Many host threads offload batches of ExaHyPE's patches to one GPU.
 
     Each batch goes to the device, is updated by one kernel (a team per patch) and comes back, by map clauses
-    (Algorithm 1) or through a host-side GPU memory manager (Algorithm 2). With phantom=false the Euler equations are
-    really solved and the result is compared with a plain NumPy reference, bit by bit.
+    (Algorithm 1), through a host-side GPU memory manager (Algorithm 2), or in managed memory. With phantom=false the
+    Euler equations are really solved and the result is compared with a plain NumPy reference, bit by bit.
 
     Parameters:
         equations: Euler in two or three dimensions, or CCZ4 (sizes and work only)
@@ -50,8 +51,10 @@ async def exahype(
         threads: host threads that offload at the same time
         patches: patches per thread when scaling is weak, in all when it is strong
         scaling: weak gives every thread the same work, strong divides one amount of work
-        memory: `map` uses map clauses, `pool` the GPU memory manager; `managed` comes with unified memory
+        memory: `map` uses map clauses, `pool` the GPU memory manager; with `managed` its blocks are managed memory,
+            into which the host copies and whose pages migrate by faults; with `managed+prefetch` by prefetches
         gather: with the pool, one copy of patches gathered on the host, or one copy per patch
+        temporaries: with managed memory, the kernel's temporaries are managed blocks as well, or device memory
         arrival: `burst` lets all threads offload at once, `enclave` pools tasks until a batch is full
         devices: GPUs that the threads take in turn
         phantom: sizes without numbers; false computes real ones (Euler only)
@@ -69,14 +72,15 @@ async def exahype(
             scaling=scaling,
             memory=memory,
             gather=gather,
+            temporaries=temporaries,
             arrival=arrival,
             devices=devices,
             phantom=phantom,
             kernel_work=kernel_work,
         )
+        experiment = Experiment(run.openmp, setup)
     except SetupError as error:
         raise ParameterError(error.parameter, error.reason) from None
-    experiment = Experiment(run.openmp, setup)
     if warm_up:
         await experiment.warm_up()
     async with run.measure():

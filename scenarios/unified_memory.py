@@ -32,6 +32,7 @@ async def unified_memory(
     density: Annotated[float, Range(1e-6, 1.0)] = 1.0,
     placement: UmPlacement = "managed",
     read_back: Annotated[int, Range(0, None)] = 0,
+    read_result: bool = False,
 ) -> dict[str, float | int]:
     """Kernels touch arrays that the host has written, again and again.
 
@@ -47,9 +48,10 @@ async def unified_memory(
         placement: explicit (device copies), managed, prefetch (once, before the first kernel), host (all arrays stay
             there), hybrid (the first array stays there)
         read_back: bytes of each array that the host reads after every kernel
+        read_result: the host reads all arrays at the end, to which explicit placement has copied them in any case
     """
     run.phantom = True
-    program = UnifiedMemory(int(size_gb * 1e9), arrays, reuse, density, placement, read_back)
+    program = UnifiedMemory(int(size_gb * 1e9), arrays, reuse, density, placement, read_back, read_result)
     run.configuration = program.configuration
     await run.parallel(program.run)
     device = run.device()

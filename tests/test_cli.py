@@ -107,6 +107,16 @@ def test_repeated_runs_are_compared_by_their_medians(capsys: pytest.CaptureFixtu
     assert "the median of 3 runs" in shown and "CoV" in shown and "0.000" in shown
 
 
+def test_a_comparison_takes_the_program_s_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", "fig2_zerocopy", "n=64", "iterations=1,2", "configuration=usm", "--jobs", "1"]
+    assert main([*command, "--env", "HSA_XNACK=1"]) == 0
+    assert "baseline: iterations=1" in capsys.readouterr().out
+    assert main([*command, "--env", "HSA_XNACK=0"]) == 2
+    assert "XNACK is off" in capsys.readouterr().err
+    assert main([*command, "--env", "HSA_XNAK=0"]) == 2
+    assert "--env HSA_XNAK: there are" in capsys.readouterr().err
+
+
 def test_a_comparison_writes_tables_and_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", QUEUEING, "--baseline", "threads=4", "--jobs", "1", "--out", str(tmp_path)]) == 0
     assert "comparison_calls.csv" in capsys.readouterr().out

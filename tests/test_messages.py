@@ -192,7 +192,13 @@ async def to_the_migration_worker(actors: Actors) -> None:
 
 
 async def to_a_remote_port(actors: Actors) -> None:
-    mailbox_of(actors.uvm.kernels, "_ports")["h2d"].submit(Stranger())
+    mailbox_of(actors.uvm.kernels, "ports")["h2d"].submit(Stranger())
+
+
+async def to_a_peer_relay(actors: Actors) -> None:
+    peers = actors.machine.peers
+    assert peers is not None
+    peers.relay.submit(Stranger())  # type: ignore[arg-type]  # that is the point
 
 
 async def to_the_device_table_lock(actors: Actors) -> None:
@@ -221,6 +227,7 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
         to_the_page_fault_handler_of_managed_memory,
         to_the_migration_worker,
         to_a_remote_port,
+        to_a_peer_relay,
         to_the_device_table_lock,
         to_the_device_table_lock_as_a_call,
         to_the_hidden_helper_threads,

@@ -10,7 +10,7 @@ from pathlib import Path
 from cyclopts import App
 
 import offloadrt
-from offloadrt.cli.options import Gear, Overrides, options_of
+from offloadrt.cli.options import Gear, Overrides, Predicated, options_of
 from offloadrt.cli.terminal import console
 
 app = App(
@@ -83,7 +83,7 @@ def machines(machine: str | None = None, /, *, set_: Overrides = None) -> None:
 
 
 @app.command
-def kernels(scenario: str, /) -> None:
+def kernels(scenario: str, /, *, predicated: Predicated = False) -> None:
     """Show what the source of each kernel says: accesses, LAF, index ranges, flops and bytes; and the objects' GAF.
 
     Parameters
@@ -91,9 +91,12 @@ def kernels(scenario: str, /) -> None:
     scenario:
         A scenario's name, a script, or SCRIPT.py:NAME.
     """
-    from offloadrt.cli.kernels import kernels_of
+    from offloadrt.cli.kernels import kernels_of, predicated_kernels_of
 
-    console().print(*kernels_of(scenario), sep="\n")
+    if predicated:
+        console().print(*predicated_kernels_of(scenario), sep="\n", soft_wrap=True)
+    else:
+        console().print(*kernels_of(scenario), sep="\n")
 
 
 @app.command

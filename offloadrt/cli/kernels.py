@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
-from offloadrt.kernels import HostProgram, Kernel, KernelAnalysis, KernelError
+from offloadrt.kernels import HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
 from offloadrt.kernels.index_ranges import show_ranges
 from offloadrt.study import registry
 
@@ -20,6 +20,51 @@ _PROGRAMS = "offloadrt.programs."
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
     """Everything that is printed for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
+    found, programs, unread = _found(reference)
+    if not found:
+        yield _none_found(reference)
+    for kernel in found:
+        yield from ([declared(kernel)] if kernel.analysis is None else analysed(kernel, kernel.analysis))
+    for host, program in programs.items():
+        yield from frequencies(host, program)
+    for message in unread:
+        yield "\n" + escape(message)
+
+
+def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
+    """The source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
+
+    Raises ScenarioNotFound, ScriptFailed.
+    """
+    found, _, _ = _found(reference)
+    if not found:
+        yield _none_found(reference)
+    for kernel in found:
+        try:
+            divided = predicate(kernel)
+        except KernelError as error:
+            yield f"\n# {escape(str(error))}"
+            continue
+        yield "\n" + "\n".join(escape(f"# {line}") for line in _regions(divided))
+        yield escape(divided.source.rstrip())
+
+
+def _regions(divided: PredicatedKernel) -> Iterable[str]:
+    assert divided.original.analysis is not None
+    yield f"{divided.original.name} ({divided.original.analysis.file}:{divided.original.analysis.line})"
+    for region in divided.written:
+        whole = region.dimension is None
+        yield f"{region.name}: " + (
+            "all of it by every device" if whole else f"divided along dimension {region.dimension}"
+        )
+
+
+def _none_found(reference: str) -> str:
+    return f"{escape(reference)}: no kernel stands in its module, or in a module of a program that it imports"
+
+
+def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[str]]:
+    """Kernels, host programs by name, and why others are not read."""
     path, name = registry.split(reference)
     if path is None or name is not None:
         chosen = registry.find(reference)
@@ -42,14 +87,7 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
         found.update({id(region.kernel): region.kernel for region in program.regions})
         if program.objects:
             programs[scenario.name] = program
-    if not found:
-        yield f"{escape(reference)}: no kernel stands in its module, or in a module of a program that it imports"
-    for kernel in found.values():
-        yield from ([declared(kernel)] if kernel.analysis is None else analysed(kernel, kernel.analysis))
-    for host, program in programs.items():
-        yield from frequencies(host, program)
-    for message in unread:
-        yield "\n" + escape(message)
+    return list(found.values()), programs, unread
 
 
 def _module_at(path: Path) -> dict[str, Any]:
@@ -109,7 +147,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
             escape(use.name),
             *(number(value) for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written)),
             number(use.bytes),
-            use.pattern,
+            f"{use.pattern}, near" if any(access.near is not None for access in mine) else use.pattern,
             "" if not use.level else "1 load" if use.level == 1 else f"{use.level} loads",
             *(escape(show_ranges(a for a in mine if a.kind == kind)) for kind in ("read", "write")),
         )

@@ -34,6 +34,13 @@ Environment = Annotated[
 ]
 Repeat = Annotated[int, Parameter(help="Runs with seeds counting up; the median run is reported.")]
 Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object instead of tables.", negative=())]
+Predicated = Annotated[
+    bool,
+    Parameter(
+        help="Show the source of each kernel for several devices instead (JACC's predicate-based filtering).",
+        negative=(),
+    ),
+]
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
 
 

@@ -121,8 +121,18 @@ def result(found: Result) -> Iterable[RenderableType]:
     pages = [f"{name.replace('_', ' ')} {count}" for name, count in found.faults.items() if count]
     if pages:
         yield "page faults and prefaults: " + ", ".join(pages)
+    if found.placements:
+        yield _placements(found)
     if found.repeats:
         yield from _repeats(found)
+
+
+def _placements(found: Result) -> Table:
+    """Where each object was placed, in order of rank."""
+    table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
+    for name, one in found.placements.items():
+        table.add_row(escape(name), size(one.nbytes), f"{one.density:.4g}", one.place, one.mechanism)
+    return table
 
 
 def _repeats(found: Result) -> Iterable[RenderableType]:
@@ -270,5 +280,11 @@ def validation(report: Report) -> Iterable[RenderableType]:
     if report.ranges:
         yield "\n[bold]ranges[/]"
         yield from (f"  {escape(sentence)}" for sentence in report.ranges)
-    counts = ", ".join(f"{verdict}: {count}" for verdict, count in report.counts().items())
-    yield f"\n{len(report.findings)} claims: {counts}"
+    yield f"\n{len(report.findings)} claims: {_tallied(report.counts())}"
+    if len(roles := report.counts_by_role()) > 1:
+        for role, counts in roles.items():
+            yield f"  {sum(counts.values())} of role {role}: {_tallied(counts)}"
+
+
+def _tallied(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())

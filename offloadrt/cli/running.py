@@ -160,6 +160,7 @@ def compare(
     machine: Machine = None,
     seed: Seed = 0,
     set_: Overrides = None,
+    env: Environment = None,
     repeat: Repeat = 1,
     jobs: Jobs = None,
     out: Path | None = None,
@@ -209,7 +210,7 @@ def compare(
                     split_assignment(text, what="a baseline is written name=value") for text in baseline or ()
                 ),
                 measures=measure or (),
-                options=options_of(machine, seed, "turbo", "fifo", set_, repeat, False),
+                options=options_of(machine, seed, "turbo", "fifo", set_, repeat, False, env),
                 jobs=jobs if jobs is not None else processors(),
                 advanced=advanced,
             )

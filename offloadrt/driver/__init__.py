@@ -1,11 +1,11 @@
 """The driver library of a device, as host threads call it: allocation, pinning, streams, events, copies, kernels.
 
 ``Driver`` has one coroutine for each call, under the names of CUDA's driver API; ``Context`` holds the lock that
-they take; ``Copies`` knows the way of each copy, and ``Staging`` that of pageable memory; ``Halting`` is what
-allocations and frees do to running kernels.  On an APU the library is ``Rocr``, under the names of the HSA runtime,
-with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.  ``Uvm`` is the part of a discrete device's kernel
-driver that migrates managed memory, with its ``UvmFaultHandler`` and ``MigrationWorker``.  ``open_driver`` makes the
-library that a machine has.
+they take; ``Copies`` knows the way of each copy, ``PeerCopies`` that of copies between devices, and ``Staging`` that
+of pageable memory; ``Halting`` is what allocations and frees do to running kernels.  On an APU the library is
+``Rocr``, under the names of the HSA runtime, with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.
+``Uvm`` is the part of a discrete device's kernel driver that migrates managed memory, with its ``UvmFaultHandler``
+and ``MigrationWorker``.  ``open_driver`` makes the library that a machine has.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from offloadrt.driver.event import Event
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.hsa_signal import HsaSignal
 from offloadrt.driver.kfd import Kfd, KfdStatistics
+from offloadrt.driver.peer_copies import PeerCopies
 from offloadrt.driver.pinning import PinnedRanges
 from offloadrt.driver.rocr import NOTHING, Rocr, Touching
 from offloadrt.driver.staging import Staging
@@ -46,6 +47,7 @@ __all__ = [
     "Kfd",
     "KfdStatistics",
     "OutOfDeviceMemory",
+    "PeerCopies",
     "PinnedRanges",
     "Rocr",
     "RunHandler",

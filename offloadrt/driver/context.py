@@ -122,10 +122,12 @@ class Context:
         begin = sim.now
         if trace is not None:
             trace(events.SignalWaitBegin, self.device.index, stream.queue.number, cause, done.name)
-        await done.wait()
-        if trace is not None:
-            trace(events.SignalWaitEnd, self.device.index, stream.queue.number, cause, done.name)
-        machine.host_time.add_wait(begin, sim.now, stream.spans())
+        try:
+            await done.wait()
+        finally:
+            if trace is not None:
+                trace(events.SignalWaitEnd, self.device.index, stream.queue.number, cause, done.name)
+            machine.host_time.add_wait(begin, sim.now, stream.spans())
         await self.work(self.costs.wake)
 
     async def synchronize(self, stream: Stream, done: Signal | None) -> None:

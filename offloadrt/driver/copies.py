@@ -13,7 +13,7 @@ from offloadrt.driver.context import Context
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.driver.pinning import PinnedRanges
 from offloadrt.driver.staging import DeviceBytes, Move, Staging
-from offloadrt.machine import InvalidDeviceAddress, Stream
+from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
 from offloadrt.machine.backing import Bytes
 from offloadrt.machine.messages import CopyPacket
 from offloadrt.sim import Signal
@@ -66,7 +66,7 @@ class Copies:
             return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
         move = None
         if source is not None and target is not None:
-            move = _moving(lambda: source[:nbytes], target, nbytes)
+            move = moving(lambda: source[:nbytes], target, nbytes)
         return self.submit(stream, "h2d", nbytes, "pinned", move, cause)
 
     def to_host(
@@ -78,7 +78,7 @@ class Copies:
             return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
         move = None
         if source is not None and target is not None:
-            move = _moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
+            move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
@@ -86,7 +86,7 @@ class Copies:
         target, source = self.device_bytes(api, dst, nbytes), self.device_bytes(api, src, nbytes)
         move = None
         if source is not None and target is not None:
-            move = _moving(lambda: source(0, nbytes), target, nbytes)
+            move = moving(lambda: source(0, nbytes), target, nbytes)
         return self.submit(stream, "d2d", nbytes, "device", move, cause)
 
     def submit(
@@ -99,19 +99,26 @@ class Copies:
             CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost
         )
 
-    def device_bytes(self, api: str, address: int, nbytes: int) -> DeviceBytes | None:
-        """How to see the bytes of a range of the device; None for a phantom.  Raises DriverError."""
-        memory = self._memory
+    def device_bytes(
+        self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
+    ) -> DeviceBytes | None:
+        """How to see the bytes of a range of the device, or of another's memory; None for a phantom.
+
+        Raises DriverError.
+        """
+        memory = memory or self._memory
         try:
             block = memory.block_of(address)
         except InvalidDeviceAddress as error:
             raise DriverError(api, INVALID, str(error)) from None
-        if address + nbytes > block.address + block.size:
+        if nbytes < 0 or address + nbytes > block.address + block.size:
             raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
         return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
 
 
-def _moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
+def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
+    """What moves the bytes of a copy when it completes."""
+
     def move() -> None:
         target(0, nbytes)[:] = source()
 

@@ -14,10 +14,16 @@ class DriverCosts:
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
     """From memory that the driver holds already."""
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
-    """For each segment that has to come from the kernel driver."""
+    """When a segment has to come from the kernel driver."""
+    further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
+    """On top, for each further segment that comes with it."""
     free: Annotated[float, "alloc.cudaFree"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
     """On top, for each segment that goes back."""
+    allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
+    """Of managed memory, which is addresses only: no pages."""
+    managed_alignment: Annotated[int, "alloc.managed_alignment"]
+    """Addresses of managed allocations are multiples of this."""
     visit: Annotated[float, "driver.free_visits_streams"]
     """For a free to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
@@ -37,3 +43,4 @@ class DriverCosts:
     staging_chunk: Annotated[int, "staging.chunk"]
     staging_buffers: Annotated[int, "staging.buffers"]
     """Pinned pieces of staging memory that each stream has for each direction."""
+    enable_peer_access: Annotated[float, "p2p.enable_access"]

@@ -19,6 +19,7 @@ from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.errors import INVALID, DriverError, OutOfDeviceMemory
 from offloadrt.driver.event import Event
 from offloadrt.driver.halting import Halting
+from offloadrt.driver.peer_copies import PeerCopies
 from offloadrt.driver.rocr import NOTHING, Touching
 from offloadrt.driver.staging import Move
 from offloadrt.driver.uvm import ADVICE, Advice, Uvm
@@ -67,12 +68,15 @@ class Driver:
         self._context = Context(machine, device, self.costs)
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
         self._copies = Copies(self._context)
+        self._peers = PeerCopies(self._context, self._copies)
         self._visited = 0
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
+        self._managed_sizes: dict[int, int] = {}
+        """Bytes of what ``mem_alloc_managed`` gave, by address."""
 
     def manage(self) -> Uvm:
-        """Use managed memory: called once, before the first stream is made.  Raises ProfileError."""
+        """Use managed memory: called once.  Raises ProfileError."""
         self.uvm = Uvm(self.machine, self.device)
         return self.uvm
 
@@ -137,7 +141,7 @@ class Driver:
             await self._context.work(woken + self.costs.allocate)
             raise OutOfDeviceMemory("cuMemAlloc", nbytes, free, sim.current.name, sim.now, self.device.index) from None
         try:
-            new = segments * self.costs.allocate_segment
+            new = self.costs.allocate_segment + (segments - 1) * self.costs.further_segment
             await self._context.work(woken + (new if segments else self.costs.allocate))
         except BaseException:
             memory.free(block.address)
@@ -145,7 +149,7 @@ class Driver:
         return block.address
 
     async def mem_free(self, address: int, cause: int | None = None) -> None:
-        """cuMemFree.  Raises DriverError for an address at which no block begins."""
+        """cuMemFree, also of managed memory.  Raises DriverError for an address at which no block begins."""
         with self._context.call("cuMemFree", None, cause) as call:
             async with self._context as woken:
                 for _ in self.streams if self.costs.visit else ():
@@ -155,6 +159,10 @@ class Driver:
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
                     await self._context.work(woken + self.costs.free)
+                    if self.uvm is not None and address in self._managed_sizes:
+                        self.uvm.remove(address, self._managed_sizes.pop(address))
+                        self.machine.host_memory.release(address)
+                        return
                     try:
                         block, segments = self.device.memory.free(address)
                     except InvalidDeviceAddress as error:
@@ -186,6 +194,23 @@ class Driver:
                 await self._context.work(woken + self.costs.unregister)
 
     # Managed memory
+
+    async def mem_alloc_managed(self, nbytes: int, cause: int | None = None) -> int:
+        """cuMemAllocManaged: the address of memory that host and device both use; nobody has touched its pages yet.
+
+        Small allocations share blocks of the unified-memory driver.  Raises DriverError without managed memory, and for
+        a size that is not positive.
+        """
+        with self._context.call("cuMemAllocManaged", None, cause) as call:
+            uvm = self._managed(call.api)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context as woken:
+                await self._context.work(woken + self.costs.allocate_managed)
+                address = self.machine.host_memory.allocate(nbytes, self.costs.managed_alignment, "managed")
+                self._managed_sizes[address] = nbytes
+                uvm.add(address, nbytes, populated=False)
+            return address
 
     async def mem_prefetch_async(
         self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
@@ -286,6 +311,41 @@ class Driver:
         """cuMemcpyDtoDAsync: a copy within the device.  Raises DriverError when a range lies in no block."""
         with self._context.call("cuMemcpyDtoDAsync", stream, cause) as call:
             await self._copies.within(call.api, dst, src, nbytes, stream, call.cause)
+
+    async def memcpy_peer_async(
+        self,
+        stream: Stream,
+        cause: int | None,
+        dst_device: int,
+        dst_address: int,
+        src_device: int,
+        src_address: int,
+        nbytes: int,
+    ) -> None:
+        """cuMemcpyPeerAsync: a copy between two devices, in a stream of one of them, whose copy engine does it.
+
+        It goes over their link when this context has enabled access to the other device; otherwise through the host, or
+        without a link as ``p2p.without_link`` says.  Raises DriverError for a device that is not there, for a stream
+        of neither, and when a range lies in no block.
+        """
+        with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
+            await self._peers.copy(
+                call.api, dst_device, dst_address, src_device, src_address, nbytes, stream, call.cause
+            )
+
+    async def device_can_access_peer(self, peer: int, cause: int | None = None) -> bool:
+        """cuDeviceCanAccessPeer: has this device a link to another?  Raises DriverError for one that is not there."""
+        with self._context.call("cuDeviceCanAccessPeer", None, cause) as call:
+            return self._peers.can_access(call.api, peer)
+
+    async def ctx_enable_peer_access(self, peer: int, cause: int | None = None) -> None:
+        """cuCtxEnablePeerAccess: copies between this device and another use their link from now on.
+
+        Raises DriverError when they have none, and when access is enabled already.
+        """
+        with self._context.call("cuCtxEnablePeerAccess", None, cause) as call:
+            await self._context.locked_work(self.costs.enable_peer_access)
+            self._peers.enable(call.api, peer)
 
     async def memset(self, dst: int, value: int, nbytes: int, stream: Stream, cause: int | None = None) -> None:
         """cuMemsetD8Async: the driver launches a kernel that writes ``nbytes`` bytes of ``value``.

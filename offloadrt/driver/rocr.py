@@ -29,7 +29,7 @@ from offloadrt.machine import (
     Stream,
 )
 from offloadrt.machine.managed_sweep import Accesses
-from offloadrt.machine.messages import BarrierPacket, DmaPacket, KernelPacket
+from offloadrt.machine.messages import BarrierPacket, BlitCopy, DmaPacket, KernelPacket
 from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
 
@@ -221,13 +221,15 @@ class Rocr:
                 queue = stream.queue.number
                 if trace is not None:
                     trace(events.SignalWaitBegin, index, queue, self._cause(), signal.name)
-                await signal.wait()
-                if trace is not None:
-                    trace(events.SignalWaitEnd, index, queue, self._cause(), signal.name)
-                if category:
-                    self.machine.host_time.add(category, sim.now - begin)
-                else:
-                    self.machine.host_time.add_wait(begin, sim.now, stream.spans())
+                try:
+                    await signal.wait()
+                finally:
+                    if trace is not None:
+                        trace(events.SignalWaitEnd, index, queue, self._cause(), signal.name)
+                    if category:
+                        self.machine.host_time.add(category, sim.now - begin)
+                    else:
+                        self.machine.host_time.add_wait(begin, sim.now, stream.spans())
                 await self._work(self.costs.wake, "driver")
             else:
                 stream.spans()
@@ -346,24 +348,20 @@ class Rocr:
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
         """Copy by a kernel of the library's own, which does not go through the stream's queue."""
-        machine, index, queue = self.machine, self.device.index, stream.queue.number
+        queue = stream.queue.number
         begin = self._enter("memory_async_copy", queue)
         try:
             await self._work(self.costs.copy_submit, "driver")
-            memory = "device" if direction == "d2d" else "pinned"
-            row = (machine.next_number(), direction, "blit kernel", nbytes, memory)
 
             def run() -> None:
                 self.device.add_moved(direction, nbytes)
                 if move is not None:
                     move()
-                if (trace := self._trace) is not None:
-                    trace(events.CopyEnd, index, queue, cause, *row)
 
-            if (trace := self._trace) is not None:
-                trace(events.CopyBegin, index, queue, cause, *row)
-            number = machine.next_number()
-            self.device.compute.mailbox.put(KernelPacket(number, stream, cause, blit(nbytes), run, done))
+            copy = BlitCopy(direction, nbytes, "device" if direction == "d2d" else "pinned")
+            number = self.machine.next_number()
+            packet = KernelPacket(number, stream, cause, blit(nbytes), run, done, blit=copy)
+            self.device.compute.mailbox.put(packet)
         finally:
             self._leave("memory_async_copy", begin, queue)
 

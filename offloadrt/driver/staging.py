@@ -62,9 +62,10 @@ class Staging:
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
-                freed, done = self.uploads.popleft()
+                freed, done = self.uploads[0]
                 if not done.is_set:
                     await steps.wait(stream, done)
+                self.uploads.popleft()
                 self.used -= freed
             self.used += size
             move = None

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from offloadrt.driver.migration_worker import MigrationWorker
 from offloadrt.driver.uvm_blocks import UvmBlocks
 from offloadrt.driver.uvm_fault_handler import UvmFaultHandler
+from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.machine import Device, Machine, ProfileError
 from offloadrt.machine.managed_pages import REMOTE, ManagedBlock
 from offloadrt.machine.tree_prefetch import with_prefetched
@@ -37,7 +38,7 @@ class Uvm(UvmBlocks):
         self.worker = MigrationWorker(machine.sim, device.index, self)
         super().__init__(machine, device, device.manage(self.worker.mailbox))
         self.handler = UvmFaultHandler(self, self.kernels.handler, uncontended=spec.flag("fault_handler.uncontended"))
-        self._pinned: list[ManagedBlock] = []
+        self.thrashing = Thrashing(machine.spec.read(ThrashingRules), self.pages.per_block, self.counters)
         self._started = False
 
     def start(self) -> None:
@@ -64,13 +65,17 @@ class Uvm(UvmBlocks):
             self.unmap(block, pages & (block.resident | block.remote))
             block.prefers_host &= ~pages
             block.accessed_by &= ~pages
+            self.thrashing.forget(block.index, pages)
             if not self.is_busy(block):
                 self.release(block)
 
     # Faults of the GPU, in the page-fault handler
 
-    async def serve(self, index: int, faulted: int, cause: int) -> float:
-        """Serve the faults on a block in one batch; returns the seconds that its own work and bytes took."""
+    async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:
+        """Serve the faults on a block in one batch.
+
+        Returns the seconds that its own work and bytes took, and the pages that are not to be had now (thrashing).
+        """
         pages, costs, counters = self.pages, self.costs, self.counters
         block = pages.block(index)
         await self.take(block)
@@ -80,37 +85,53 @@ class Uvm(UvmBlocks):
             counters.faults += wanted.bit_count()
             counters.duplicates += (faulted & ~wanted).bit_count()
             if not wanted:
-                return 0.0
+                return 0.0, 0
             counters.gpu_fault_groups += 1
             block.valid |= wanted
-            stays = wanted if block.pinned_until > self.sim.now else wanted & block.prefers_host
+            throttled, pinned = self._hints(block, wanted & ~block.prefers_host)
+            stays = wanted & block.prefers_host | pinned
             if stays:
                 counters.remote_maps += 1
                 pages.set_state(block, stays, REMOTE)
-            wanted &= ~stays
+            wanted &= ~(stays | throttled)
             if not wanted:
-                await self.pay(costs.block)
-                return self.sim.now - begin
+                await self.pay(costs.block if stays else 0.0)
+                return self.sim.now - begin, throttled
             brought = self._with_prefetched(block, wanted)
+            moved = brought & block.populated
             mapped_by_host = block.host_mapped and brought & block.populated
             cost = costs.block + (costs.first_touch if mapped_by_host else 0.0)
             if not await self.fetch(block, brought, cost, cause, evicts=True):
                 counters.remote_maps += 1  # not a block of memory to be had: as if the host were preferred
                 pages.set_state(block, wanted, REMOTE)
-                return self.sim.now - begin
-            self._count_migration(block, to_host=False)
+                return self.sim.now - begin, throttled
+            if moved:
+                self.thrashing.migrated(index, moved, "device", self.sim.now)
             if pages.lru.pop(index, None) is not None:
                 pages.lru[index] = block  # its last fault is now
-            return self.sim.now - begin
+            return self.sim.now - begin, throttled
         finally:
             self.give(block)
+
+    def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
+        """Of pages that the GPU faults on: those that it may not have now, and those that stay on the host."""
+        throttled = pinned = 0
+        left = wanted & self.thrashing.thrashing(block.index)
+        while left:
+            page = left & -left
+            left &= ~page
+            hint = self.thrashing.hint(block.index, page.bit_length() - 1, "device", self.sim.now)
+            throttled |= page if hint is Hint.THROTTLE else 0
+            pinned |= page if hint is Hint.PIN else 0
+        return throttled, pinned
 
     def _with_prefetched(self, block: ManagedBlock, wanted: int) -> int:
         """What is migrated for faults on these pages of a block."""
         if not self.costs.prefetch_tree:
             return wanted
         brought = with_prefetched(block.resident, wanted, block.valid, self.pages.per_block, self.costs.threshold)
-        return brought & ~(block.resident | block.remote | (block.prefers_host & ~wanted))
+        never = block.prefers_host | self.thrashing.thrashing(block.index)
+        return brought & ~(block.resident | block.remote | (never & ~wanted))
 
     # Faults of the CPU
 
@@ -129,8 +150,11 @@ class Uvm(UvmBlocks):
         return count
 
     async def _host_fault(self, block: ManagedBlock, pages: int, cause: int) -> int:
-        """One fault: the first page of these that the GPU owns comes back, with what the tree brings along."""
-        since = self.sim.now
+        """One fault: the first page of these that the GPU owns comes back, with what the tree brings along.
+
+        Returns 0, after a nap, when the page is throttled.
+        """
+        since, until = self.sim.now, -1.0
         await self.lock_for_reading()
         try:
             await self.take(block)
@@ -138,24 +162,43 @@ class Uvm(UvmBlocks):
             try:
                 if not (left := block.resident & pages):
                     return 0
-                wanted, per_block = left & -left, self.pages.per_block
-                if self.costs.prefetch_tree:
-                    wanted = with_prefetched(block.on_host, wanted, block.valid, per_block, self.costs.threshold)
-                wanted &= block.resident
-                await self.machine.work(self.costs.host_fault, "driver")
-                self.unmap(block, wanted)
-                since = self.sim.now
-                await self.move("d2h", wanted, cause)
-                self.machine.host_time.add("copies", self.sim.now - since)
-                self.map_remote_again(block)
-                self._count_migration(block, to_host=True)
-                block.host_mapped = True
-                self.release(block)
-                return 1
+                page = left & -left
+                place = page.bit_length() - 1
+                hint = self.thrashing.hint(block.index, place, "host", self.sim.now)
+                if hint is Hint.THROTTLE:
+                    until = self.thrashing.throttled_until(block.index, place)
+                else:
+                    await self._bring_back(block, page, hint, cause)
             finally:
                 self.give(block)
         finally:
             self.unlock()
+        if until < 0.0:
+            return 1
+        nap = max(until - self.sim.now, 0.0)
+        await self.sim.sleep(nap)
+        self.machine.host_time.add("driver", nap)
+        return 0
+
+    async def _bring_back(self, block: ManagedBlock, page: int, hint: Hint, cause: int) -> None:
+        """A page comes to the host; pinned there, the GPU reaches it over the link."""
+        wanted, per_block, index = page, self.pages.per_block, block.index
+        if self.costs.prefetch_tree:
+            wanted = with_prefetched(block.on_host, page, block.valid, per_block, self.costs.threshold)
+            wanted &= page | ~self.thrashing.thrashing(index)
+        wanted &= block.resident
+        await self.machine.work(self.costs.host_fault, "driver")
+        self.unmap(block, wanted)
+        since = self.sim.now
+        await self.move("d2h", wanted, cause)
+        self.machine.host_time.add("copies", self.sim.now - since)
+        self.map_remote_again(block)
+        if hint is Hint.PIN:
+            self.counters.remote_maps += 1
+            self.pages.set_state(block, page, REMOTE)
+        self.thrashing.migrated(index, wanted, "host", self.sim.now)
+        block.host_mapped = True
+        self.release(block)
 
     # Prefetches, in the migration worker, and advice
 
@@ -170,6 +213,7 @@ class Uvm(UvmBlocks):
                         await self._send_back(block, block.resident & pages, cause)
                     elif wanted := pages & block.valid & ~block.resident:
                         cost, evicts = self.costs.prefetch_block, self.costs.prefetch_evicts
+                        self.thrashing.forget(block.index, wanted)
                         if not await self.fetch(block, wanted, cost, cause, evicts=evicts):
                             return
                 finally:
@@ -179,6 +223,7 @@ class Uvm(UvmBlocks):
 
     async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
         if pages:
+            self.thrashing.forget(block.index, pages)
             self.unmap(block, pages)
             await self.pay(self.costs.prefetch_block)
             await self.move("d2h", pages, cause)
@@ -212,22 +257,8 @@ class Uvm(UvmBlocks):
 
     # Thrashing
 
-    def _count_migration(self, block: ManagedBlock, to_host: bool) -> None:
-        """A fault has migrated pages of a block; it counts when the fault before went the other way."""
-        costs, now = self.costs, self.sim.now
-        if block.to_host is to_host:
-            return
-        block.to_host = to_host
-        block.events = block.events + 1 if now - block.last_event <= costs.thrash_lapse else 1
-        block.last_event = now
-        if costs.detects_thrashing and block.events >= costs.thrash_threshold:
-            self.counters.thrashing += 1
-            block.events = 0
-            block.pinned_until = now + costs.thrash_pin
-            self._pinned.append(block)
-
     def unpin(self) -> None:
-        """Blocks whose pin is over are migrated by the next fault again."""
-        while self._pinned and self._pinned[0].pinned_until <= self.sim.now:
-            block = self._pinned.pop(0)
-            self.unmap(block, block.remote & ~(block.prefers_host | block.accessed_by))
+        """Pages whose pin is over are migrated by the next fault again."""
+        for index, place in self.thrashing.unpinned(self.sim.now):
+            block = self.pages.block(index)
+            self.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))

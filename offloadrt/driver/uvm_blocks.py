@@ -6,26 +6,17 @@ fault is the longest ago: all its pages go to the host, whether they were writte
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Literal
 
 from offloadrt.driver.uvm_costs import UvmCosts
 from offloadrt.driver.uvm_counters import UvmCounters
-from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
-from offloadrt.machine.messages import CopyPacket, Packet, Unmapped
-from offloadrt.sim import LockStatistics, RWLock, Signal
-
-
-class _Channel:
-    """The driver's own channel of the copy engines."""
-
-    number = -1
-
-    def submit(self, packet: Packet) -> None:
-        raise RuntimeError(
-            f"{packet!r} was submitted to the driver's channel, which gives its copies to the engines itself"
-        )
+from offloadrt.machine.messages import CopyPacket, Unmapped
+from offloadrt.machine.stream import internal_channel
+from offloadrt.sim import PASSED, LockStatistics, RWLock, Signal
 
 
 class UvmBlocks:
@@ -45,13 +36,19 @@ class UvmBlocks:
         suffix = f" {device.index}" if device.index else ""
         self.lock = RWLock(machine.sim, f"uvm space lock{suffix}")
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
-        self._channel = Stream(-1, _Channel())
+        self._channel = internal_channel()
         self._busy: dict[int, Signal | None] = {}
 
     # The lock, and one worker a block
 
-    async def take(self, block: ManagedBlock) -> None:
-        """Be the one who works on a block; ``give`` ends it."""
+    def take(self, block: ManagedBlock) -> Awaitable[None]:
+        """Be the one who works on a block; ``give`` ends it.  Await it at once."""
+        if block.index in self._busy:
+            return self._take(block)
+        self._busy[block.index] = None
+        return PASSED
+
+    async def _take(self, block: ManagedBlock) -> None:
         while block.index in self._busy:
             signal = self._busy[block.index]
             if signal is None:
@@ -95,7 +92,7 @@ class UvmBlocks:
     async def fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> bool:
         """Migrate pages to the device; False, and nothing is done, when there is no room and none may be made."""
         if block.index not in self.pages.lru:
-            if not await self._room(cause, evicts):
+            if not self.device.memory.take_managed(self.pages.block_size) and not await self._room(cause, evicts):
                 return False
             self.pages.lru[block.index] = block
         await self.pay(cost)
@@ -111,27 +108,28 @@ class UvmBlocks:
     async def _room(self, cause: int, evicts: bool) -> bool:
         """Get device memory for one block; by evictions if need be and allowed."""
         memory, size = self.device.memory, self.pages.block_size
-        while not memory.take_managed(size):
-            if not evicts or not await self.evict_one(cause):
-                return False
-        return True
+        while evicts and await self.evict_one(cause):
+            if memory.take_managed(size):
+                return True
+        return False
 
-    async def pay(self, dt: float) -> None:
+    def pay(self, dt: float) -> Awaitable[None]:
         """Work of one of the driver's own threads."""
-        await self.sim.sleep(self.machine.jitter(dt))
+        return self.sim.sleep(self.machine.jitter(dt))
 
-    async def move(self, direction: Literal["h2d", "d2h"], pages: int, cause: int) -> None:
-        """The pages' bytes go over the link, on a copy engine."""
+    def move(self, direction: Literal["h2d", "d2h"], pages: int, cause: int) -> Awaitable[None]:
+        """The pages' bytes go over the link, on a copy engine.  Await it at once."""
         nbytes = pages.bit_count() * self.pages.page_size
-        number = self.machine.next_number()
-        done = Signal(self.sim, f"migration {number} ({direction})")
-        packet = CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done)
-        self.device.engines[direction].submit(packet)
-        await done.wait()
+        number, engines = self.machine.next_number(), self.device.engines[direction]
         if direction == "h2d":
             self.counters.bytes_htod += nbytes
         else:
             self.counters.bytes_dtoh += nbytes
+        if engines.serve_alone(nbytes):
+            return PASSED
+        done = Signal(self.sim, f"migration {number} ({direction})")
+        engines.submit(CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done))
+        return done.wait()
 
     # Evictions
 

@@ -35,10 +35,3 @@ class UvmCosts:
     """Whether a prefetch to the device makes room for itself."""
     advise: Annotated[float, "advise.call"]
     """Host time of cuMemAdvise."""
-    detects_thrashing: Annotated[bool, "thrash.detection"]
-    thrash_threshold: Annotated[int, "thrash.threshold"]
-    """Migrations of a block by faults, each soon after the one before, that are thrashing."""
-    thrash_lapse: Annotated[float, "thrash.lapse"]
-    """What is soon."""
-    thrash_pin: Annotated[float, "thrash.pin"]
-    """For how long a thrashing block stays where it is, reached over the link."""

@@ -18,7 +18,9 @@ class UvmCounters:
     host_faults: int = 0
     """Faults of the CPU (CPU_PAGE_FAULT_COUNT)."""
     thrashing: int = 0
-    """Times that a block was found thrashing (THRASHING)."""
+    """Times that a page was found thrashing (THRASHING)."""
+    throttling: int = 0
+    """Times that faults of one side on a thrashing page were put off (THROTTLING)."""
     remote_maps: int = 0
     """Blocks of which pages were mapped over the link, time by time (REMOTE_MAP)."""
     batches: int = 0
@@ -39,6 +41,7 @@ class UvmCounters:
             "gpu_page_fault": self.gpu_fault_groups,
             "cpu_page_fault_count": self.host_faults,
             "thrashing": self.thrashing,
+            "throttling": self.throttling,
             "remote_map": self.remote_maps,
             "fault_batches": self.batches,
             "faults": self.faults,

@@ -2,11 +2,13 @@
 
 A batch is what lies in the fault buffer when the worker comes to fetch it, at most ``fault.batch_max`` faults.  They
 are grouped by block, duplicates are dropped, and the blocks are served one after the other.  Then the buffer is flushed
-and the kernels are replayed (BATCH_FLUSH): what was not in the batch they ask for again.
+and the kernels are replayed (BATCH_FLUSH): what was not in the batch, or was put off because it thrashes, they ask for
+again.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -89,35 +91,54 @@ class UvmFaultHandler:
                 message = await self._next()
                 messages.append(message)
                 pages += message.pages[: uvm.costs.batch_max - len(pages)]
-            took = await self._serve(pages, first.cause)
+            took, throttled = await self._serve(pages, first.cause)
         finally:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
             messages.append(await self._next())
-        per_block = uvm.pages.per_block
         for message in messages:
-            own_s = base_s
-            for index in dict.fromkeys(page // per_block for page in message.pages):
-                own_s += took.get(index, 0.0)
-            self._wait_s += max(sim.now - message.time - own_s, 0.0)
-        uvm.device.compute.mailbox.put(Replay(tuple(message.kernel for message in messages), frozenset(pages)))
+            own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
+            self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
+        uvm.device.compute.mailbox.put(
+            Replay(tuple(message.kernel for message in messages), frozenset(pages) - throttled)
+        )
 
-    async def _serve(self, pages: list[int], cause: int) -> dict[int, float]:
-        """Serve the faults of a batch, block by block; returns the seconds that each block took."""
+    def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
+        """What the blocks took on which a kernel faulted."""
+        per_block = self._uvm.pages.per_block
+        return [took.get(index, 0.0) for index in dict.fromkeys(page // per_block for page in message.pages)]
+
+    async def _serve(self, pages: list[int], cause: int) -> tuple[dict[int, float], set[int]]:
+        """Serve the faults of a batch, block by block.
+
+        Returns the seconds that each block took, and the pages that were put off.
+        """
         uvm = self._uvm
         per_block, groups = uvm.pages.per_block, dict[int, int]()
+        index, low, high = -1, 0, 0
         for page in pages:
-            index, place = divmod(page, per_block)
-            if groups.get(index, 0) >> place & 1:
-                uvm.counters.duplicates += 1
-            groups[index] = groups.get(index, 0) | 1 << place
+            if not low <= page < high:
+                index = page // per_block
+                low = index * per_block
+                high = low + per_block
+                groups.setdefault(index, 0)
+            groups[index] |= 1 << page - low
         uvm.counters.batches += 1
+        different = 0
+        for faulted in groups.values():
+            different += faulted.bit_count()
+        uvm.counters.duplicates += len(pages) - different
         took: dict[int, float] = {}
+        throttled: set[int] = set()
         for index in sorted(groups):
-            took[index] = await uvm.serve(index, groups[index], cause)
+            took[index], put_off = await uvm.serve(index, groups[index], cause)
+            if put_off:
+                throttled.update(
+                    page for page in pages if page // per_block == index and put_off >> page % per_block & 1
+                )
             self._block_s += took[index]
             self._blocks += 1
-        return took
+        return took, throttled
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""

@@ -12,8 +12,14 @@ with teams, threads and iterations.
 ``analysis.py``     `KernelAnalysis`: all that is known from the source alone, LAF above all (`array_use.py`)
 ``counts.py``       `LaunchCounts`: what a launch does, its arguments known (`counting.py`, `footprint.py`)
 ``index_ranges.py`` from where to where an index runs
+``streams.py``      in which orders a launch comes to the elements of an array
 ``traffic.py``      which accesses move the same elements
 ``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`)
+``predicated.py``   `predicate`: JACC's kernel for several devices (`written_regions.py`: what is divided along
+                    which dimension; `dependence.py`: what feeds what; `filtering.py`: the source)
+``loop_splitting``  `split_loop`: MACC's kernel for several devices
+``divided.py``      `DividedKernel`, which both are: who does, owns and reads what (`boxes.py`: which bytes)
+``exchange.py``     who sends which bytes to whom
 ``host_program.py`` GAF: the target regions that a program's host function comes to, and how often
 ==================  =================================================================================================
 """
@@ -31,11 +37,18 @@ from offloadrt.kernels.kernel import Kernel, Launch, kernel
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
     from offloadrt.kernels.counts import ArrayCounts, LaunchCounts
+    from offloadrt.kernels.divided import DividedKernel, Part, Share
+    from offloadrt.kernels.exchange import Holders, Transfer, all_to_all
     from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
+    from offloadrt.kernels.loop_splitting import SplitKernel, split_loop
+    from offloadrt.kernels.predicated import PredicatedKernel, predicate
+    from offloadrt.kernels.written_regions import WrittenRegion
 
 __all__ = [
     "ArrayCounts",
     "ArrayUse",
+    "DividedKernel",
+    "Holders",
     "HostProgram",
     "Kernel",
     "KernelAnalysis",
@@ -43,19 +56,39 @@ __all__ = [
     "Launch",
     "LaunchCounts",
     "ObjectFrequency",
+    "Part",
+    "PredicatedKernel",
     "Region",
+    "Share",
     "SourceRefused",
+    "SplitKernel",
+    "Transfer",
+    "WrittenRegion",
+    "all_to_all",
     "expect",
     "kernel",
+    "predicate",
+    "split_loop",
 ]
 
 _LATE = {
     "ArrayCounts": "counts",
+    "DividedKernel": "divided",
+    "Holders": "exchange",
+    "Part": "divided",
     "HostProgram": "host_program",
     "KernelAnalysis": "analysis",
     "LaunchCounts": "counts",
     "ObjectFrequency": "host_program",
+    "PredicatedKernel": "predicated",
     "Region": "host_program",
+    "Share": "divided",
+    "SplitKernel": "loop_splitting",
+    "Transfer": "exchange",
+    "WrittenRegion": "written_regions",
+    "all_to_all": "exchange",
+    "predicate": "predicated",
+    "split_loop": "loop_splitting",
 }
 """Imported when they are first used: a program of kernels with costs needs no analysis."""
 

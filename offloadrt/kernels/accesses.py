@@ -12,7 +12,7 @@ from typing import Literal
 import attrs
 
 from offloadrt.kernels.array_use import Pattern
-from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability
+from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability, Within
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.reductions import reduction
 from offloadrt.kernels.source import range_of, text
@@ -37,6 +37,9 @@ class Access:
     path: Path
     level: int
     """How many loads must have been done, one after the other, before this one can be."""
+    node: ast.Subscript = attrs.field(repr=False)
+    near: Hint = None
+    """Where data decide the index: the part of its accesses that lies near the iteration."""
 
     @property
     def pattern(self) -> Pattern:
@@ -96,6 +99,8 @@ class _Walker:
         self.found = Walk()
         self.whole = whole_names(nest)
         self.values: dict[str, Value] = {}
+        self.tests: dict[str, Probability] = {}
+        """What the scalars that hold the outcome of a comparison stand for."""
         self.guards = [Value()]
         for name in nest.parameters:
             if name not in nest.arrays:
@@ -109,7 +114,11 @@ class _Walker:
 
     def statement(self, node: ast.stmt, path: Path) -> None:
         match node:
+            case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Compare() | ast.BoolOp() as test):
+                self.tests[name], value = self.condition(test, path)
+                self.store(target, value.mixed((), True), path)
             case ast.Assign(targets=[target], value=value):
+                self.tests.pop(text(target), None)
                 self.store(target, self.expression(value, path), path)
             case ast.AugAssign(target=target, op=op, value=value):
                 operand = self.expression(value, path)
@@ -133,12 +142,15 @@ class _Walker:
     def branch(self, test: ast.expr, then: list[ast.stmt], other: list[ast.stmt], path: Path) -> None:
         holds, condition = self.condition(test, path)
         before = dict(self.values)
+        tests = dict(self.tests)
         self.guards.append(self.guards[-1].mixed((condition,), False))
         self.block(then, (*path, Branch(holds, test.lineno)))
         after, self.values = self.values, before
+        kept, self.tests = self.tests, tests
         self.block(other, (*path, Branch(_not(holds), test.lineno)))
         for name in set(after) & set(self.values):
             self.values[name] = after[name].or_else(self.values[name], self.guards[-1])
+        self.tests = {name: known for name, known in self.tests.items() if kept.get(name) is known}
         self.guards.pop()
 
     def loop(self, node: ast.For, path: Path) -> None:
@@ -161,10 +173,13 @@ class _Walker:
         )
         range_ = start.mixed((stop,), True)
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
-        variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level)
+        near = self.hint(node.iter, "near")
+        variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level, near)
         changed = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         before = dict(self.values)
+        outside = {name: known for name, known in self.tests.items() if name not in changed}
         self.guards.append(self.guards[-1].mixed((range_,), False))
+        self.tests = dict(outside)
         recorded, self.found = self.found, Walk()
         for name in changed & set(before):  # a first pass, to learn what the scalars that the loop changes depend on
             self.values[name] = Value(None, before[name].loops | {symbol}, before[name].arrays, before[name].integer)
@@ -174,7 +189,7 @@ class _Walker:
         for name in changed & set(before):
             known = self.values[name]
             entry[name] = entry[name].mixed((known,), known.integer)
-        self.found, self.values = recorded, entry
+        self.found, self.values, self.tests = recorded, entry, dict(outside)
         self.values[node.target.id] = variable
         self.found.loops.append(loop)
         self.block(node.body, (*path, loop))
@@ -182,6 +197,7 @@ class _Walker:
             known = self.values[name]
             left = known.mixed((before[name],), known.integer)
             self.values[name] = attrs.evolve(left, loops=left.loops - {symbol})
+        self.tests = outside
         self.guards.pop()
 
     def note_reduction(self, node: ast.Assign | ast.AugAssign, path: Path) -> None:
@@ -217,7 +233,23 @@ class _Walker:
                     parts.append(holds)
                     total = total.mixed((value,), False)
                 return Probability("and" if isinstance(op, ast.And) else "or", tuple(parts)), total
+            case ast.Name(id=name) if name in self.tests:
+                return self.tests[name], self.expression(node, path)
+            case ast.Compare(left=left, ops=[ast.LtE(), ast.LtE()], comparators=[middle, right]):
+                low, index, high = (self.expression(part, path) for part in (left, middle, right))
+                return Probability(within=self.within(low, index, middle, high)), low.mixed((index, high), True)
         return Probability(), self.expression(node, path)
+
+    def within(self, low: Value, index: Value, node: ast.expr, high: Value) -> Within | None:
+        """The range that decides a comparison; None when its bounds, or what is between them, have no form."""
+        if low.polynomial is None or high.polynomial is None or low.loops | high.loops:
+            return None
+        among = None
+        if index.polynomial is None:
+            if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_length(node.right)):
+                return None
+            among = self.expression(node.right, ()).polynomial
+        return Within(low.polynomial, index.polynomial, high.polynomial, among)
 
     def expression(self, node: ast.expr, path: Path) -> Value:
         match node:
@@ -272,7 +304,7 @@ class _Walker:
         if name == "len":
             return Value.whole(Polynomial.symbol(f"{text(node.args[0])}.shape[0]"))
         if name == "expect":
-            return self.condition(node, path)[1]
+            return attrs.evolve(self.condition(node, path)[1], near=self.hint(node, "near"))
         first, *others = [self.expression(argument, path) for argument in node.args]
         if name == "int" and first.integer:
             return first
@@ -307,6 +339,8 @@ class _Walker:
                 together.arrays,
                 path,
                 level,
+                node,
+                together.near,
             )
         )
         return level
@@ -316,6 +350,10 @@ class _Walker:
             if keyword.arg == which:
                 return keyword.value.id if isinstance(keyword.value, ast.Name) else literal(keyword.value)
         return None
+
+
+def _is_length(node: ast.expr) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
 
 
 def _not(holds: Probability) -> Probability:

@@ -7,7 +7,6 @@ What a launch really does is counted by `KernelAnalysis.at`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +55,15 @@ class KernelAnalysis:
             return static_frequency(access.path, distributed, shared)
 
         parameters = {argument.arg: argument for argument in nest.source.parameters}
+
+        def size_of(array: str) -> int:
+            return element_size(parameters[array], nest.source.names) or 8
+
         uses = []
         for position, array in enumerate(nest.parameters):
             mine = [access for access in walked.accesses if access.array == array]
             if array in nest.arrays:
-                uses.append(_use(array, position, mine, frequency, parameters[array]))
+                uses.append(_use(array, position, mine, frequency, size_of(array)))
         flops = 0.0
         for work in walked.work:
             flops += work.operations * static_frequency(work.path, distributed)
@@ -116,7 +119,7 @@ def _use(
     position: int,
     accesses: list[Access],
     frequency: Callable[[Access, Callable[[Loop], bool]], float],
-    parameter: ast.arg,
+    size: int,
 ) -> ArrayUse:
     reads = writes = 0.0
     for access in accesses:
@@ -135,5 +138,5 @@ def _use(
         min((access.level for access in accesses), default=0),
         read,
         written,
-        element_size(parameter) or 8,
+        size,
     )

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP, Branch, Hint, Loop, Path
+from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP, Branch, Hint, Loop, Path, Probability, Within
 from offloadrt.kernels.index_ranges import extent
+from offloadrt.kernels.intervals import EVERYWHERE, Cut, Cuts, Share, both, cut_range, neither
 from offloadrt.kernels.polynomial import Polynomial
 
 Numbers = Mapping[str, int]
@@ -36,16 +37,57 @@ class Counting:
 
     def runs(self, path: Path) -> float:
         """How often a launch runs a block."""
-        often = 1.0
+        share = EVERYWHERE
         exact: list[Loop] = []
         for part in path:
             if isinstance(part, Branch):
-                often *= part.probability.value(lambda hint, line=part.line: self.probability(hint, line))  # type: ignore[misc]
+                share = both(share, self.share(part.probability, part.line, exact))
             elif not self.counted(part):
-                often *= self.assumed_trips(part)
+                share = {cuts: weight * self.assumed_trips(part) for cuts, weight in share.items()}
             else:
                 exact.append(part)
-        return often * self.iterations(exact, {})
+        often = 0.0
+        for cuts, weight in share.items():
+            often += weight * self.iterations(exact, {}, cuts)
+        return often
+
+    def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
+        """Of the iterations of some loops, those in which a condition holds."""
+        if probability.within is not None:
+            return self.share_within(probability.within, line, loops)
+        if probability.kind == "branch":
+            return {(): self.probability(probability.hint, line)}
+        parts = [self.share(part, line, loops) for part in probability.parts]
+        if probability.kind in ("not", "or"):
+            parts = [neither(part) for part in parts]
+        product = EVERYWHERE
+        for part in parts:
+            product = both(product, part)
+        return neither(product) if probability.kind == "or" else product
+
+    def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share:
+        """Exact where the index is affine in loops whose bounds are numbers."""
+        low, high = within.low.known(self.numbers).constant, within.high.known(self.numbers).constant
+        if low is None or high is None:
+            return {(): self.probability(None, line)}
+        if within.index is None:
+            among = None if within.among is None else within.among.known(self.numbers).constant
+            if not among:
+                return {(): self.probability(None, line)}
+            self.assumed.add(f"line {line}: an index from data is equally often each of the {among} that it can be")
+            return {(): max(0, min(high, among - 1) - max(low, 0) + 1) / among}
+        index = within.index.known(self.numbers)
+        certain: set[str] = set()
+        for loop in loops:
+            bounds = [bound for bound in (loop.start, loop.stop) if bound is not None]
+            if all(bound.symbols <= certain | set(self.numbers) for bound in bounds):
+                certain.add(loop.symbol)
+        if not index.symbols <= certain or not index.is_affine_in(certain):
+            return {(): self.probability(None, line)}
+        cut = Cut.of(index, low, high)
+        if cut.index.symbols:
+            return {(cut,): 1.0} if cut.low <= cut.high else {}
+        return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
         """Iterations of a loop each time that it is entered, on average."""
@@ -78,22 +120,29 @@ class Counting:
             )
         return True
 
-    def iterations(self, loops: Sequence[Loop], outer: Numbers) -> int:
-        """Of a nest, for values of the variables around it."""
+    def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
+        """Of a nest, for values of the variables around it, where all cuts hold."""
         if not loops:
             return 1
         loop, *inner = loops
         known = {**self.numbers, **outer}
         values = self.range_of(loop, known)
         if values is None:
-            return round(self.assumed_trips(loop)) * self.iterations(inner, outer)
-        if not any(loop.symbol in bound.symbols for other in inner for bound in (other.start, other.stop) if bound):
-            return len(values) * self.iterations(inner, outer)
+            return round(self.assumed_trips(loop)) * self.iterations(inner, outer, cuts)
+        within = {other.symbol for other in inner}
+        later = tuple(cut for cut in cuts if cut.index.symbols & within)
+        for cut in cuts:
+            if cut not in later:
+                values = cut_range(values, cut, loop.symbol, known)
+        varies = any(loop.symbol in cut.index.symbols for cut in later)
+        bounds = [bound for other in inner for bound in (other.start, other.stop) if bound]
+        if not varies and not any(loop.symbol in bound.symbols for bound in bounds):
+            return len(values) * self.iterations(inner, outer, later)
 
         def at(number: int) -> int:
-            return self.iterations(inner, {**outer, loop.symbol: values[number]})
+            return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
 
-        return self.added(at, len(values), 2 * len(inner) + 1)
+        return self.added(at, len(values), None if varies else 2 * len(inner) + 1)
 
     def range_of(self, loop: Loop, known: Numbers) -> range | None:
         """The values of a loop's variable; None when a bound is not known."""
@@ -106,18 +155,14 @@ class Counting:
         except KeyError:  # the variable of a loop that runs over data
             return None
 
-    def added(self, function: Callable[[int], int], count: int, degree: int) -> int:
-        """function(0) + … + function(count - 1)."""
+    def added(self, function: Callable[[int], int], count: int, degree: int | None) -> int:
+        """function(0) + … + function(count - 1); with a degree the function is a polynomial, or a few of them."""
         if count <= _ADDED_ONE_BY_ONE:
             return sum(function(number) for number in range(count))
-        differences = [function(number) for number in range(degree + 1)]
-        for order in range(1, degree + 1):
-            for place in range(degree, order - 1, -1):
-                differences[place] -= differences[place - 1]
-        if all(
-            _newton(differences, at, 0) == function(at) for at in (count - 1, count // 2, count * 3 // 4, count // 7)
-        ):
-            return _newton(differences, count, 1)
+        if degree is not None:
+            found = self.added_by_differences(function, count, degree)
+            if found is not None:
+                return found
         if count <= _ADDED_AT_MOST:
             return sum(function(number) for number in range(count))
         self.assumed.add("loops that depend on one another are counted from samples")
@@ -126,6 +171,18 @@ class Counting:
             * count
             // _ADDED_AT_MOST
         )
+
+    def added_by_differences(self, function: Callable[[int], int], count: int, degree: int) -> int | None:
+        """The sum of a polynomial; None when samples show that it is none."""
+        differences = [function(number) for number in range(degree + 1)]
+        for order in range(1, degree + 1):
+            for place in range(degree, order - 1, -1):
+                differences[place] -= differences[place - 1]
+        if all(
+            _newton(differences, at, 0) == function(at) for at in (count - 1, count // 2, count * 3 // 4, count // 7)
+        ):
+            return _newton(differences, count, 1)
+        return None
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
         """Smallest and largest value of an index (`index_ranges.extent`), in numbers."""

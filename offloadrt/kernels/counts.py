@@ -7,7 +7,8 @@ with its hint or 0.5, a loop over data with its hint or 32; `LaunchCounts.assume
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,7 +20,7 @@ from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.traffic import elements
+from offloadrt.kernels.streams import Stream, streams_of
 
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
@@ -49,6 +50,8 @@ class ArrayCounts:
     exact: bool
     """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
     pattern: Pattern
+    streams: tuple[Stream, ...] = ()
+    """In which orders it comes to the elements, and how many it moves."""
 
     @property
     def accesses(self) -> float:
@@ -89,12 +92,12 @@ class LaunchCounts:
 
 def trip_count(analysis: KernelAnalysis, arguments: Sequence[Any]) -> int:
     """Iterations of the distributed loop."""
-    return round(_counting(analysis, arguments).runs(analysis.distributed))
+    return round(counting_of(analysis, arguments).runs(analysis.distributed))
 
 
 def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
     """Everything that `KernelAnalysis.at` says; kept, because programs launch a kernel with equal sizes many times."""
-    known = tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+    known = launch_key(arguments)
     try:
         return analysis.counted[known]
     except (KeyError, TypeError):  # TypeError: an argument that is no key
@@ -106,8 +109,13 @@ def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCount
     return counts
 
 
+def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """What counts of a launch depend on: shapes and types of arrays, and numbers."""
+    return tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+
+
 def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:
-    counting = _counting(analysis, arguments)
+    counting = counting_of(analysis, arguments)
     flops = 0.0
     for work in analysis.walked.work:
         flops += work.operations * counting.runs(work.path)
@@ -121,7 +129,8 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
     return LaunchCounts(iterations, flops, moved, tuple(arrays), tuple(sorted(counting.assumed)))
 
 
-def _counting(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
+    """The numbers of a launch, for those who count its blocks. Raises KernelError."""
     who = f"kernel {analysis.name!r}"
     if len(arguments) != len(analysis.parameters):
         raise KernelError(
@@ -160,14 +169,6 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
-
-    def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
-        often = counting.runs(access.path)
-        for part in access.path:
-            if isinstance(part, Loop) and shared(part):
-                often /= max(1.0, counting.mean_trips(access.path, part))
-        return often
-
     totals = {"read": 0.0, "write": 0.0}
     reached: dict[str, list[tuple[int, int] | None]] = {"read": [], "write": []}
     for access in accesses:
@@ -177,7 +178,7 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
             index = _flat(access, shape)
             reached[access.kind].append(None if index is None else counting.extent(index, access.path))
     touched, exact = _touched(counting, accesses, shape, size)
-    read, written = elements(accesses, moves)
+    streams = streams_of(counting, accesses, size)
     found = ArrayCounts(
         use.name,
         use.position,
@@ -190,8 +191,9 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
         touched,
         exact,
         use.pattern,
+        streams,
     )
-    return found, (read + written) * element_size
+    return found, math.fsum(stream.read + stream.written for stream in streams) * element_size
 
 
 def _flat(access: Access, shape: Sequence[int] | None) -> Polynomial | None:

@@ -49,6 +49,18 @@ class Loop:
         return None if start is None or stop is None else len(range(start, stop, self.step))
 
 
+@attrs.frozen
+class Within:
+    """The condition ``low <= index <= high``, whose bounds no loop changes."""
+
+    low: Polynomial
+    index: Polynomial | None
+    """None: read from data."""
+    high: Polynomial
+    among: Polynomial | None = None
+    """How many values an index from data can have: n of ``data % n``."""
+
+
 @attrs.frozen(eq=False)
 class Probability:
     """That a condition holds, as a tree over its branches."""
@@ -56,6 +68,8 @@ class Probability:
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
     hint: Hint = None
+    within: Within | None = None
+    """What decides the branch, where that is a range: a launch knows how often it holds."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
         """The number, when each branch has the probability that `of_branch` makes of its hint."""
@@ -74,6 +88,13 @@ class Probability:
         for part in self.parts:
             yield from part.hints()
 
+    def ranges(self) -> Iterable[Within]:
+        """The ranges among its branches."""
+        if self.within is not None:
+            yield self.within
+        for part in self.parts:
+            yield from part.ranges()
+
 
 @attrs.frozen(eq=False)
 class Branch:
@@ -81,6 +102,12 @@ class Branch:
 
     probability: Probability
     line: int
+
+    @property
+    def symbols(self) -> set[str]:
+        """What its ranges are over, loop variables among them."""
+        indices = [within.index for within in self.probability.ranges()]
+        return {symbol for index in indices if index is not None for symbol in index.symbols}
 
 
 Path = tuple[Loop | Branch, ...]

@@ -21,6 +21,7 @@ from offloadrt.kernels.errors import KernelError
 
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
+    from offloadrt.kernels.counts import LaunchCounts
 
 Body = Callable[..., None]
 
@@ -92,7 +93,8 @@ class Kernel:
         threads = self.threads_per_team if threads is None else threads
         if arguments is not None and self.analysis is not None:
             iterations = self.analysis.trip_count(*arguments) if iterations is None else iterations
-            return Launch(self.with_arguments(*arguments), teams, threads, iterations)
+            counts = self.analysis.at(*arguments)
+            return Launch(self.with_arguments(*arguments), teams, threads, iterations, counts)
         return Launch(self, teams, threads, teams * threads if iterations is None else iterations)
 
     def with_arguments(self, *arguments: Any) -> Kernel:
@@ -117,6 +119,8 @@ class Launch:
     teams: int = attrs.field(validator=_positive)
     threads: int = attrs.field(validator=_positive)
     iterations: int = attrs.field(validator=_not_negative)
+    counts: LaunchCounts | None = attrs.field(default=None, eq=False, repr=False)
+    """What a loop nest does with its arguments, as far as they and its hints say."""
 
     @property
     def flops(self) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from offloadrt.kernels.analysis import KernelAnalysis
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import Source, is_loop_nest
-from offloadrt.kernels.subset import read
+from offloadrt.kernels.source import Source, is_loop_nest, text
+from offloadrt.kernels.subset import LoopNest, read
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
@@ -19,8 +20,11 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
     Raises SourceRefused, and KernelError when the source cannot be read.
     """
     source = Source.of(function, "kernel")
-    if not is_loop_nest(source):
-        return kernel
+    return of_source(kernel, source, collapse) if is_loop_nest(source) else kernel
+
+
+def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
+    """The kernel with body, costs and arrays from a source. Raises SourceRefused."""
     nest = read(source, collapse)
     analysis = KernelAnalysis.of(nest, kernel.name)
     return attrs.evolve(
@@ -31,3 +35,39 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
         arrays=analysis.arrays,
         analysis=analysis,
     )
+
+
+def written(nest: LoopNest, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
+    """A kernel of that name with other parameters and another body, as Python."""
+    decorator: ast.expr = ast.Name("kernel", ast.Load())
+    if len(nest.distributed) > 1:
+        decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(len(nest.distributed)))])
+    arguments = ast.arguments(posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[])
+    function = ast.FunctionDef(name=nest.source.tree.name, args=arguments, body=body, decorator_list=[decorator])
+    if "type_params" in function._fields:
+        function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
+    lines = text(ast.fix_missing_locations(ast.Module([function], []))).splitlines()
+    return "\n".join(short for line in lines for short in _wrapped(line)) + "\n"
+
+
+_WIDTH = 120
+
+
+def _wrapped(line: str) -> list[str]:
+    """An assignment in lines that end before an operator outside of square brackets."""
+    place, sign, value = line.partition(" = ")
+    if len(line) <= _WIDTH or not sign:
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    found = [margin]
+    inside = start = 0
+    for end, character in enumerate([*value, ""]):
+        inside += (character == "[") - (character == "]")
+        if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
+            piece = value[start:end]
+            if len(found[-1]) + len(piece) > _WIDTH and found[-1] != margin:
+                found.append(margin)
+                piece = piece.lstrip()
+            found[-1] += piece
+            start = end
+    return [f"{place}{sign}(", *found, f"{margin[4:]})"]

@@ -41,7 +41,7 @@ def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[s
     inside = [node for statement in loop.body for node in ast.walk(statement)]
     stored = [node for node in inside if isinstance(node, ast.Assign | ast.AugAssign)]
     for name in sorted({name for node in stored for name in assigned_scalars(node)} & assigned):
-        if not _reads_first(loop.body, name):
+        if not reads_first(loop.body, name):
             continue
         writes = [node for node in stored if name in assigned_scalars(node)]
         forms = [reduction(node, name) for node in writes]
@@ -68,7 +68,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
 
 
-def _reads_first(body: Sequence[ast.stmt], name: str) -> bool:
+def reads_first(body: Sequence[ast.stmt], name: str) -> bool:
     """Can an iteration read the scalar before it assigns it?"""
     return _run(body, name, False)[0]
 

@@ -2,7 +2,8 @@
 
 A kernel in source is one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
 ``collapse=n`` the first n perfectly nested ones), before it assignments of scalars, after it stores of what was
-reduced. Inside: further ``for`` loops over ranges, ``if`` / ``elif`` / ``else``, assignments to scalars and elements.
+reduced, also under an ``if``. Inside: further ``for`` loops over ranges, ``if`` / ``elif`` / ``else``, assignments to
+scalars and elements.
 
 Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
@@ -126,6 +127,8 @@ class _Reader:
                     self.refuse(statement, "a second outermost loop", "make it a kernel of its own")
                 distributed = statement
                 reduced = reduced_scalars(source, statement, assigned)
+            elif distributed is not None and isinstance(statement, ast.If) and _is_flat(statement):
+                pass
             elif not isinstance(statement, ast.Assign | ast.AugAssign | ast.Pass):
                 self.refuse(statement, f"{_kind(statement)} outside of the loop", "put it into the loop")
             elif distributed is None and not isinstance(statement, ast.Pass) and not assigned_scalars(statement):
@@ -313,12 +316,17 @@ class _Reader:
             value = literal(keyword.value)
             scalar = isinstance(keyword.value, ast.Name) and keyword.value.id in set(self.names) - set(self.arrays)
             in_range = value is not None and value >= 0 and (keyword.arg == "trips" or value <= 1)
-            if keyword.arg not in ("probability", "trips") or not (scalar or in_range):
+            if keyword.arg not in ("probability", "trips", "near") or not (scalar or in_range):
                 self.refuse(node, f"the hint {text(keyword)}", "write a number, or the name of a scalar parameter")
         over_range = bool(node.args) and range_of(node.args[0]) is not None
-        wanted = {"trips"} if over_range else {"probability"}
-        if len(node.args) != 1 or {keyword.arg for keyword in node.keywords} != wanted:
-            self.refuse(node, text(node), "write expect(condition, probability=p) or expect(range(n), trips=t)")
+        given = {keyword.arg for keyword in node.keywords}
+        fits = given and given <= {"trips", "near"} if over_range else given in ({"probability"}, {"near"})
+        if len(node.args) != 1 or not fits:
+            self.refuse(
+                node,
+                text(node),
+                "write expect(condition, probability=p), expect(range(n), trips=t) or expect(index, near=p)",
+            )
 
 
 _INSTEAD: dict[type[ast.AST], str] = {
@@ -332,6 +340,10 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.ImportFrom: "import at the top of the file",
     ast.FunctionDef: "write its body here",
 }
+
+
+def _is_flat(node: ast.If) -> bool:
+    return all(isinstance(part, ast.Assign | ast.AugAssign | ast.Pass) for part in (*node.body, *node.orelse))
 
 
 def _kind(node: ast.stmt) -> str:

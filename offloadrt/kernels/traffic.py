@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Branch, Loop
 from offloadrt.kernels.polynomial import Polynomial
 
 Frequency = Callable[[Access, Callable[[Loop], bool]], float]
@@ -57,8 +57,12 @@ def _same_elements(first: Access, second: Access) -> bool:
 
 def _stored_just_now(earlier: Access, access: Access) -> bool:
     """Has the iteration itself stored what it loads here?"""
-    nested = access.path[: len(earlier.path)] == earlier.path
-    return earlier.kind == "write" and nested and earlier.text == access.text and earlier.index == access.index
+    if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
+        return False
+    around, loops = ([part for part in path if isinstance(part, Loop)] for path in (earlier.path, access.path))
+    conditions = [part.probability for part in access.path if isinstance(part, Branch)]
+    holds = all(part.probability in conditions for part in earlier.path if isinstance(part, Branch))
+    return loops[: len(around)] == around and holds
 
 
 def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
 
 import attrs
 
+from offloadrt.kernels.frequency import Hint
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.source import range_of
 from offloadrt.kernels.subset import LoopNest
@@ -30,6 +32,8 @@ class Value:
     integer: bool = False
     level: int = 0
     """How many loads must have been done, one after the other, before it is known."""
+    near: Hint = None
+    """Where data decide it: the part of it that lies near its own iteration."""
 
     @classmethod
     def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
@@ -37,10 +41,11 @@ class Value:
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
         """A number made of this one and others in a way that has no polynomial."""
-        loops, arrays, level = self.loops, self.arrays, self.level
+        loops, arrays, level, near = self.loops, self.arrays, self.level, self.near
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
-        return Value(None, loops, arrays, integer, level)
+            near = other.near if near is None else near
+        return Value(None, loops, arrays, integer, level, near)
 
     def or_else(self, other: Value, condition: Value) -> Value:
         """This one or the other one, as a condition decides."""
@@ -98,7 +103,7 @@ def whole_names(nest: LoopNest) -> set[str]:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(isinstance(target, ast.Name) and target.id == name for target in targets):
                     roots.append(node.value)
-    annotated = {argument.arg: annotated_type(argument) for argument in nest.source.parameters}
+    annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     floating = {name for name, kind in annotated.items() if kind and kind.startswith("float")}
     return (found | {name for name, kind in annotated.items() if kind and not kind.startswith("float")}) - floating
 
@@ -111,17 +116,30 @@ _SIZES = {"int": 8, "float": 8, "bool": 1, "bool_": 1}
 _SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
 
 
-def annotated_type(argument: ast.arg) -> str | None:
-    """The NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``."""
-    named = [
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(argument.annotation or ast.Constant(None))
-        if isinstance(node, ast.Name | ast.Attribute)
-    ]
-    return next((name for name in named if name in _SIZES), None)
+def annotated_type(argument: ast.arg, names: Mapping[str, Any]) -> str | None:
+    """The NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``, or of an
+    alias of it among the `names` that the source can see.
+    """
+    for node in ast.walk(argument.annotation or ast.Constant(None)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            found = name if name in _SIZES else _scalar_of(names.get(name))
+            if found is not None:
+                return found
+    return None
 
 
-def element_size(argument: ast.arg) -> int | None:
+def _scalar_of(alias: Any) -> str | None:
+    """The type of elements of an alias such as ``Floats = NDArray[np.float32]``."""
+    for part in get_args(alias):
+        name = getattr(part, "__name__", None)
+        found = name if name in _SIZES else _scalar_of(part)
+        if found is not None:
+            return found
+    return None
+
+
+def element_size(argument: ast.arg, names: Mapping[str, Any]) -> int | None:
     """Bytes of an element by its parameter's annotation."""
-    name = annotated_type(argument)
+    name = annotated_type(argument, names)
     return None if name is None else _SIZES[name]

@@ -5,6 +5,7 @@
 ``Machine``               the hardware of one run: ``cores``, ``host_memory``, ``devices``, ``host_time``
 ``Device``                ``memory``, ``compute`` units, copy ``engines``, hardware ``queues``; on an APU DMA ``rings``,
                           ``hsa_queues`` and the page table of the GPU
+``Peers``                 links between devices (``PeerLink``), and which way a copy from one to another goes
 ``PageTable``             which pages of host memory the CPU, or the GPU of an APU, can translate
 ``ManagedPages``          who owns each page of managed memory, and what a discrete GPU can translate of it
 ``FairShare``             division of a bandwidth or of the SMs among its users: the only place where a number of
@@ -32,12 +33,17 @@ from offloadrt.machine.machine import Machine, Statistics
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.messages import MESSAGES
+from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
 from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
 from offloadrt.machine.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
 from offloadrt.machine.page_table import PageTable
+from offloadrt.machine.peer_link import LinkStatistics, PeerLink
+from offloadrt.machine.peer_relay import PeerRelay
+from offloadrt.machine.peers import Peers, Route
 from offloadrt.machine.profile import MachineSpec, ProfileError, UnknownEntry, available, load
 from offloadrt.machine.share import FairShare, SharedPool
 from offloadrt.machine.stream import Stream
+from offloadrt.machine.topology import Topology
 
 __all__ = [
     "MESSAGES",
@@ -68,20 +74,29 @@ __all__ = [
     "HsaQueues",
     "InvalidDeviceAddress",
     "LaunchOutOfResources",
+    "LinkStatistics",
     "Machine",
     "MachineSpec",
     "ManagedPages",
+    "Mechanism",
     "MemoryAccessFault",
+    "ObjectPlacement",
     "OutOfSegments",
     "PageTable",
+    "PeerLink",
+    "PeerRelay",
+    "Peers",
+    "Place",
     "ProfileError",
     "QueueStatistics",
     "RangeEnd",
     "RingStatistics",
+    "Route",
     "SMLimits",
     "SharedPool",
     "Statistics",
     "Stream",
+    "Topology",
     "UnknownEntry",
     "available",
     "load",

@@ -50,7 +50,8 @@ class ComputeStatistics:
     for pages; ``draining_s`` the time from a drain to its end. ``wall_s`` sums the kernels' times from start to end,
     ``alone_s`` what they would have taken with the device to themselves and every page in place. ``wait_s`` sums the
     seconds of kernels that were launched and not started, because the device was halted or full of kernels. ``sm_s``
-    sums the seconds of all SMs that worked.
+    sums the seconds of all SMs that worked.  Blit copies (``blits``) keep the SMs busy and are resident as kernels are;
+    ``kernels``, ``wall_s`` and ``alone_s`` are without them.
     """
 
     busy_s: float
@@ -62,6 +63,7 @@ class ComputeStatistics:
     drains: int
     suspensions: int
     kernels: int
+    blits: int
     most_resident: int
     wall_s: float
     alone_s: float

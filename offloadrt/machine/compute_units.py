@@ -20,6 +20,7 @@ from offloadrt.machine.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.level import Level
 from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.messages import (
+    BlitCopy,
     Drain,
     FaultServed,
     KernelPacket,
@@ -52,6 +53,7 @@ class _Tally:
     drains: int = 0
     suspensions: int = 0
     kernels: int = 0
+    blits: int = 0
     most_resident: int = 0
     wall_s: float = 0.0
     alone_s: float = 0.0
@@ -177,8 +179,9 @@ class ComputeUnits:
                 continue
             if resident.sweep is not None and self.managed is not None and self.managed.goes_on(resident):
                 continue
-            self._tally.wall_s += now - resident.start
-            self._tally.alone_s += resident.alone
+            if resident.packet.blit is None:
+                self._tally.wall_s += now - resident.start
+                self._tally.alone_s += resident.alone
             if resident.packet.run is not None:
                 resident.packet.run()
             self._end(resident)
@@ -204,10 +207,15 @@ class ComputeUnits:
     def _begin(self, packet: KernelPacket) -> None:
         """A kernel becomes resident."""
         tally, launch, faults = self._tally, packet.launch, self.faults
-        if (trace := self.trace) is not None:
-            queue = packet.stream.queue.number
-            row = (packet.number, launch.kernel.name, launch.teams)
-            trace(events.KernelStart, self.device, queue, packet.cause, *row)
+        if packet.blit is not None:
+            tally.blits += 1
+            self._trace_blit(events.CopyBegin, packet, packet.blit)
+        else:
+            tally.kernels += 1
+            if (trace := self.trace) is not None:
+                queue = packet.stream.queue.number
+                row = (packet.number, launch.kernel.name, launch.teams)
+                trace(events.KernelStart, self.device, queue, packet.cause, *row)
         alone, demand = self._time(launch)
         resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
         if packet.accesses and self.managed is not None:
@@ -219,7 +227,6 @@ class ComputeUnits:
             self._meet(resident, resident.missing)
         else:
             self._die(resident, faults)
-        tally.kernels += 1
         here = len(self.resident) + len(self.stalled)
         if here > tally.most_resident:
             tally.most_resident = here
@@ -244,7 +251,7 @@ class ComputeUnits:
         assert faults is not None
         met = missing.head
         passed = 0
-        while met is not None and faults.pages.covers(met[0], missing.range):
+        while met is not None and faults.pages.covers(met[0], met[1] - met[0]):
             missing.advance()
             passed += 1
             met = missing.head
@@ -284,10 +291,20 @@ class ComputeUnits:
     def _end(self, resident: ResidentKernel) -> None:
         """A kernel is no longer resident."""
         packet = resident.packet
+        if packet.blit is not None:
+            self._trace_blit(events.CopyEnd, packet, packet.blit)
+            packet.done.set(("copies", resident.start, self.sim.now))
+            return
         if (trace := self.trace) is not None:
             name = packet.launch.kernel.name
             trace(events.KernelEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, name)
         packet.done.set(("kernels", resident.start, self.sim.now))
+
+    def _trace_blit(self, event: type[events.Event], packet: KernelPacket, copy: BlitCopy) -> None:
+        """A blit copy begins or ends."""
+        if (trace := self.trace) is not None:
+            row = (packet.number, copy.direction, "blit kernel", copy.nbytes, copy.memory)
+            trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
 
     def _account(self) -> None:
         """Add the time since the last look to what the device did in it."""

@@ -1,6 +1,11 @@
-"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth."""
+"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
+
+Those for copies to and from other devices share each link with whoever transfers over it.
+"""
 
 from __future__ import annotations
+
+import math
 
 import attrs
 
@@ -36,7 +41,7 @@ class EngineSpec:
     latency: float
     """Seconds that a transfer takes besides its bytes."""
     bandwidth: float
-    """Bytes per second for all engines of this direction together."""
+    """Bytes per second for all engines of this direction together, unless a packet names the link that it goes over."""
     halts_kernels: bool
     """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
     engine_uncontended: bool
@@ -84,6 +89,24 @@ class CopyEngines:
         self._queued.rise()
         self.mailbox.put(packet)
 
+    def serve_alone(self, nbytes: int) -> bool:
+        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
+        somebody could, or when a trace is to tell which engine did it.
+        """
+        sim, spec, share = self.sim, self.spec, self._pool.share
+        if self.trace is not None or spec.halts_kernels or self._busy.number or share.users or self._alone:
+            return False
+        begin = sim.now
+        since = begin + spec.latency
+        if not sim.is_alone_until(since + 2.0 * nbytes / spec.bandwidth, 2) or not sim.pass_to(since):
+            return False
+        served = share.serve_alone(sim.now, nbytes, math.inf, sim.pass_to)
+        assert served, "nobody else is due before"
+        self._busy.was(sim.now - begin)
+        self._transfers += 1
+        self.bytes += nbytes
+        return True
+
     def _start_one(self) -> None:
         name = self.mailbox.name if self.spec.engines == 1 else f"{self.mailbox.name} {self._engines}"
         self._engines += 1
@@ -108,7 +131,10 @@ class CopyEngines:
             )
             if (trace := self.trace) is not None:
                 trace(events.CopyBegin, self.device, queue, packet.cause, *row)
-            if self._alone:
+            if packet.over is not None:
+                await sim.sleep(spec.latency)
+                await packet.over.carry(packet.nbytes)
+            elif self._alone:
                 await sim.sleep(spec.latency + packet.nbytes / spec.bandwidth)
             else:
                 await sim.sleep(spec.latency)

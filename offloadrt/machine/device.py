@@ -6,18 +6,23 @@ table for the memory that it shares with the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute_units import ComputeUnits
 from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.device_memory import DeviceMemory
 from offloadrt.machine.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.host_memory import HostMemory
 from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed_pages import ManagedPages
+from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.page_fault import FaultStatistics
 from offloadrt.machine.page_table import PageTable
+from offloadrt.machine.peer_relay import PeerRelay
 from offloadrt.machine.profile import MachineSpec, ProfileError
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.stream import Stream
@@ -26,25 +31,26 @@ from offloadrt.trace import Trace
 
 
 def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
-    """The copy engines of each direction.  Raises ProfileError."""
+    """The copy engines of each direction; those for other devices only where there are links.  Raises ProfileError."""
     h2d, d2h = spec.count("gpu.copy_engines_h2d"), spec.count("gpu.copy_engines_d2h")
-    within = spec.count("gpu.copy_engines") - h2d - d2h
+    p2p = spec.count("gpu.copy_engines_p2p") if spec.topology("nvlink.topology").pairs else 0
+    within = spec.count("gpu.copy_engines") - h2d - d2h - p2p
     if within < 1:
-        raise ProfileError(
-            spec.path, "gpu.copy_engines", f"leaves no engine for copies within the device ({h2d} h2d and {d2h} d2h)"
-        )
+        taken = f"{h2d} h2d, {d2h} d2h" + (f", {p2p} p2p" if p2p else "")
+        raise ProfileError(spec.path, "gpu.copy_engines", f"leaves no engine for copies within the device ({taken})")
     rates = {
         "h2d": (h2d, spec.value("link.h2d_pinned")),
         "d2h": (d2h, spec.value("link.d2h_pinned")),
         "d2d": (within, spec.value("mem.bw") / 2),  # each byte is read and written
+        **({"p2p": (p2p, spec.value("nvlink.link_bw"))} if p2p else {}),  # each transfer names its link
     }
     return [
         EngineSpec(
             direction=direction,
             engines=engines,
-            latency=spec.value("copy.latency"),
+            latency=spec.value("p2p.raw_latency" if direction == "p2p" else "copy.latency"),
             bandwidth=bandwidth,
-            halts_kernels=direction != "d2d" and spec.text("driver.halt") == "per_transfer",
+            halts_kernels=direction in ("h2d", "d2h") and spec.text("driver.halt") == "per_transfer",
             engine_uncontended=spec.flag("copy_engine.uncontended"),
             link_uncontended=spec.flag("link.uncontended"),
         )
@@ -73,7 +79,13 @@ class Device:
     """
 
     def __init__(
-        self, sim: Simulation, index: int, spec: MachineSpec, trace: Trace | None, fill: int | None = None
+        self,
+        sim: Simulation,
+        index: int,
+        spec: MachineSpec,
+        host_memory: HostMemory,
+        trace: Trace | None,
+        fill: int | None = None,
     ) -> None:
         self.sim = sim
         self.index = index
@@ -86,7 +98,7 @@ class Device:
         )
         self.apu = spec.flag("machine.apu")
         self.pages = PageTable(page_size(spec))
-        self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec)) if self.apu else None
+        self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped) if self.apu else None
         self._spec = spec
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults)
         self.engines: dict[str, CopyEngines] = {}
@@ -110,11 +122,20 @@ class Device:
         )
         self.managed: ManagedKernels | None = None
         """What kernels do with managed memory, once ``manage`` has been called."""
+        self.tells_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
+        """What a runtime that places objects one by one (configuration ``otm``) answers."""
         self._migrations: Mailbox | None = None
+        self.relay: PeerRelay | None = None
+        """Carries copies to devices without a link; one for all discrete devices of a machine (``Peers``)."""
         self.started = False
         self._rings_taken = 0
         self._blits: dict[str, int] = {}
         self._born = sim.now
+
+    @property
+    def placements(self) -> tuple[ObjectPlacement, ...]:
+        """Where the objects of the program lie, by rank; empty unless the runtime decides that object by object."""
+        return self.tells_placements()
 
     def open_stream(self) -> Stream:
         """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""
@@ -124,7 +145,7 @@ class Device:
     def manage(self, migrations: Mailbox) -> ManagedKernels:
         """Managed memory is in use: kernels fault and reach the host's memory, prefetches go to ``migrations``.
 
-        Call it once, before any stream is opened.  Raises ProfileError when the profile lacks an entry.
+        Call it once.  Raises ProfileError when the profile lacks an entry.
         """
         spec = self._spec.read(ManagedSpec)
         pages = ManagedPages(spec.block, spec.page)
@@ -140,6 +161,8 @@ class Device:
             for direction in ("h2d", "d2h")
         }
         self._migrations = migrations
+        for queue in self.queues.queues:
+            queue.migrations = migrations
         self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
         return self.managed
 
@@ -181,7 +204,9 @@ class Device:
         self._blits[direction] = self._blits.get(direction, 0) + nbytes
 
     def bytes_moved(self) -> dict[str, int]:
-        """Bytes of the transfers that have ended, by direction; ``p2p`` is to and from other devices."""
+        """Bytes of the transfers that have ended, by direction; ``p2p`` is what its engines moved over links between
+        devices (a copy through a neighbour moves twice, one through the host is d2h here and h2d there).
+        """
         moved = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
         engines = {direction: one.bytes for direction, one in self.engines.items()}
         for part in (engines, self._blits, *(ring.moved for ring in self.rings)):
@@ -191,7 +216,7 @@ class Device:
 
     def _make_queue(self, number: int) -> HardwareQueue:
         queue = HardwareQueue(
-            self.sim, self.index, number, self.engines, self.compute.mailbox, self._born, self._migrations
+            self.sim, self.index, number, self.engines, self.compute.mailbox, self._born, self._migrations, self.relay
         )
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         return queue

@@ -166,6 +166,10 @@ class DeviceMemory:
                 return block
         raise InvalidDeviceAddress(f"{address:#x} lies in no allocated block")
 
+    def begins(self, address: int) -> bool:
+        """Whether a block begins at ``address``."""
+        return self._blocks.get(address) is not None
+
     def is_phantom(self, address: int) -> bool:
         """Whether the block that holds ``address`` has no bytes.  Raises InvalidDeviceAddress."""
         return self.block_of(address).phantom

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import attrs
 import msgspec
 
-from offloadrt.machine import units
+from offloadrt.machine import topology, units
 
 RangeEnd = Literal["mean", "low", "high"]
 SourceType = Literal[
     "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
 ]
 Value = float | bool | str
+FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
+"""How texts that are no choices are written: each is read by a function that raises ValueError."""
 
 
 class EntryError(ValueError):
@@ -30,6 +33,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     range: tuple[float, float] | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
+    format: Literal["topology"] | None = None
     note: str = ""
     reference: bool = False
 
@@ -49,7 +53,9 @@ class Entry:
     source_type: str
     note: str
     choices: tuple[str, ...]
-    """Texts that a text entry may hold."""
+    """Texts that a text entry may hold, unless it has a format."""
+    format: str | None
+    """Of `FORMATS`: how the text is written."""
     reference: bool
     """Nothing is charged from a reference entry: it is there to compare with."""
     overridden: bool = False
@@ -88,7 +94,7 @@ class Entry:
         if isinstance(self.value, bool):
             value = _truth(given)
         elif isinstance(self.value, str):
-            value = _choice(given, self.choices)
+            value = _text(given, self.choices, self.format)
         else:
             assert self.unit is not None
             value = _number(given, self.unit)
@@ -109,18 +115,21 @@ def parse(key: str, raw: object) -> Entry:
         "source_type": text.source_type,
         "note": text.note,
         "choices": text.choices,
+        "format": text.format,
         "reference": text.reference,
     }
     if isinstance(text.value, (bool, str)):
         if text.unit is not None:
             raise EntryError("has a unit, but is no number")
         if isinstance(text.value, str):
-            if not text.choices:
-                raise EntryError("is a text without `choices`; sentences belong into `note` or a comment")
-            _choice(text.value, text.choices)
+            if bool(text.choices) == (text.format is not None):
+                raise EntryError(
+                    "is a text without `choices` or `format`, or with both; sentences belong into `note` or a comment"
+                )
+            _text(text.value, text.choices, text.format)
         return Entry(value=text.value, low=None, high=None, unit=None, **common)
-    if text.choices:
-        raise EntryError("has `choices`, but is no text")
+    if text.choices or text.format:
+        raise EntryError("has `choices` or a `format`, but is no text")
     if text.unit is None:
         raise EntryError('is a number without a unit (write `unit = "fraction"` for a plain number)')
     try:
@@ -169,7 +178,12 @@ def _truth(given: object) -> bool:
         raise EntryError(f"{given!r} is neither true nor false") from None
 
 
-def _choice(given: object, choices: tuple[str, ...]) -> str:
-    if given not in choices:
+def _text(given: object, choices: tuple[str, ...], format: str | None) -> str:
+    if format is not None:
+        try:
+            FORMATS[format](str(given))
+        except ValueError as error:
+            raise EntryError(str(error)) from None
+    elif given not in choices:
         raise EntryError(f"{given!r} is none of {', '.join(choices)}")
     return str(given)

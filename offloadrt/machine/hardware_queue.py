@@ -12,7 +12,8 @@ import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet, PrefetchPacket
+from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet, PeerPacket, PrefetchPacket
+from offloadrt.machine.peer_relay import PeerRelay
 from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Signal, Simulation
 
@@ -50,13 +51,16 @@ class HardwareQueue:
         compute: Mailbox,
         born: float,
         migrations: Mailbox | None = None,
+        relay: PeerRelay | None = None,
     ) -> None:
         self.sim = sim
         self.number = number
         self.mailbox = Mailbox(sim, f"device {device} hardware queue {number}")
         self._engines = engines
         self._compute = compute
-        self._migrations = migrations
+        self.migrations = migrations
+        """Who carries out prefetches; None until managed memory is in use."""
+        self._relay = relay
         self._packets = 0
         self._blocked = 0
         self._blocking = Level(sim)
@@ -85,9 +89,13 @@ class HardwareQueue:
             elif isinstance(packet, CopyPacket):
                 self._engines[packet.direction].submit(packet)
             elif isinstance(packet, PrefetchPacket):
-                if self._migrations is None:
+                if self.migrations is None:
                     raise TypeError(f"this hardware queue does not understand {packet!r}: nothing migrates here")
-                self._migrations.put(packet)
+                self.migrations.put(packet)
+            elif isinstance(packet, PeerPacket):
+                if self._relay is None:
+                    raise TypeError(f"this hardware queue does not understand {packet!r}: its device has no peers")
+                self._relay.submit(packet)
             else:
                 if not packet.event.is_set:
                     await self._block(packet.event)

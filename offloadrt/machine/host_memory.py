@@ -9,15 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from offloadrt.machine.cores import Cores
+from offloadrt.machine.host_contents import HostContents
 from offloadrt.machine.level import Level
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
 
-Region = Literal["heap", "stack", "global"]
+Region = Literal["heap", "stack", "global", "managed"]
 
-_REGION_BASES: dict[Region, int] = {"global": 0x0060_0000, "heap": 0x5555_0000_0000, "stack": 0x7FFC_0000_0000}
+_REGION_BASES: dict[Region, int] = {
+    "global": 0x0060_0000,
+    "heap": 0x5555_0000_0000,
+    "managed": 0x7000_0000_0000,
+    "stack": 0x7FFC_0000_0000,
+}
 _HEADER = 16
 """Bytes that malloc keeps before a block, so that two blocks never touch."""
 
@@ -49,11 +55,12 @@ class HostMemory:
 
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
     ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
+    ``contents`` has the arrays that a device can reach by their addresses.
     """
 
     __slots__ = (
         "_bandwidth_1t", "_born", "_copies", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
-        "_tops", "_wait_s", "bytes_copied", "pages",
+        "_tops", "_wait_s", "bytes_copied", "contents", "pages",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +75,7 @@ class HostMemory:
         uncontended: bool = False,
     ) -> None:
         self.pages = PageTable(page_size)
+        self.contents = HostContents()
         self._sim = sim
         self._cores = cores
         self._host_time = host_time
@@ -100,6 +108,16 @@ class HostMemory:
         """Free a block.  Raises KeyError when none begins there."""
         key = self._sizes.pop(address)
         self._free.setdefault(key, []).append(address)
+
+    def mapped(self, low: int, high: int) -> tuple[int, int]:
+        """The part of [low, high) that the program has: its regions grow, and beyond their tops is nothing yet.  Memory
+        that was not handed out here is taken to be there.
+        """
+        for region, begin in _REGION_BASES.items():
+            end = self._tops[region]
+            if begin < high and low < end:
+                return max(low, begin), min(high, end)
+        return low, high
 
     async def copy(self, nbytes: int, category: str = "copies") -> None:
         """The running thread copies ``nbytes`` bytes from host memory to host memory, on a core.

@@ -7,6 +7,7 @@ until the page-fault handler has served it, unless somebody else had the range m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import attrs
@@ -22,9 +23,13 @@ class FaultSpec:
     """How kernels of a device fault."""
 
     range: Annotated[int, "fault.range"]
-    """Bytes, and alignment, of what one service maps."""
+    """Bytes, and alignment, of what one service maps; less at the end of the program's memory."""
     xnack: Annotated[bool, "gpu.xnack"]
     """Whether a kernel waits for a missing page; otherwise it dies."""
+
+
+Mapped = Callable[[int, int], tuple[int, int]]
+"""The part of a range that the program has memory at."""
 
 
 @attrs.define(eq=False)
@@ -33,6 +38,7 @@ class Missing:
 
     pieces: list[tuple[int, int]]
     range: int
+    mapped: Mapped
     total: int
     """Of ranges, at the kernel's start."""
     place: int = 0
@@ -43,7 +49,7 @@ class Missing:
         """The range that the kernel meets next; None when it has met all."""
         if self.place == len(self.pieces):
             return None
-        return self.address, self.address + self.range
+        return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
         """The kernel is past the range that it met."""
@@ -55,12 +61,17 @@ class Missing:
 
 
 class KernelFaults:
-    """The faults of one device's kernels: ``pages`` is its page table, ``handler`` the mailbox of who serves them."""
+    """The faults of one device's kernels: ``pages`` is its page table, ``handler`` the mailbox of who serves them.
 
-    def __init__(self, sim: Simulation, device: int, pages: PageTable, spec: FaultSpec) -> None:
+    No service reaches beyond the memory that the program has (``mapped``), as the kernel driver's ranges end with the
+    mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).
+    """
+
+    def __init__(self, sim: Simulation, device: int, pages: PageTable, spec: FaultSpec, mapped: Mapped) -> None:
         self.sim = sim
         self.pages = pages
         self.spec = spec
+        self._of_program = mapped
         self.handler = Mailbox(sim, f"device {device} page fault handler")
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
@@ -75,7 +86,7 @@ class KernelFaults:
             for low, high in self.pages.missing(*touched):
                 pieces += seen.missing(low, high - low)
                 total += seen.insert(low, high)
-        return Missing(pieces, size, total, 0, pieces[0][0])
+        return Missing(pieces, size, self._of_program, total, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
         """The first missing page kills a kernel."""

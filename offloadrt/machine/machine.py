@@ -10,6 +10,7 @@ from typing import Protocol
 from offloadrt.machine.cores import Cores
 from offloadrt.machine.device import Device, page_size
 from offloadrt.machine.host_memory import HostMemory
+from offloadrt.machine.peers import Peers
 from offloadrt.machine.profile import MachineSpec
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
@@ -35,7 +36,8 @@ class Machine:
     """The emulated hardware of one run, built from a profile.
 
     ``devices`` is the number of accelerators in use; ``fill`` the byte that device memory holds which nobody has
-    written. Raises ProfileError when the profile lacks an entry.
+    written. ``peers`` are the links between discrete devices; None on an APU. Raises ProfileError when the profile
+    lacks an entry, or devices.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Machine:
             page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
-        self.devices = [Device(sim, index, spec, trace, fill) for index in range(devices)]
+        self.devices = [Device(sim, index, spec, self.host_memory, trace, fill) for index in range(devices)]
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
         """What this run's operating system makes of every unit cost of host-side work: a factor, 1.0 without noise."""
@@ -72,6 +74,7 @@ class Machine:
         """``await work(dt, category)``: a step of runtime or driver of unit cost ``dt``, on a core, with this noise."""
         self.next_number = itertools.count(1).__next__
         """Numbers of copies and kernels, unique in a run."""
+        self.peers = None if spec.flag("machine.apu") else Peers(sim, spec, self.devices, self.next_number)
 
     def _work(self, dt: float, category: str) -> Awaitable[None]:
         return self.cores.compute(self.jitter(dt), category)
@@ -84,7 +87,7 @@ class Machine:
 
     def statistics(self) -> dict[str, Statistics]:
         """What every part did so far, by name: ``cores``, ``host memory``, ``device 0 compute units``, ``device 0 copy
-        engine h2d``, ``device 0 hardware queue 0``, …
+        engine h2d``, ``device 0 hardware queue 0``, ``peer link 0-1`` once it has been used, …
         """
         statistics: dict[str, Statistics] = {
             "cores": self.cores.statistics(),
@@ -92,6 +95,8 @@ class Machine:
         }
         for device in self.devices:
             statistics.update(device.statistics())
+        if self.peers is not None:
+            statistics.update(self.peers.statistics())
         return statistics
 
 

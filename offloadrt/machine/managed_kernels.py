@@ -7,12 +7,14 @@ batch it asks for again.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
+from offloadrt.kernels import Launch
 from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.managed_sweep import Accesses, Sweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
@@ -56,19 +58,22 @@ class ManagedKernels:
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
         self._units = units
-        self._ports = ports
+        self.ports = ports
 
     def begin(self, resident: ResidentKernel) -> None:
         """A kernel starts: its windows are what its resident threads execute at a time."""
         compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
-            swept += 0 if access.scattered else access.nbytes
+            swept += 0 if access.scattered else round(access.nbytes * access.part_of(self.pages.page_size))
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
+        ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(swept, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
-        resident.sweep = Sweep.of(resident.packet.accesses, windows, longest)
+        resident.sweep = Sweep.of(
+            resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
+        )
         self._step(resident, resident.sweep)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
@@ -76,12 +81,13 @@ class ManagedKernels:
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
-        sweep.at, sweep.level = sweep.until, 0
+        sweep.enter(sweep.until)
         if sweep.remote:
             self._units.stalled[resident.packet.number] = resident
         elif not sweep.over:
             self._step(resident, sweep)
         else:
+            sweep.leave(self.pages)
             return False
         return True
 
@@ -103,6 +109,8 @@ class ManagedKernels:
     def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
         """A kernel runs up to its next fault, or waits for the faults that it raises here."""
         while sweep.level < len(sweep.levels):
+            if sweep.level == 1:
+                sweep.look_ahead(self.pages)
             missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
             sweep.level += 1
             if missing:
@@ -152,7 +160,7 @@ class ManagedKernels:
         """
         sweep, packet = resident.sweep, resident.packet
         assert sweep is not None
-        missing = [page for page in sorted(sweep.needed - served) if self.pages.next_unmapped(page, page + 1) >= 0]
+        missing = self.pages.still_unmapped(sorted(sweep.needed - served))
         if missing:
             self._raise(resident, sweep, missing)
             return
@@ -171,7 +179,7 @@ class ManagedKernels:
         for direction, nbytes in (("h2d", reads), ("d2h", writes)):
             if nbytes:
                 sweep.remote += 1
-                self._ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
+                self.ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
 
     def _reached(self, number: int) -> None:
         """A transfer over the link of a kernel's step is through."""
@@ -185,7 +193,18 @@ class ManagedKernels:
         if not sweep.remote and number in stalled:
             del stalled[number]
             if sweep.over:
+                sweep.leave(self.pages)
                 resident.sweep = None  # its last step: it ends as any kernel
                 self._units.work(resident, 0, 1)
             else:
                 self._step(resident, sweep)
+
+
+def _teams_held(accesses: Accesses, launch: Launch) -> float:
+    """The part of a kernel's teams with a thread whose accesses depend on others, as a branch may leave out."""
+    first = min(access.level for access in accesses)
+    later = [access for access in accesses if access.level > first]
+    if not later or any(not (access.picked or access.scattered) for access in later):
+        return 1.0
+    most = max(access.picked or access.scattered for access in later)
+    return max(-math.expm1(-most * launch.threads / launch.iterations), 1.0 / launch.teams)

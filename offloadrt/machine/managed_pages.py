@@ -10,7 +10,8 @@ the next page without translation is found at the speed of C: 32 GB of managed m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -50,19 +51,20 @@ class ManagedBlock:
     """Pages with the advice that the GPU can always translate them."""
     host_mapped: bool = False
     """Does the host have translations that a migration has to take away?"""
-    to_host: bool = True
-    """Did its last migration by a fault go to the host?"""
-    events: int = 0
-    """Migrations to and fro by faults that came soon after one another."""
-    last_event: float = -1.0
-    """Virtual seconds."""
-    pinned_until: float = 0.0
-    """Thrashing: until then it stays where it is."""
 
     @property
     def on_host(self) -> int:
         """Pages that the CPU owns."""
         return self.populated & ~self.resident
+
+
+@attrs.define(eq=False)
+class Watch:
+    """Pages [low, high), and how many of them have no translation."""
+
+    low: int
+    high: int
+    missing: int
 
 
 class ManagedPages:
@@ -79,7 +81,10 @@ class ManagedPages:
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
+        self.watches: list[Watch] = []
+        """Ranges of which is known at any time how many pages the GPU cannot translate."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
+        self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
         """Of each span of the table, how many pages are in each state."""
@@ -132,14 +137,18 @@ class ManagedPages:
             table = self._table[span] = bytearray(self._span)
             self._counts[span] = [self._span, 0, 0]
         counts, changed = self._counts[span], pages.bit_count()
-        local, remote = (block.resident & pages).bit_count(), (block.remote & pages).bit_count()
-        counts[LOCAL] -= local
-        counts[REMOTE] -= remote
+        local = remote = 0
+        if block.resident:
+            local = (block.resident & pages).bit_count()
+            counts[LOCAL] -= local
+            block.resident &= ~pages
+        if block.remote:
+            remote = (block.remote & pages).bit_count()
+            counts[REMOTE] -= remote
+            self.remote_pages -= remote
+            block.remote &= ~pages
         counts[UNMAPPED] -= changed - local - remote
         counts[state] += changed
-        self.remote_pages -= remote
-        block.resident &= ~pages
-        block.remote &= ~pages
         if state == LOCAL:
             block.resident |= pages
             block.populated |= pages
@@ -147,11 +156,28 @@ class ManagedPages:
             block.remote |= pages
             block.populated |= pages
             self.remote_pages += changed
+        fill = self._fills[state]
         for low, high in runs(pages):
-            table[offset + low : offset + high] = bytes((state,)) * (high - low)
+            table[offset + low : offset + high] = fill[low:high]
+        if self.watches:
+            more = local + remote if state == UNMAPPED else local + remote - changed
+            first = block.index * self.per_block
+            for watch in self.watches:
+                if watch.low <= first and first + self.per_block <= watch.high:
+                    watch.missing += more
+                elif first < watch.high and watch.low < first + self.per_block:
+                    watch.missing = self.how_many(UNMAPPED, watch.low, watch.high)
 
-    def next_unmapped(self, low: int, high: int) -> int:
-        """The first page of [low, high) without translation; -1 when there is none."""
+    def watch(self, low: int, high: int) -> Watch:
+        """Keep count of the pages of [low, high) without translation, until ``watches`` loses it."""
+        watch = Watch(low, high, self.how_many(UNMAPPED, low, high))
+        self.watches.append(watch)
+        return watch
+
+    def next_unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> int:
+        """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
+        if among is not None:
+            return next(self._unmapped_among(among, low, high), -1)
         size = self._span
         while low < high:
             span, offset = divmod(low, size)
@@ -185,12 +211,48 @@ class ManagedPages:
             return self._counts[span][state]
         return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
-    def unmapped(self, low: int, high: int) -> list[int]:
-        """All pages of [low, high) without translation, ascending."""
+    def _unmapped_among(self, among: Sequence[int], low: int, high: int) -> Iterator[int]:
+        """Pages of [low, high) without translation among some, which ascend."""
+        size, place = self._span, bisect_left(among, low)
+        last = bisect_left(among, high, place)
+        while place < last:
+            page = among[place]
+            table = self._table.get(page // size)
+            if table is None or table[page % size] == UNMAPPED:
+                yield page
+            place += 1
+
+    def unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> list[int]:
+        """All pages of [low, high), or of those ``among`` them, without translation, ascending."""
+        if among is not None:
+            return list(self._unmapped_among(among, low, high))
         found: list[int] = []
-        while (page := self.next_unmapped(low, high)) >= 0:
-            found.append(page)
-            low = page + 1
+        size = self._span
+        while low < high:
+            span, first = divmod(low, size)
+            base = span * size
+            last = min(high - base, size)
+            table = self._table.get(span)
+            if table is None:
+                found.extend(range(low, base + last))
+            else:
+                place = table.find(UNMAPPED, first, last)
+                while place >= 0:
+                    found.append(base + place)
+                    place = table.find(UNMAPPED, place + 1, last)
+            low = base + last
+        return found
+
+    def still_unmapped(self, pages: Iterable[int]) -> list[int]:
+        """Those of some pages that have no translation, in their order."""
+        found: list[int] = []
+        size, span, table = self._span, -1, None
+        for page in pages:
+            if page // size != span:
+                span = page // size
+                table = self._table.get(span)
+            if table is None or not table[page % size]:
+                found.append(page)
         return found
 
     def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:

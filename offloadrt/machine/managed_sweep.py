@@ -1,19 +1,30 @@
 """How one kernel goes through managed memory: *windows* of resident threads, one after the other.
 
 The threads that are resident at a time execute a stretch of the kernel's iterations, its *window*.  Of an argument that
-is swept they touch the part that belongs to these iterations; of a scattered one, pages at random.  The window's
+is swept they touch the part that belongs to these iterations, of one that is picked from in order some pages of that
+part, which are drawn when the kernel starts; of a scattered one, pages at random.  The window's
 accesses are issued level by level: those of one level wait for what the level before has loaded.  Between windows with
 missing pages nothing happens that depends on pages, so a kernel runs *to its next fault* in one step.
+
+Teams none of whose threads goes beyond its first accesses make room for the next ones at once, where these find their
+pages: the accesses after the first level are those of several windows then.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
 
-from offloadrt.machine.managed_pages import REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed_pages import REMOTE, ManagedPages, Watch
+
+_FEW = 4
+"""Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
+_ALL = 1.0 - 1e-6
+"""A sweep that touches such a part of the pages touches all of them."""
 
 
 @attrs.frozen
@@ -29,6 +40,16 @@ class Access:
     """Accesses of the whole launch, to places at random; 0: it is swept once, in order."""
     reads: bool = True
     writes: bool = True
+    picked: float = 0.0
+    """Places that a sweep visits, at random among all of them; 0: it leaves nothing out."""
+    run: float = 0.0
+    """Bytes at each such place."""
+
+    def part_of(self, size: float) -> float:
+        """The part of the pieces of `size` bytes, page or sector, that a sweep touches; 1 of those that leave nothing
+        out.
+        """
+        return -math.expm1(-self.picked * (size + self.run) / self.nbytes) if self.picked else 1.0
 
 
 Accesses = tuple[Access, ...]
@@ -42,8 +63,12 @@ class Sweep:
     windows: int
     step_windows: int
     levels: tuple[int, ...]
+    ahead: int = 1
+    """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
     """The window that it is in, or comes to next."""
+    end: int = 1
+    """The first window whose teams find no room meanwhile."""
     level: int = 0
     """How many levels of that window have what they need, or had it when they asked."""
     until: int = 0
@@ -54,55 +79,99 @@ class Sweep:
     """Transfers over the link that the present step still waits for."""
     hits: list[int] = attrs.field(factory=list)
     """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
+    picks: list[Sequence[int] | None] = attrs.field(factory=list)
+    """For each access the pages that it picks, ascending; None for all of them."""
+    watches: list[Watch | None] = attrs.field(factory=list)
+    """For each access at random, how many of its pages are missing."""
+    drawn: list[int] = attrs.field(factory=list)
+    """How many were when its hit was drawn."""
 
     @classmethod
-    def of(cls, accesses: Accesses, windows: int, step_windows: int) -> Sweep:
+    def of(
+        cls,
+        accesses: Accesses,
+        windows: int,
+        step_windows: int,
+        ahead: int,
+        pages: ManagedPages,
+        rng: np.random.Generator,
+    ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({access.level for access in accesses}))
-        return cls(accesses, windows, step_windows, levels, hits=[-1] * len(accesses))
+        sweep = cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses))
+        sweep.picks = [_picks(access, pages.page_size, rng) for access in accesses]
+        sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
+        sweep.drawn = [0] * len(accesses)
+        return sweep
+
+    def leave(self, pages: ManagedPages) -> None:
+        """It ends: nothing needs to be kept count of for it."""
+        pages.watches = [watch for watch in pages.watches if watch not in self.watches]
 
     @property
     def over(self) -> bool:
         """Has it been through all its windows?"""
         return self.at >= self.windows
 
+    def enter(self, window: int) -> None:
+        """It comes to a window."""
+        self.at, self.end, self.level = window, window + 1, 0
+
+    def look_ahead(self, pages: ManagedPages) -> None:
+        """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
+        if self.ahead > 1:
+            first = [place for place, access in enumerate(self.accesses) if access.level == self.levels[0]]
+            self.end = self._swept_up_to(pages, first, self.at + 1, min(self.windows, self.at + self.ahead))
+
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> list[int]:
         """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
-        found: dict[int, None] = {}
+        found: list[int] = []
         for place, access in enumerate(self.accesses):
             if access.level != level or not access.nbytes:
                 continue
             if access.scattered:
-                found.update(dict.fromkeys(self._met(pages, place, access, rng)))
+                more = self._met(pages, place, access, rng)
             else:
-                found.update(dict.fromkeys(pages.unmapped(*self._pages(pages, access, self.at, self.at + 1))))
-        return list(found)
+                more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
+            found = [*dict.fromkeys(found + more)] if found and more else found or more
+        return found
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """The window has what it needs: sets ``until``, the next one that does not, or where the step ends."""
-        first, last = self.at + 1, min(self.windows, max(self.at + 1, self.at + self.step_windows))
+        """The windows up to ``end`` have what they need: sets ``until``, the next one that does not, or where the step
+        ends.
+        """
+        first = self.end
+        last = min(self.windows, max(first, self.at + self.step_windows))
         for place, access in enumerate(self.accesses):
             if last <= first:
                 break
-            if not access.nbytes:
+            if access.scattered and access.nbytes:
+                last = min(last, max(first, self._next_hit(place, first, rng)))
+            else:
+                last = self._swept_up_to(pages, (place,), first, last)
+        self.until = last
+
+    def _swept_up_to(self, pages: ManagedPages, places: Iterable[int], first: int, last: int) -> int:
+        """The first window of [first, last) in which a swept one of these accesses misses a page; ``last`` if none."""
+        for place in places:
+            access = self.accesses[place]
+            if last <= first or not access.nbytes or access.scattered:
                 continue
-            if access.scattered:
-                last = min(last, max(first, self._next_hit(pages, place, access, first, rng)))
-                continue
-            page = pages.next_unmapped(*self._pages(pages, access, first, last))
+            page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
                 last = min(last, max(first, offset * self.windows // access.nbytes))
-        self.until = last
+        return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
         """Translations were taken away when ``done`` windows of the step were done: ``until`` may come sooner."""
-        at, longest, whole = self.at, self.step_windows, self.until - self.at
+        at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
+        self.end = self.at + 1
         self.step_windows = self.until - self.at
         self.hits = [-1] * len(self.hits)
         self.plan(pages, rng)
-        self.at, self.step_windows = at, longest
+        self.at, self.end, self.step_windows = at, end, longest
 
     def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
         """Whether its present step may touch a page of [low, high)."""
@@ -125,7 +194,7 @@ class Sweep:
                 amount = access.scattered * sector * (self.until - self.at) / self.windows
             else:
                 low, high = self._pages(pages, access, self.at, self.until)
-                amount = self._byte(access, self.until) - self._byte(access, self.at)
+                amount = (self._byte(access, self.until) - self._byte(access, self.at)) * access.part_of(sector)
             over_link = amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
             reads += over_link if access.reads else 0.0
             writes += over_link if access.writes else 0.0
@@ -138,8 +207,9 @@ class Sweep:
 
     def _pages(self, pages: ManagedPages, access: Access, first: int, last: int) -> tuple[int, int]:
         """Pages [low, high) of a swept argument that the windows [first, last) touch."""
-        low, high = access.begin + self._byte(access, first), access.begin + self._byte(access, last)
-        return low // pages.page_size, -(-high // pages.page_size) if high > low else low // pages.page_size
+        nbytes, windows, size = access.nbytes, self.windows, pages.page_size
+        low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
+        return low // size, -(-high // size) if high > low else low // size
 
     def _all(self, pages: ManagedPages, access: Access) -> tuple[int, int]:
         size = pages.page_size
@@ -148,28 +218,51 @@ class Sweep:
     # accesses at random
 
     def _met(self, pages: ManagedPages, place: int, access: Access, rng: np.random.Generator) -> list[int]:
-        """Missing pages that the window's accesses at random meet."""
-        if self._next_hit(pages, place, access, self.at, rng) > self.at:
+        """Missing pages that accesses at random meet, of the windows up to ``end``."""
+        hit = self._next_hit(place, self.at, rng)
+        if hit >= self.end:
             return []
         self.hits[place] = -1
-        mean = self._mean(pages, access)
+        mean = self._mean(place)
         if mean <= 0.0:
             return []
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
-        draws = 1 + int(rng.poisson(mean * (1.0 - min(first, 1.0))))
-        return pages.draw_unmapped(*self._all(pages, access), draws, rng)
+        draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
+        watch = self.watches[place]
+        assert watch is not None
+        if watch.missing > _FEW * draws:
+            return pages.draw_unmapped(watch.low, watch.high, draws, rng)
+        found = pages.unmapped(watch.low, watch.high)
+        if len(found) < 2:
+            return found
+        part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
+        chosen = np.flatnonzero(rng.random(len(found)) < part).tolist() or [int(rng.integers(len(found)))]
+        return [found[number] for number in chosen]
 
-    def _mean(self, pages: ManagedPages, access: Access) -> float:
+    def _mean(self, place: int) -> float:
         """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
-        low, high = self._all(pages, access)
-        return access.scattered / self.windows * pages.how_many(UNMAPPED, low, high) / (high - low)
+        watch = self.watches[place]
+        assert watch is not None
+        return self.accesses[place].scattered / self.windows * watch.missing / (watch.high - watch.low)
 
-    def _next_hit(self, pages: ManagedPages, place: int, access: Access, window: int, rng: np.random.Generator) -> int:
+    def _next_hit(self, place: int, window: int, rng: np.random.Generator) -> int:
         """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.
 
-        Drawn again only after evictions: pages that came meanwhile are a draw too many, of which nothing comes.
+        Drawn again only after pages went: those that came meanwhile are a draw too many, of which nothing comes.
         """
-        if self.hits[place] < window:
-            chance = -math.expm1(-self._mean(pages, access))
+        watch = self.watches[place]
+        assert watch is not None
+        if self.hits[place] < window or watch.missing > self.drawn[place]:
+            self.drawn[place] = watch.missing
+            chance = -math.expm1(-self._mean(place))
             self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
         return self.hits[place]
+
+
+def _picks(access: Access, page_size: int, rng: np.random.Generator) -> Sequence[int] | None:
+    """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
+    part = access.part_of(page_size) if access.nbytes else 1.0
+    if part >= _ALL:
+        return None
+    low, high = access.begin // page_size, -(-(access.begin + access.nbytes) // page_size)
+    return array("q", (low + np.flatnonzero(rng.random(high - low) < part)).astype(np.int64).tobytes())

@@ -3,7 +3,8 @@
 A *packet* is a command of a stream, which it names: host threads submit it to the stream's hardware queue, which
 dispatches it in order to a copy engine or to the compute units.  ``done`` is set at its completion; its value is
 (``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  On an APU, kernels and barriers go to an HSA queue
-and copies to a DMA ring; page faults go to the page-fault handler, prefetches to the migration worker.
+and copies to a DMA ring; page faults go to the page-fault handler, prefetches to the migration worker, copies between
+devices that have no link to the peer relay.
 The other messages go to the compute units.
 """
 
@@ -20,12 +21,13 @@ from offloadrt.machine.page_fault import AccessFault
 from offloadrt.sim import Signal
 
 if TYPE_CHECKING:
+    from offloadrt.machine.peer_link import PeerLink
     from offloadrt.machine.stream import Stream
 
 
 @attrs.frozen(eq=False)
 class CopyPacket:
-    """Transfer ``nbytes``; to a copy engine of its direction (h2d, d2h, d2d)."""
+    """Transfer ``nbytes``; to a copy engine of its direction (h2d, d2h, d2d, p2p)."""
 
     number: int
     stream: Stream
@@ -33,10 +35,39 @@ class CopyPacket:
     direction: str
     nbytes: int
     memory: str
-    """``pinned`` or ``staged`` for the host's end; ``device`` within the device; ``managed`` for a migration."""
+    """``pinned`` or ``staged`` for the host's end; ``device`` within the device; ``managed`` for a migration; for p2p
+    ``device 1`` and so on, where the bytes go."""
     move: Callable[[], None] | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
+    over: PeerLink | None = None
+    """The link to another device that it goes over; None for that of its direction."""
+
+
+@attrs.frozen(eq=False)
+class PeerPacket:
+    """Transfer ``nbytes`` from one device to another, between which there is no direct way; to the peer relay."""
+
+    stream: Stream
+    cause: int
+    source: int
+    destination: int
+    via: int | None
+    """The device that it goes through; None for the host."""
+    nbytes: int
+    move: Callable[[], None] | None
+    """Moves the bytes when the last piece has arrived; None when an end is a phantom."""
+    done: Signal
+
+
+@attrs.frozen
+class BlitCopy:
+    """What a kernel of the driver library's own copies: in the trace and in the statistics it is a copy."""
+
+    direction: str
+    nbytes: int
+    memory: str
+    """As of a CopyPacket."""
 
 
 @attrs.frozen(eq=False)
@@ -50,6 +81,7 @@ class KernelPacket:
     run: Callable[[], None] | None
     """Computes the result at the kernel's end; None for phantoms."""
     done: Signal
+    """Its value says ``copies`` for a blit."""
     touches: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory that the kernel reaches through the GPU's page table; the check is fast for a
     tuple that was launched with before."""
@@ -59,6 +91,8 @@ class KernelPacket:
     """Told when the kernel died of a page that it may not fault in; without it that ends the run."""
     accesses: Accesses = ()
     """What it does with managed memory, on a device that migrates pages."""
+    blit: BlitCopy | None = None
+    """The copy that it makes, of a kernel that is none of the program's."""
 
 
 @attrs.frozen(eq=False)
@@ -109,8 +143,8 @@ class DmaPacket:
     """The HSA queue of the stream that it belongs to, for the trace."""
 
 
-Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket
-PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket)
+Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket | PeerPacket
+PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 """What a hardware queue understands."""
 
 

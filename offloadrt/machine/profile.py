@@ -1,8 +1,8 @@
 """Machine profiles: TOML files of hardware and software costs, each entry with its source.
 
 A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` per cost.  A user's own
-file may name a ``base`` profile and give only what differs from it.  A range runs at its geometric mean unless an
-end is asked for.
+file may name a ``base`` profile and give only what differs from it; new entries can only be there to compare with
+(``reference = true``).  A range runs at its geometric mean unless an end is asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import attrs
 import msgspec
 
 from offloadrt.machine.entry import Entry, EntryError, RangeEnd, parse
+from offloadrt.machine.topology import Topology, TopologyError
+from offloadrt.machine.topology import parse as parse_topology
 
 T = TypeVar("T")
 
@@ -89,11 +91,18 @@ class MachineSpec:
         return int(value)
 
     def text(self, key: str) -> str:
-        """The text of an entry with choices.  Raises ProfileError."""
+        """The text of an entry.  Raises ProfileError."""
         value = self._entry(key).value
         if not isinstance(value, str):
             raise ProfileError(self.path, key, f"is {value!r}, but a text is needed")
         return value
+
+    def topology(self, key: str) -> Topology:
+        """The links between devices that an entry describes.  Raises ProfileError."""
+        try:
+            return parse_topology(self.text(key))
+        except TopologyError as error:
+            raise ProfileError(self.path, key, str(error)) from None
 
     def flag(self, key: str) -> bool:
         """The truth value of an entry.  Raises ProfileError."""
@@ -192,7 +201,7 @@ def _read(name: str, children: tuple[str, ...]) -> MachineSpec:
     sources = {**(base.sources if base else {}), **file.sources}
     entries = dict(base.entries) if base else {}
     for key, raw in file.entry.items():
-        if base and key not in base.entries:
+        if base and key not in base.entries and not (isinstance(raw, dict) and raw.get("reference")):
             raise UnknownEntry(path, key, near_matches(key, base.entries))
         try:
             entry = parse(key, raw)

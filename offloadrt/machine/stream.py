@@ -23,6 +23,15 @@ class PacketQueue(Protocol):
         """Append a packet."""
 
 
+class _NoQueue:
+    """The queue of packets that are not submitted: whoever makes them gives them to the engines."""
+
+    number = -1
+
+    def submit(self, packet: Packet) -> None:
+        raise RuntimeError(f"{packet!r} was submitted to a channel whose owner gives its copies to the engines itself")
+
+
 @attrs.define(eq=False)
 class Stream:
     """A sequence of commands that run one after the other."""
@@ -61,3 +70,8 @@ class Stream:
             if span is not None:
                 spans.append(span)
         return spans
+
+
+def internal_channel() -> Stream:
+    """A stream for copies that nobody submits: those that the driver or the hardware gives to the engines itself."""
+    return Stream(-1, _NoQueue())

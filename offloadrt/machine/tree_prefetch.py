@@ -23,17 +23,19 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold:
     ('0b11', '0b1111')
     """
     occupied = (there | faulted) & valid
-    wanted = left = faulted
-    while left:
-        lowest = left & -left
-        place, best, size = lowest.bit_length() - 1, lowest, 2
-        while size <= pages:
-            subtree = (((1 << size) - 1) << (place - place % size)) & valid
-            if (occupied & subtree).bit_count() > threshold * subtree.bit_count():
-                best = subtree
-            size *= 2
-        wanted |= best
-        left &= ~(best | lowest)
+    wanted = faulted
+    trees = [((1 << pages) - 1, pages)]
+    while trees:
+        tree, size = trees.pop()
+        if not faulted & tree or size == 1:
+            continue
+        subtree = tree & valid
+        if (occupied & tree).bit_count() > threshold * subtree.bit_count():
+            wanted |= subtree
+            continue
+        size //= 2
+        lower = tree & (tree >> size)
+        trees += ((lower, size), (lower << size, size))
     return wanted
 
 

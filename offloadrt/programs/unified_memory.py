@@ -33,6 +33,7 @@ class UnifiedMemory:
     """``arrays`` arrays of ``nbytes`` bytes in all, written by the host; ``reuse`` kernels touch them all.
 
     density: of the first array, 1 for a sweep. read_back: bytes of each array that the host reads after every kernel.
+    read_result: does the host read all arrays at the end?
     """
 
     nbytes: int
@@ -41,6 +42,7 @@ class UnifiedMemory:
     density: float = 1.0
     placement: UmPlacement = "managed"
     read_back: int = 0
+    read_result: bool = False
 
     @property
     def configuration(self) -> str:
@@ -74,6 +76,8 @@ class UnifiedMemory:
             for _ in range(self.reuse):
                 await t.run(region)
                 await self._look(t, arrays)
+        for array in arrays if self.read_result else ():
+            await t.host_access(array)
 
     async def _place(self, t: omp.HostThread, arrays: list[HostArray]) -> None:
         for k, array in enumerate(arrays):

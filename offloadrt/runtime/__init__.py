@@ -11,6 +11,7 @@ allocator (`allocators/`) how device blocks are obtained.
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import (
+    DeviceEnded,
     FreedHostMemory,
     IllegalAddress,
     InvalidDevice,
@@ -18,6 +19,7 @@ from offloadrt.runtime.errors import (
     NotPresent,
     OffloadError,
     OutsideArray,
+    PlacementError,
     UnifiedMemoryUnavailable,
 )
 from offloadrt.runtime.host_array import HostArray, HostSpan
@@ -26,6 +28,7 @@ from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
 
 __all__ = [
+    "DeviceEnded",
     "DevicePointer",
     "DeviceTableLock",
     "Entry",
@@ -40,6 +43,7 @@ __all__ = [
     "OffloadDevice",
     "OffloadError",
     "OutsideArray",
+    "PlacementError",
     "PresentTable",
     "UnifiedMemoryUnavailable",
 ]

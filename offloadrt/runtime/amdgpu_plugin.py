@@ -19,7 +19,7 @@ from offloadrt.runtime.amdgpu_stream import AmdgpuStream, DeviceBytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.plugin import QueueLike
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.sim import Lock, LockStatistics, Signal
 
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
@@ -56,6 +56,7 @@ class AmdgpuPlugin:
         """Of copies that go through none of the plugin's streams."""
         self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
         self._free_signals = self._signals = spec.count("signal.initial")
+        self._image_queue = _ImageQueue()
         self._blocks: list[int] = []
         """Device memory of the plugin's own."""
 
@@ -70,8 +71,9 @@ class AmdgpuPlugin:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
         blocks, copies = self._image
-        await self._allocate(max(blocks, 1))
-        queue = _ImageQueue(cause)
+        await self._allocate(max(blocks, 1) - len(self._blocks))  # all of them, unless it was left early before
+        queue = self._image_queue
+        queue.cause = cause
         for _ in range(copies):
             await self.submit_data(queue, self._blocks[0], HostSpan(0, _IMAGE_COPY, None))
             await self.synchronize(queue)
@@ -153,29 +155,24 @@ class AmdgpuPlugin:
         """Give the queue a stream before its first use."""
         await self._made_ready(queue, 0)
 
-    async def drain(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, which keeps its stream."""
-        stream: AmdgpuStream = queue.stream
-        done = stream.signals
-        await self._wait(stream)
-        done = min(done, stream.signals)  # somebody else may have waited, too
-        self._free_signals += done
-        stream.signals -= done
-
-    async def _wait(self, stream: AmdgpuStream) -> None:
-        last = stream.stream.last
-        if last is not None and stream.signals:
-            await self.driver.signal_wait_scacquire(stream.stream, last)
-
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back."""
+        """Wait for everything in the queue, then give its stream back unless the queue lasts."""
+        if queue.copy is not None:
+            await self._wait_for_copy(queue, queue.copy)
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             return
-        await self._wait(stream)
-        queue.stream = None
+        last, done = stream.stream.last, stream.signals
+        if last is not None and done:
+            await self.driver.signal_wait_scacquire(stream.stream, last)
+        if queue.lasts:
+            done = min(done, stream.signals)  # somebody else may have waited, too
+            self._free_signals += done
+            stream.signals -= done
+            return
         if not self._lock.take_now():
             await take(self._lock, self._machine.host_time)
+        queue.stream = None
         self._free_signals += stream.signals
         stream.signals = 0
         self._queues.give_back(stream.stream)
@@ -210,8 +207,16 @@ class AmdgpuPlugin:
             return self._later(queue, 2, lambda stream: stream.copy_to_host(cause, destination, source))
         return stream.copy_to_host(cause, destination, source)
 
-    async def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int) -> None:
-        """Copy within the device."""
+    def exchanges_with(self, device: int) -> bool:
+        """No links between APUs are emulated."""
+        return False
+
+    async def exchange_data(
+        self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
+    ) -> None:
+        """Copy within the device. Raises DriverError for another one."""
+        if device is not None and device != self.driver.device.index:
+            raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)
         move = None if to is None or start is None else _moving(to, start)
         if nbytes >= self.limit:
@@ -238,9 +243,15 @@ class AmdgpuPlugin:
         await rocr.signal_create()
         done = HsaSignal(self._machine.sim, "copy")
         await rocr.memory_async_copy_by_kernel(stream, queue.cause, direction, nbytes, move, done)
-        await rocr.signal_wait_scacquire(stream, done, "copies")
+        queue.copy = done
+        await self._wait_for_copy(queue, done)
         if host_address is not None:
             await rocr.memory_unlock(host_address)
+
+    async def _wait_for_copy(self, queue: QueueLike, done: Signal) -> None:
+        """Wait for a copy that goes through no stream of the queue's."""
+        await self.driver.signal_wait_scacquire(self._synchronous, done, "copies")
+        queue.copy = None
 
     def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
         """How to see the bytes of a range of the device; None for a phantom. Raises DriverError."""
@@ -300,6 +311,14 @@ class AmdgpuPlugin:
         """The calling thread touches host memory: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
+    async def alloc_managed(self, nbytes: int) -> int:
+        """Raises DriverError: hipMallocManaged is not emulated where nothing migrates."""
+        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
+
+    async def free_managed(self, address: int) -> None:
+        """Raises DriverError, as there is none."""
+        raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
+
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Raises DriverError: nothing migrates within one memory."""
         raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)
@@ -312,9 +331,11 @@ class AmdgpuPlugin:
 class _ImageQueue:
     """The queue of the copies that load the program."""
 
-    def __init__(self, cause: int) -> None:
-        self.cause = cause
+    def __init__(self) -> None:
+        self.cause = 0
         self.stream: AmdgpuStream | None = None
+        self.copy: Signal | None = None
+        self.lasts = False
 
 
 def _moving(target: Callable[[], Bytes], source: Callable[[], Bytes]) -> Callable[[], None]:

@@ -52,8 +52,8 @@ class AmdgpuStream:
         else:
             staged = HsaSignal(self._sim, "staging", self)
             stage = None if upload is None else upload.stage
-            self.stream.note(staged)
             await rocr.signal_async_handler(depends, RunHandler(nbytes, stage, staged))
+            self.stream.note(staged)
             depends = staged
         move = None if upload is None else upload.arrive
         done = HsaSignal(self._sim, "copy to the device", self)
@@ -67,9 +67,9 @@ class AmdgpuStream:
         fetch = None if download is None else download.fetch
         await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
         done = HsaSignal(self._sim, "copy out of the staging memory", self)
-        self.stream.note(done)
         finish = None if download is None else download.arrive
         await rocr.signal_async_handler(there, RunHandler(nbytes, finish, done, target.address))
+        self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
         """`pushMemoryCopyD2DAsync`."""

@@ -9,10 +9,12 @@ Here an event stands for that callback.
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
 
+from offloadrt.machine import DeviceMemory
 from offloadrt.runtime.allocators import DeviceAllocator
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostSpan
@@ -27,39 +29,48 @@ class ArgumentBlocks:
 
     plugin: DevicePlugin
     allocator: DeviceAllocator
+    memory: DeviceMemory
     _leaving: list[tuple[Any, int]] = attrs.field(factory=list)
     """Blocks of launches that may be running, each with the event behind its launch."""
 
-    async def fill(self, queue: DirectiveQueue, arguments: int) -> int:
-        """A block with so many addresses, on its way to the device in the queue. Raises OutOfDeviceMemory."""
+    async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
+        """Launch with a block of so many addresses, sent in the same queue. Raises OutOfDeviceMemory."""
         await self._free_finished()
         nbytes = max(1, arguments) * ADDRESS_BYTES
-        address = await self.allocator.allocate(nbytes, True)
-        await self.plugin.submit_data(queue, address, HostSpan(0, nbytes, None))
-        return address
-
-    async def leave(self, queue: DirectiveQueue, block: int) -> None:
-        """The launch that uses the block has been submitted."""
+        block = await self.allocator.allocate(nbytes, True)
+        try:
+            await self.plugin.submit_data(queue, block, HostSpan(0, nbytes, None))
+            await launch()
+            if queue.lasts:
+                event = await self.plugin.record_event(queue)
+        except BaseException:
+            queue.post_processing.append(functools.partial(self._free, block))
+            raise
         if queue.lasts:
-            event = await self.plugin.record_event(queue)
             self._leaving.append((event, block))
         else:
-            queue.post_processing.append(functools.partial(self.allocator.free, block))
+            queue.post_processing.append(functools.partial(self._free, block))
+
+    async def _free(self, block: int) -> None:
+        """Free a block; when it is left early it can be done again."""
+        if self.memory.begins(block):
+            await self.allocator.free(block)
 
     async def _free_finished(self) -> None:
         looked_at, self._leaving = self._leaving, []
-        finished: list[int] = []
+        finished: list[tuple[Any, int]] = []
         for event, block in looked_at:
-            if self.plugin.is_complete(event):
-                finished.append(block)
-            else:
-                self._leaving.append((event, block))
-        for block in finished:
-            await self.allocator.free(block)
+            (finished if self.plugin.is_complete(event) else self._leaving).append((event, block))
+        try:
+            while finished:
+                await self._free(finished[0][1])
+                del finished[0]
+        finally:
+            self._leaving[:0] = finished
 
     async def release(self) -> None:
         """At the end of the program, when nothing runs any more: free all blocks, return what is pooled."""
         leaving, self._leaving = self._leaving, []
         for _, block in leaving:
-            await self.allocator.free(block)
+            await self._free(block)
         await self.allocator.release_pooled()

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue, PostProcessing
+from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
 from offloadrt.runtime.map_item import Dimension, MapItem, MapItems
@@ -37,9 +37,11 @@ from offloadrt.runtime.mapping import (
     finish_data_end,
     get_present_pointer,
     get_target_pointer,
+    null_pointer,
     restore_host_pointers,
 )
-from offloadrt.runtime.present_table import Entry, ShadowPointer
+from offloadrt.runtime.placing import data_ended, place_for_data
+from offloadrt.runtime.present_table import ShadowPointer
 from offloadrt.runtime.resident_items import begin_run, begin_stretch, end_run, end_stretch
 from offloadrt.trace import events
 
@@ -66,10 +68,13 @@ async def target_data_begin(
     """
     if device.tool is not None:
         device.tool.target_map(device.number, call, items)
+    if device.objects is not None and call != "target":
+        await place_for_data(device, device.objects, items, queue, call)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
     following, count = 0, len(items)
+    queue.items = items
     while following < count:
         position, item = following, items[following]
         following += 1
@@ -85,6 +90,7 @@ async def target_data_begin(
                 following = mapped
                 continue
         returned_base = await _begin_item(device, item, queue, attachments, call)
+        queue.mapped = following
         if item.type & RETURN_PARAM:
             returned[position] = returned_base
     for item in attachments.items:
@@ -108,7 +114,7 @@ async def _begin_item(
             )  # fmt: skip
             if owner.address is None:
                 device.table_lock.release()
-                raise _null_pointer(device, item, call)
+                raise null_pointer(device, item, call)
             if owner.is_new and not owner.is_host:
                 attachments.new_blocks.append((item.base, POINTER_BYTES))
         base = item.base if owner is None or item.array is None else item.array.address
@@ -118,7 +124,7 @@ async def _begin_item(
         )  # fmt: skip
         try:
             if pointer.address is None and (item.size or item.type & PRESENT):
-                raise _null_pointer(device, item, call)
+                raise null_pointer(device, item, call)
             if pointer.is_new and not pointer.is_host and pointer.address is not None:
                 attachments.new_blocks.append((item.begin, item.size))
             if owner is not None and not pointer.is_host and pointer.address is not None:
@@ -130,6 +136,8 @@ async def _begin_item(
     finally:
         if owner is not None:
             owner.release(device)
+    if in_place and device.objects is not None and call != "target":
+        device.objects.put_off(item)
     if in_place and device.prefaults and item.size:
         await device.plugin.prefault(item.begin, item.size)
     return device_base
@@ -137,13 +145,6 @@ async def _begin_item(
 
 def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
     return device.error(FreedHostMemory, f"{item.locate(item.begin)} ({item.size} bytes) was freed", call, item.name)
-
-
-def _null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
-    why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
-    device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
-    kind = NotPresent if item.type & PRESENT else MappingError
-    return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
 async def _attach(
@@ -193,7 +194,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     """Unmap the items in reverse. What is removed is removed after the queue has drained."""
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
-    left: list[PostProcessing] = []
+    left = queue.post_processing
+    queue.items, queue.mapped = items, len(items)
     runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
     position = len(items)
     while position > 0:
@@ -204,22 +206,23 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         if runs is not None and (stretch := end_stretch(device, runs, position)) is not None:
             unmapped = await end_run(device, runs, position, stretch, queue, left)
             if unmapped < position:
-                position = unmapped
+                position = queue.mapped = unmapped
                 continue
         position -= 1
-        entry = await _end_item(device, item, queue, call)
-        if entry is not None:
-            left.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
-    queue.post_processing.extend(left)
+        await _end_item(device, item, position, queue, call)
+    if device.objects is not None and call != "target":
+        arrays = [item.array for item in items if item.array is not None]
+        queue.post_processing.append(functools.partial(data_ended, device, device.objects, arrays))
 
 
-async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue, call: str) -> Entry | None:
-    """Count down and copy back under the entry lock. Returns the entry that `finish_data_end` is to look after."""
+async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: DirectiveQueue, call: str) -> None:
+    """Count down and copy back under the entry lock; `finish_data_end` is to look after the entry."""
     pointer = await get_present_pointer(
         device, item.array, item.begin, item.size, update_count=True, hold=bool(item.type & OMPX_HOLD),
         must_contain=not item.type & IMPLICIT, force_delete=bool(item.type & DELETE), from_data_end=True,
         cause=queue.cause,
     )  # fmt: skip
+    queue.mapped = position
     try:
         if not pointer.is_present and not pointer.is_host and item.type & PRESENT:
             device.report(
@@ -231,7 +234,10 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
             )
         entry = pointer.entry
         if not pointer.is_present or entry is None:
-            return None
+            if device.objects is not None and call != "target":
+                device.objects.drop(item, bool(item.type & DELETE))
+            return
+        queue.post_processing.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
         wanted = item.type & FROM and (item.type & ALWAYS or pointer.is_last) and item.size
         if wanted and item.array is not None and pointer.address is not None:
             if item.array.freed:
@@ -241,7 +247,6 @@ async def _end_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue,
             await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
             if pointer.is_last:
                 entry.event = await device.plugin.record_event(queue)
-        return entry
     finally:
         pointer.release(device)
 
@@ -289,6 +294,8 @@ async def _update_piece(
         if not pointer.is_present and item.type & PRESENT:
             raise _absent_update(device, item, begin, size, call)
         entry, array = pointer.entry, item.array
+        if device.objects is not None and pointer.is_host and array is not None and item.type & TO:
+            device.objects.use_in_place(array)
         if not pointer.is_present or pointer.is_host or entry is None or array is None or pointer.address is None:
             return
         if array.freed:

@@ -5,12 +5,12 @@ configuration.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 from offloadrt.driver import OutOfDeviceMemory, Rocr
-from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine import Machine, MachineSpec, Mechanism
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
@@ -21,12 +21,16 @@ from offloadrt.runtime.entry_locks import EntryLocks
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.lock_wait import no_work, take
+from offloadrt.runtime.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import DevicePlugin, Plugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace, events
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram
 
 E = TypeVar("E", bound=OffloadError)
 
@@ -70,7 +74,9 @@ class OffloadDevice:
         configuration: MemoryConfiguration,
         allocator: str,
         trace: Trace | None = None,
+        host_program: HostProgram | None = None,
     ) -> None:
+        """host_program: for a configuration that places objects. UnifiedMemoryUnavailable, ValueError without it."""
         sim, spec = machine.sim, machine.spec
         self.sim = sim
         self.machine = machine
@@ -82,6 +88,10 @@ class OffloadDevice:
         self.tool: Tool | None = None
         self.driver = driver
         _check_support(machine, configuration)
+        self.objects: ObjectTable | None = None
+        """Objects of the program and where they are placed, under a configuration that does it."""
+        if configuration.places_objects:
+            self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, host_program))
         self.prefaults = configuration.prefaults
         """Does each map of host memory fill the device's page table?"""
         self.plugin: DevicePlugin = (
@@ -120,6 +130,8 @@ class OffloadDevice:
         self._entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
+        self.ended: Exception | None = None
+        """The fatal error after which the device cannot be used any more."""
         self._blocks: dict[int, int] = {}
         self.handover_due = 0.0
         """What the table's holder owes for its hand-over."""
@@ -128,6 +140,10 @@ class OffloadDevice:
     def start(self) -> None:
         self.plugin.start()
         self.table_lock.start()
+
+    def mechanism(self, array: HostArray | None) -> Mechanism | None:
+        """How an object is reached that is placed; None for all others, and where objects are not placed."""
+        return None if self.objects is None else self.objects.mechanism(array)
 
     # operations, each told to the tool at its host call
 
@@ -148,7 +164,12 @@ class OffloadDevice:
         nbytes = self._blocks.pop(address, 0)
         if self.tool is not None:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
-        await self.allocator.free(address)
+        try:
+            await self.allocator.free(address)
+        except BaseException:
+            if nbytes and self.memory.begins(address):
+                self._blocks[address] = nbytes  # left early
+            raise
 
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
@@ -156,6 +177,8 @@ class OffloadDevice:
         """Copy to the device, in the directive's queue; returns when the host may go on."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, op, array, source.address, device_address, source.nbytes)
+        if self.plugin.managed is not None and array is not None and self.manages(array):
+            return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
 
     def retrieve(
@@ -164,12 +187,24 @@ class OffloadDevice:
         """Copy from the device, in the directive's queue."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, "d2h", array, destination.address, device_address, destination.nbytes)
+        if self.plugin.managed is not None and array is not None and self.manages(array):
+            return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)
+
+    async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
+        """The thread reads managed memory for a copy: what the device owns of it comes back by faults first."""
+        await self.plugin.host_touch(source.address, source.nbytes)
+        await self.plugin.submit_data(queue, device_address, source)
+
+    async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
+        """The same of a copy that writes it."""
+        await self.plugin.host_touch(destination.address, destination.nbytes)
+        await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def synchronize(self, queue: DirectiveQueue) -> None:
         """Drain the directive's queue, then do what was put off until then.
 
-        Raises what a kernel of the queue did wrong.
+        Raises what a kernel of the queue did wrong, which ends the device.
         """
         if queue.stream is not None:
             await self.plugin.synchronize(queue)
@@ -180,10 +215,12 @@ class OffloadDevice:
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name
+            self.ended = queue.kernel_error
             raise queue.kernel_error
-        pending, queue.post_processing = queue.post_processing, []
-        for action in pending:
-            await action()
+        pending = queue.post_processing
+        while pending:  # an action that is left early stays, to be done again
+            await pending[0]()
+            del pending[0]
 
     # time that the runtime takes, and waits for
 
@@ -236,6 +273,10 @@ class OffloadDevice:
         if self.argument_blocks is not None:
             await self.argument_blocks.release()
 
+    def manages(self, array: HostArray) -> bool:
+        """Whether an array is managed memory: by the configuration, or because the program allocated it so."""
+        return array.managed or self.configuration.migrates
+
     def block_size(self, address: int) -> int | None:
         """Bytes of the block that the runtime allocated at this device address."""
         return self._blocks.get(address)
@@ -282,15 +323,38 @@ class OffloadDevice:
         return found
 
 
+def why_nothing_migrates(machine: Machine) -> str:
+    """Why a machine's devices cannot have managed memory; empty when they can."""
+    spec = machine.spec
+    if not spec.flag("gpu.unified_memory"):
+        return "its GPU cannot use host memory (gpu.unified_memory is false)"
+    if spec.flag("machine.apu"):
+        return "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
+    if len(machine.devices) > 1:
+        return f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
+    return ""
+
+
+def _required(configuration: MemoryConfiguration, host_program: HostProgram | None) -> HostProgram:
+    """What a configuration that places objects has to know of the program. Raises ValueError."""
+    from offloadrt.kernels import HostProgram
+
+    if isinstance(host_program, HostProgram):
+        return host_program
+    given = "is missing" if host_program is None else f"is {host_program!r}"
+    raise ValueError(
+        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and "
+        f"run.host_program {given}: set it to kernels.HostProgram.of(the program's host function)"
+    )
+
+
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
     """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
     spec = machine.spec
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
-    elif configuration.migrates and spec.flag("machine.apu"):
-        why = "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
-    elif configuration.migrates and len(machine.devices) > 1:
-        why = f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
+    elif configuration.migrates and (reason := why_nothing_migrates(machine)):
+        why = reason
     elif configuration.prefaults and not (configuration.migrates or spec.flag("machine.apu")):
         why = "its GPU has no page table for host memory that maps could fill (machine.apu is false)"
     else:

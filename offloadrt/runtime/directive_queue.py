@@ -4,10 +4,13 @@ drained.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
+
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.sim import Signal
 
 PostProcessing = Callable[[], Awaitable[None]]
 
@@ -16,8 +19,10 @@ PostProcessing = Callable[[], Awaitable[None]]
 class DirectiveQueue:
     """cause: the number of the directive.
 
-    kernel_error: what a kernel of this queue did wrong, raised at synchronization.
-    lasts: the directive ends before its queue has drained, and the stream belongs to a `LastingQueue`.
+    kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
+    queue has drained, and the stream belongs to a `LastingQueue`, which keeps it. For a directive that is left early
+    (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
+    stream; private, which frees its private arguments.
     """
 
     cause: int
@@ -25,3 +30,7 @@ class DirectiveQueue:
     post_processing: list[PostProcessing] = attrs.field(factory=list)
     kernel_error: Exception | None = None
     lasts: bool = False
+    items: Sequence[MapItem] = ()
+    mapped: int = 0
+    copy: Signal | None = None
+    private: PostProcessing | None = None

@@ -64,6 +64,20 @@ class IllegalAddress(OffloadError):
     """
 
 
+class PlacementError(OffloadError):
+    """What a configuration that places objects cannot place: an array that the analysis of the program does not know,
+    or one of which the program wants to have the device address.
+    """
+
+
+class DeviceEnded(OffloadError):
+    """A directive or routine on a device that a fatal error has ended, which is its ``__cause__``.
+
+    A real program is over by then: LLVM's runtime ends it after a failed construct, ROCr after a memory access fault,
+    and CUDA's context answers every further call with the error of the first.
+    """
+
+
 class InvalidDevice(OffloadError):
     """A device number that does not exist."""
 

@@ -44,6 +44,8 @@ class HostArray:
     values: NDArray[Any] | None = attrs.field(default=None, repr=False)
     freed: bool = attrs.field(default=False, repr=False)
     """Has the program given its memory back?"""
+    managed: bool = attrs.field(default=False, repr=False)
+    """Did the program allocate it as managed memory (cuMemAllocManaged)?"""
     itemsize: int = attrs.field(init=False)
     nbytes: int = attrs.field(init=False)
 
@@ -69,6 +71,12 @@ class HostArray:
     def bytes(self) -> Bytes | None:
         """All bytes as a flat view, None for a phantom."""
         return None if self.values is None else self.values.reshape(-1).view(np.uint8)
+
+    def viewed(self, dtype: DTypeLike) -> HostArray:
+        """The same memory, seen as a flat array of this type."""
+        element = np.dtype(dtype)
+        values = None if self.values is None else self.values.reshape(-1).view(element)
+        return attrs.evolve(self, shape=(self.nbytes // element.itemsize,), dtype=element, values=values)
 
     def __getitem__(self, index: Any) -> Any:
         return self.data[index]

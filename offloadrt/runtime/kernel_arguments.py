@@ -97,7 +97,7 @@ class NotMapped:
 
 @attrs.frozen
 class Pointees:
-    """A kernel argument: the kernel follows the device pointers in ``pointers`` and sees an array behind each."""
+    """A kernel argument: the kernel follows the pointers in ``pointers`` and sees an array behind each."""
 
     pointers: HostArray
     shape: tuple[int, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class LastingQueue:
-    """Directives of several host threads may use it; each gets a `DirectiveQueue` of its own on the same stream.
+    """Directives of several host threads may use it; each has a `DirectiveQueue` of its own on the same stream.
 
     lock: held while its stream is taken from the plugin's pool; by a whole directive where the plugin's streams are for
     one thread at a time.
@@ -32,30 +33,32 @@ class LastingQueue:
         """Has anything been put into it since it was given back?"""
         return self.stream is not None
 
-    async def open(self, device: OffloadDevice, cause: int) -> DirectiveQueue:
-        """The queue of one directive, whose number is `cause`."""
-        shared = device.plugin.shared_streams
-        queue = DirectiveQueue(cause, self.stream, lasts=True)
-        if shared and queue.stream is not None:
-            return queue
-        await take(self.lock, device.machine.host_time)
+    async def use(
+        self,
+        device: OffloadDevice,
+        queue: DirectiveQueue,
+        work: Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]],
+    ) -> None:
+        """Do the work of a directive with its queue on this stream. What it puts off is done by whoever drains this
+        queue; by the caller when it is left early.
+        """
+        queue.lasts = True
+        locked = not (device.plugin.shared_streams and self.used)
+        if locked:
+            await take(self.lock, device.machine.host_time)
         try:
-            if self.stream is None:
+            if not self.used:
                 await device.plugin.open(queue)
                 self.stream = queue.stream
             queue.stream = self.stream
-        except BaseException:
-            self.lock.release()
-            raise
-        if shared:
-            self.lock.release()
-        return queue
-
-    def close(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
-        """The directive has put everything into its queue; what it puts off is done by whoever drains this one."""
-        self._left.append(queue)
-        if not device.plugin.shared_streams:
-            self.lock.release()
+            if locked and device.plugin.shared_streams:
+                locked = False
+                self.lock.release()
+            await work(device, queue)
+            self._left.append(queue)
+        finally:
+            if locked:
+                self.lock.release()
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
         """Everything in it so far comes before what is put into `queue` from now on. The host does not wait."""
@@ -65,13 +68,20 @@ class LastingQueue:
                 await device.plugin.wait_event(queue, event)
 
     async def drain(self, device: OffloadDevice, cause: int) -> None:
-        """Wait for everything in it, then do what its directives put off. Raises what a kernel in it did wrong."""
+        """Wait for everything in it, then do what its directives put off. Raises what a kernel in it did wrong.
+
+        What is not done when this is left early is done the next time.
+        """
         if self.stream is None:
             return
         left, self._left = self._left, []
-        await device.plugin.drain(DirectiveQueue(cause, self.stream))
-        for queue in left:
-            await device.settle(queue)
+        try:
+            await device.plugin.synchronize(DirectiveQueue(cause, self.stream, lasts=True))
+            while left:
+                await device.settle(left[0])
+                del left[0]
+        finally:
+            self._left[:0] = left
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
         """Drain it, and give its stream back to the pool."""

@@ -51,12 +51,12 @@ class MapItems(list[MapItem]):
     """The items of one construct, in order.
 
     arguments: positions of the items whose device address the kernel gets from the table. in_hand: the items that it
-    gets in another way. Remembered by whoever found it: arrays, those among the kernel's arguments; by device number,
-    places, where the sections lie (`resident_items.py`), and touching, what the kernel touches of the host's memory
-    (`touching.py`).
+    gets in another way. follows: the kernel's arguments that are addresses, or hold some. Remembered by whoever found
+    it: arrays, those among the kernel's arguments; by device number, places, where the sections lie
+    (`resident_items.py`), and touching, what the kernel touches of the host's memory (`touching.py`).
     """
 
-    __slots__ = ("_attachments", "arguments", "arrays", "in_hand", "places", "touching")
+    __slots__ = ("_attachments", "arguments", "arrays", "follows", "in_hand", "places", "touching")
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
@@ -69,6 +69,7 @@ class MapItems(list[MapItem]):
         ]
         self.in_hand = [item for item in self if item.type & TARGET_PARAM and item.type & (LITERAL | PRIVATE)]
         self.arrays: list[HostArray] | None = None
+        self.follows: list[object] = []
         self._attachments = [(position, item) for position, item in enumerate(self) if item.type & ATTACH]
 
     def attachments(self, start: int, stop: int) -> list[MapItem]:

@@ -13,11 +13,14 @@ A `TargetPointer` owns the lock of its entry until `release`.
 
 from __future__ import annotations
 
+import functools
+
 import attrs
 
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
@@ -31,7 +34,7 @@ class TargetPointer:
     `release`.
 
     address: None means that there is nothing to use (an illegal mapping, or a zero-length section of absent memory).
-    borrowed: the entry was already locked by the caller, who unlocks it.
+    borrowed: the entry was already locked by the caller, who unlocks it. counted: the search has counted it up.
     """
 
     address: int | None = None
@@ -41,6 +44,7 @@ class TargetPointer:
     is_present: bool = False
     is_last: bool = False
     borrowed: bool = False
+    counted: bool = False
 
     def release(self, device: OffloadDevice) -> None:
         if self.entry is not None:
@@ -149,9 +153,20 @@ async def get_target_pointer(
     try:
         await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
     except BaseException:
+        if pointer.counted and pointer.entry is not None:
+            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise
     return pointer
+
+
+def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
+    """The item that has just counted an entry up was left early: the queue's post-processing removes it if need be."""
+    entry.data_end_users += 1
+    entry.decrement(hold)
+    if device.trace is not None:
+        trace_counts(device, queue.cause, entry)
+    queue.post_processing.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
 
 
 async def _find_or_create(
@@ -170,7 +185,9 @@ async def _find_or_create(
     implicit = type_bits & IMPLICIT != 0
     present = type_bits & PRESENT != 0
     hold = type_bits & OMPX_HOLD != 0
-    placement = device.configuration.place(MapRequest(size, type_bits & CLOSE != 0, implicit, device.number))
+    placement = device.configuration.place(
+        MapRequest(size, type_bits & CLOSE != 0, implicit, device.number, device.mechanism(item.array))
+    )
     inserts = placement is Placement.DEVICE_COPY and not present
     found = await visit(device, pointer, begin, size, owned, inserts)
     if device.trace is not None:
@@ -180,6 +197,7 @@ async def _find_or_create(
     if entry is not None and (found.contained or (implicit and found.overlaps)):
         if update_count:
             entry.increment(hold)
+            pointer.counted = True
             if device.trace is not None:
                 trace_counts(device, queue.cause, entry)
         else:
@@ -201,7 +219,7 @@ async def _find_or_create(
     elif present:
         _report_absent(device, item, begin, size)
     elif size:
-        pointer.is_new = True
+        pointer.is_new = pointer.counted = True
         array = item.array
         phantom = array is not None and array.phantom
         address = await device.allocate(size, array, begin, phantom)
@@ -233,6 +251,14 @@ def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) 
         "omptarget message: device mapping required by 'present' map type modifier does not exist for host address "
         f"{item.locate(begin)} ({size} bytes)"
     )
+
+
+def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
+    """What LLVM says when `get_target_pointer` has found no address for an item."""
+    why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
+    device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
+    kind = NotPresent if item.type & PRESENT else MappingError
+    return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
 async def _transfer_to(
@@ -307,8 +333,13 @@ async def get_present_pointer(
 async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
     """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
 
-    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`).
+    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`). When it is left early
+    it can be done again.
     """
+    if device.table.at(entry.host_begin) is not entry:  # it was left when the entry had been removed already
+        if device.block_size(entry.device_begin) is not None:
+            await device.free(entry.device_begin, item.array, entry.host_begin)
+        return
     table = device.table_lock
     table.take_now() or await device.lock_table()
     try:
@@ -325,7 +356,11 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
         device.unlock_entry(entry)
         if not remove:
             return
-        await device.work(device.costs.erase)
+        try:
+            await device.work(device.costs.erase)
+        except BaseException:
+            entry.data_end_users += 1
+            raise
         remove_entry(device, cause, entry)
     finally:
         if table.held_by_me():

@@ -18,7 +18,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import HostTime
 
 
@@ -40,6 +40,18 @@ class UserModeDriver(MemoryDriver, Protocol):
         self, dst: HostSpan, src: int, nbytes: int, stream: Any, cause: int, pinned: bool = False
     ) -> None: ...
     async def memcpy_dtod_async(self, dst: int, src: int, nbytes: int, stream: Any, cause: int) -> None: ...
+    async def memcpy_peer_async(
+        self,
+        stream: Any,
+        cause: int,
+        dst_device: int,
+        dst_address: int,
+        src_device: int,
+        src_address: int,
+        nbytes: int,
+    ) -> None: ...
+    async def device_can_access_peer(self, peer: int) -> bool: ...
+    async def ctx_enable_peer_access(self, peer: int) -> None: ...
     async def memset(self, dst: int, value: int, nbytes: int, stream: Any, cause: int) -> None: ...
     async def launch_kernel(
         self, launch: Launch, device_args: Any, stream: Any, cause: int, touching: Touching
@@ -48,6 +60,7 @@ class UserModeDriver(MemoryDriver, Protocol):
         self, address: int, nbytes: int, stream: Any, to_host: bool = False, cause: int | None = None
     ) -> None: ...
     async def mem_advise(self, address: int, nbytes: int, advice: Advice) -> None: ...
+    async def mem_alloc_managed(self, nbytes: int) -> int: ...
     def manage(self) -> Uvm: ...
     async def stream_synchronize(self, stream: Any) -> None: ...
     async def event_record(self, stream: Any) -> Any: ...
@@ -70,8 +83,9 @@ class StreamPool:
         try:
             if self.idle:
                 return self.idle.pop()
+            stream = await self.driver.stream_create()
             self.made += 1
-            return await self.driver.stream_create()
+            return stream
         finally:
             self.lock.release()
 
@@ -87,6 +101,8 @@ class QueueLike(Protocol):
 
     stream: Any
     cause: int
+    copy: Signal | None
+    lasts: bool
 
 
 class DevicePlugin(Protocol):
@@ -110,7 +126,7 @@ class DevicePlugin(Protocol):
     """Does the first thread that reaches the device have to load the program?"""
 
     managed: Uvm | None
-    """The driver of managed memory, where the program's arrays are that."""
+    """The driver of managed memory, where the program's arrays are that, or some of them."""
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
@@ -130,7 +146,16 @@ class DevicePlugin(Protocol):
         ...
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
-    def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int, /) -> Awaitable[None]: ...
+    def exchanges_with(self, device: int, /) -> bool:
+        """Whether `exchange_data` can copy to another device."""
+        ...
+
+    def exchange_data(
+        self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None
+    ) -> Awaitable[None]:
+        """Copy within the device, or from it to the memory of `device`."""
+        ...
+
     def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int, /) -> Awaitable[None]: ...
 
     def launch_kernel(
@@ -159,12 +184,10 @@ class DevicePlugin(Protocol):
         """Make the queue's stream wait; the host does not."""
         ...
 
-    def drain(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for everything in the queue, which has a stream and keeps it."""
-        ...
-
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for everything in the queue, then give its stream back. Nothing to do for a queue without one."""
+        """Wait for everything in the queue, then give its stream back unless the queue lasts. Nothing to do for a queue
+        without one.
+        """
         ...
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
@@ -176,6 +199,12 @@ class DevicePlugin(Protocol):
         come back.
         """
         ...
+
+    def alloc_managed(self, nbytes: int, /) -> Awaitable[int]:
+        """Managed memory, whatever the program's other arrays are: its address."""
+        ...
+
+    def free_managed(self, address: int, /) -> Awaitable[None]: ...
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""
@@ -201,6 +230,12 @@ class Plugin:
         self.kernels_fault = migrates
         suffix = f" {number}" if number else ""
         self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
+        self._number = number
+        self._peers = machine.peers
+        self._accesses = Lock(machine.sim, f"peer accesses{suffix}")
+        self._asked: set[int] = set()
+        """Devices to which access has been asked for."""
+        self._host_time = machine.host_time
         self._host_pages = machine.host_memory.pages
 
     def start(self) -> None:
@@ -209,7 +244,8 @@ class Plugin:
             self.managed.start()
 
     def locks(self) -> dict[str, LockStatistics]:
-        return {self.streams.lock.name: self.streams.lock.statistics()}
+        locks = [self.streams.lock, *([self._accesses] if self._asked else [])]
+        return {lock.name: lock.statistics() for lock in locks}
 
     async def load_image(self, cause: int) -> None:
         """Nothing is charged for it."""
@@ -235,10 +271,37 @@ class Plugin:
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.memcpy_dtoh_async(destination, device_address, destination.nbytes, stream, queue.cause)
 
-    async def exchange_data(self, queue: QueueLike, destination: int, source: int, nbytes: int) -> None:
-        """Copy within the device."""
+    def exchanges_with(self, device: int) -> bool:
+        """Whether the machine's profile has links between devices (`nvlink.topology`): any two exchange data then."""
+        return self._peers is not None and self._peers.linked
+
+    async def exchange_data(
+        self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
+    ) -> None:
+        """Copy within the device, or from it to another.
+
+        As LLVM does, the first copy to another device enables access to its memory, if there is a link. Without one
+        LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.
+        """
+        if device is None or device == self._number:
+            stream = queue.stream or await self.stream_of(queue)
+            await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
+            return
+        if device not in self._asked:
+            await self._ask_for_access(device)
         stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
+        await self.driver.memcpy_peer_async(stream, queue.cause, device, destination, self._number, source, nbytes)
+
+    async def _ask_for_access(self, device: int) -> None:
+        """Whoever comes first enables access to another device's memory; the others wait for it."""
+        if not self._accesses.take_now():
+            await take(self._accesses, self._host_time)
+        try:
+            if device not in self._asked and await self.driver.device_can_access_peer(device):
+                await self.driver.ctx_enable_peer_access(device)
+            self._asked.add(device)
+        finally:
+            self._accesses.release()
 
     async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
         stream = queue.stream or await self.stream_of(queue)
@@ -269,17 +332,13 @@ class Plugin:
         """Whether everything before the mark has completed."""
         return bool(event.is_complete)
 
-    def drain(self, queue: QueueLike) -> Awaitable[None]:
-        """Wait for everything in the queue, which keeps its stream."""
-        return self.driver.stream_synchronize(queue.stream)
-
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.stream_wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back.
+        """Wait for everything in the queue, then give its stream back unless the queue lasts.
 
         Nothing to do for a queue that was never used.
         """
@@ -287,8 +346,9 @@ class Plugin:
             return
         stream = queue.stream
         await self.driver.stream_synchronize(stream)
-        queue.stream = None
-        await self.streams.give_back(stream)
+        if not queue.lasts:
+            await self.streams.give_back(stream)
+            queue.stream = None
 
     async def prefault(self, address: int, nbytes: int) -> None:
         """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""
@@ -305,6 +365,17 @@ class Plugin:
         self._host_pages.insert(address, address + nbytes)
         if self.managed is not None:
             await self.managed.host_access(address, nbytes)
+
+    async def alloc_managed(self, nbytes: int) -> int:
+        """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
+        if self.managed is None:
+            self.managed = self.driver.manage()
+            self.managed.start()
+        return await self.driver.mem_alloc_managed(nbytes)
+
+    async def free_managed(self, address: int) -> None:
+        """cuMemFree."""
+        await self.driver.mem_free(address)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """cuMemPrefetchAsync in the queue's stream."""

@@ -90,6 +90,9 @@ class PrivateArguments:
         await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
 
     async def free(self) -> None:
-        for address in self._blocks:
-            await self.device.free(address, None, 0)
-        self._blocks.clear()
+        """Free the blocks; when it is left early it can be done again."""
+        while self._blocks:
+            address = self._blocks[0]
+            if self.device.block_size(address) is not None:
+                await self.device.free(address, None, 0)
+            del self._blocks[0]

@@ -113,7 +113,8 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
         return Place(found.visited, found.entry, is_open=found.entry.dynamic == INFINITE)
     if found.overlaps or item.type & PRESENT:
         return Place(is_open=True)
-    request = MapRequest(item.size, bool(item.type & CLOSE), bool(item.type & IMPLICIT), device.number)
+    close, implicit = bool(item.type & CLOSE), bool(item.type & IMPLICIT)
+    request = MapRequest(item.size, close, implicit, device.number, device.mechanism(item.array))
     on_host = device.configuration.place(request) is Placement.HOST_POINTER
     return Place(found.visited, is_open=not on_host)
 
@@ -140,6 +141,7 @@ async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: S
         await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:
             entry.dynamic += 1
+        queue.mapped = stretch.stop
         if device.trace is not None:
             _trace(device, stretch, queue.cause)
     finally:
@@ -245,7 +247,7 @@ async def end_run(
     finally:
         device.table_lock.release()
     if stretch.entries:
-        left.append(functools.partial(finish_run, device, stretch, queue.cause))
+        left.append(functools.partial(finish_run, device, stretch, queue))
     return stretch.start
 
 
@@ -281,10 +283,12 @@ def _cut_end(device: OffloadDevice, items: MapItems, found: Sequence[Place], sto
     return Stretch.of(position, stop, searched)
 
 
-async def finish_run(device: OffloadDevice, stretch: Stretch, cause: int) -> None:
-    """`finish_data_end` of many entries: those that somebody needs still, in one hold, then the others."""
+async def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+    """`finish_data_end` of many entries: those that somebody needs still, in one hold; the others come next in the
+    queue's post-processing, of which this is the first.
+    """
     device.table_lock.take_now() or await device.lock_table()
-    rest: list[tuple[Entry, MapItem]] = []
+    rest: list[PostProcessing] = []
     try:
         if device.handover_due:
             await device.table_work(0.0)
@@ -296,11 +300,10 @@ async def finish_run(device: OffloadDevice, stretch: Stretch, cause: int) -> Non
             if stays and entry not in locked and not entry.shadow_pointers:
                 entry.data_end_users -= 1
             else:
-                rest.append((entry, item))
+                rest.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
     finally:
         device.table_lock.release()
-    for entry, item in rest:
-        await finish_data_end(device, entry, item, cause)
+    queue.post_processing[1:1] = rest
 
 
 def _trace(device: OffloadDevice, stretch: Stretch, cause: int, counts: bool = True) -> None:

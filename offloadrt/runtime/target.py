@@ -15,6 +15,7 @@ import numpy as np
 from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress
+from offloadrt.machine.managed_sweep import Access
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -34,7 +35,9 @@ from offloadrt.runtime.managed_accesses import accesses_of
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.mapping import get_present_pointer
+from offloadrt.runtime.placing import place_for_target, target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
+from offloadrt.runtime.reachable import Reachable, pointed_to
 from offloadrt.runtime.resident_items import Stretch, look_up_arguments
 from offloadrt.runtime.touching import dying, touching_of
 
@@ -69,6 +72,9 @@ async def target(
     arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value.
     globals_of: says where the device finds a global that is no argument of the region.
     """
+    placed: list[HostArray] = []
+    if device.objects is not None:
+        placed = await place_for_target(device, device.objects, launch, items, arguments, queue, call)
     try:
         await target_data_begin(device, items, queue, call)
     except MappingError as error:
@@ -99,23 +105,31 @@ async def target(
         run = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
     touching = NOTHING
     if plugin.managed is not None:
-        touching = accesses_of(device.number, launch, items, arguments, arrays, on_host)
+        migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
+        touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
+        if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
+            more = [Access(begin, nbytes) for begin, nbytes in pointed]
+            touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
     elif plugin.kernels_fault:
         touching = touching_of(device, items, arrays, on_host)
+        if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
+            touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
         if plugin.kernels_die and touching.ranges:
-            touching = dying(touching, queue, arrays, device.sim.current)
+            touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
     if device.tool is not None:
         device.tool.target_submit(device.number, kernel.name)
     if (blocks := device.argument_blocks) is None:
         await plugin.launch_kernel(queue, launch, run, touching)
     else:
-        block = await blocks.fill(queue, len(arguments))
-        await plugin.launch_kernel(queue, launch, run, touching)
-        await blocks.leave(queue, block)
+        await blocks.around(
+            queue, len(arguments), functools.partial(plugin.launch_kernel, queue, launch, run, touching)
+        )
 
     await target_data_end(device, items, queue, call)
     if private is not None:
         queue.post_processing.append(private.free)
+    if device.objects is not None:
+        queue.post_processing.append(functools.partial(target_ended, device, device.objects, placed))
 
 
 def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
@@ -158,6 +172,7 @@ async def _bind_others(
 ) -> PrivateArguments:
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
+    queue.private = private.free
     for item in items:
         if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
             continue
@@ -172,7 +187,9 @@ async def _bind_others(
         if found.is_present and entry is not None:
             bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
         else:
-            bindings[item.array] = Binding(None, is_host=found.is_host or device.plugin.kernels_fault)
+            bindings[item.array] = Binding(
+                None, is_host=found.is_host or device.plugin.kernels_fault or item.array.managed
+            )
         found.release(device)
     await private.transfer()
     for array, address in private.addresses.items():
@@ -184,6 +201,8 @@ def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
     """The device address of an array that the program passes itself (has_device_addr). The runtime searches nothing,
     so this takes no time.
     """
+    if array.managed:
+        return _ON_HOST
     found = device.table.lookup(array.address, array.nbytes)
     entry = found.entry
     if entry is not None and found.overlaps:
@@ -202,7 +221,7 @@ def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Bi
         return functools.partial(array_view, device, argument, bindings[argument])
     if isinstance(argument, DevicePointer):
         nbytes = argument.nbytes or device.block_size(argument.address) or 0
-        return functools.partial(pointer_view, device.memory, argument, nbytes)
+        return functools.partial(pointer_view, Reachable(device), argument, nbytes)
     if isinstance(argument, Pointees):
         return functools.partial(_follow, device, argument, bindings[argument.pointers])
     return lambda: argument
@@ -224,9 +243,9 @@ def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any
 
 
 def _follow(device: OffloadDevice, argument: Pointees, binding: Binding) -> list[Any]:
-    pointers = array_view(device, argument.pointers, binding)
+    pointers, reachable = array_view(device, argument.pointers, binding), Reachable(device)
     return [
-        device.memory.view(int(address), argument.nbytes).view(argument.dtype).reshape(argument.shape)
+        reachable.view(int(address), argument.nbytes).view(argument.dtype).reshape(argument.shape)
         for address in np.asarray(pointers).ravel()
     ]
 

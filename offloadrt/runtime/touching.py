@@ -12,6 +12,7 @@ import attrs
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.machine import AccessFault, MemoryAccessFault
+from offloadrt.machine.host_contents import HostContents
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
@@ -62,11 +63,11 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[tuple[int, int]
     return mapped or ([(array.address, array.nbytes)] if array.nbytes else [])
 
 
-def dying(touching: Touching, queue: DirectiveQueue, arrays: Sequence[HostArray], thread: Actor) -> Touching:
+def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
     """The same for a device on which a kernel dies of a missing page: the thread that waits for the queue is told."""
 
     def fault(fault: AccessFault) -> None:
-        found = [array.name for array in arrays if array.holds(fault.address, 1)]
-        queue.kernel_error = MemoryAccessFault(fault, found[0] if found else "", thread.name)
+        array = contents.find(fault.address)
+        queue.kernel_error = MemoryAccessFault(fault, "" if array is None else array.name, thread.name)
 
     return Touching(touching.ranges, touching.serial_s, fault)

@@ -18,6 +18,7 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``Uncontrol
 """
 
 from offloadrt.sim.actor import PASSED, Actor
+from offloadrt.sim.clock import Gear
 from offloadrt.sim.errors import (
     Deadlock,
     DetachedTrioCall,
@@ -28,7 +29,7 @@ from offloadrt.sim.errors import (
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
-from offloadrt.sim.kernel import Gear, Simulation
+from offloadrt.sim.kernel import Simulation
 from offloadrt.sim.lock import Lock, LockStatistics
 from offloadrt.sim.mailbox import TIMED_OUT, Call, Mailbox, MailboxStatistics
 from offloadrt.sim.nursery import Nursery

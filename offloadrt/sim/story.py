@@ -8,7 +8,7 @@ from offloadrt.sim.errors import Deadlock, Livelock
 
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+    from offloadrt.sim.clock import Clock
 
 LISTED = 20
 """Actors named in one message."""
@@ -32,11 +32,11 @@ def waiting(actor: Actor) -> str:
     return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}"
 
 
-def held(sim: Simulation, actor: Actor) -> list[str]:
+def held(sim: Clock, actor: Actor) -> list[str]:
     return [p.name for p in sim.primitives if hasattr(p, "holders") and actor in p.holders()]
 
 
-def told(sim: Simulation, actor: Actor) -> str:
+def told(sim: Clock, actor: Actor) -> str:
     """One line about one actor: what it waits for, what it holds, its last waits."""
     parts = [waiting(actor)]
     if names := held(sim, actor):
@@ -47,7 +47,7 @@ def told(sim: Simulation, actor: Actor) -> str:
     return "; ".join(parts)
 
 
-def everybody(sim: Simulation) -> str:
+def everybody(sim: Clock) -> str:
     actors = [a for a in sim.actors.values() if not a.daemon]
     lines = [f"  {told(sim, actor)}" for actor in actors[:LISTED]]
     if len(actors) > LISTED:
@@ -55,17 +55,17 @@ def everybody(sim: Simulation) -> str:
     return "\n".join(lines)
 
 
-def deadlock(sim: Simulation) -> Deadlock:
+def deadlock(sim: Clock) -> Deadlock:
     count = len([a for a in sim.actors.values() if not a.daemon])
     who = "1 actor waits" if count == 1 else f"{count} actors wait"
     return Deadlock(f"t={sim.now:g}: {who}, nothing is ready and no timer is pending\n{everybody(sim)}")
 
 
-def livelock(sim: Simulation, steps: int) -> Livelock:
+def livelock(sim: Clock, steps: int) -> Livelock:
     return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
-def unregistered(sim: Simulation, inherited: Actor | None) -> str:
+def unregistered(sim: Clock, inherited: Actor | None) -> str:
     if inherited is not None and inherited.sim is sim:
         return (
             f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
@@ -74,14 +74,14 @@ def unregistered(sim: Simulation, inherited: Actor | None) -> str:
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
 
 
-def detached_call(sim: Simulation, actor: Actor) -> str:
+def detached_call(sim: Clock, actor: Actor) -> str:
     return (
         f"t={sim.now:g}: {actor.name} made a plain Trio call while detached (gear turbo); "
         "put it inside 'async with run.attached():' (sim.attached()), or use the run's own primitives"
     )
 
 
-def add(sim: Simulation, actor: Actor, error: BaseException) -> None:
+def add(sim: Clock, actor: Actor, error: BaseException) -> None:
     """Note on an error who raised it, when, and what the others did."""
     if getattr(error, "__notes__", None):
         return

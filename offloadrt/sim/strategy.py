@@ -17,7 +17,7 @@ import attrs
 
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+    from offloadrt.sim.clock import Clock
 
 
 class Strategy(Protocol):
@@ -63,7 +63,7 @@ class ChosenOrder:
     It is never empty while a timer is pending, so the kernel never takes a timer itself.
     """
 
-    def __init__(self, sim: Simulation, strategy: Strategy) -> None:
+    def __init__(self, sim: Clock, strategy: Strategy) -> None:
         self.sim = sim
         self.strategy = strategy
         self.first: deque[Any] = deque()

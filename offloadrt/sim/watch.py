@@ -13,7 +13,7 @@ from offloadrt.sim.actor import SELF
 from offloadrt.sim.errors import DetachedTrioCall, RealInputOutput, SimulationError, UncontrolledNondeterminism
 
 if TYPE_CHECKING:
-    from offloadrt.sim.kernel import Simulation
+    from offloadrt.sim.clock import Clock
 
 OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
 """Modules of Trio in which a task waits for something that is not in virtual time (a diagnosis, pinned by a test)."""
@@ -27,7 +27,7 @@ class Watch(trio.abc.Instrument):
     The first violation becomes ``sim.trouble``.
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Clock) -> None:
         self.sim = sim
         self.by_kernel = False
         self.root: Task | None = None

@@ -13,6 +13,7 @@ from offloadrt.study.results import (
     CallFigures,
     DeviceFigures,
     LockFigures,
+    PlacementFigures,
     Result,
     TimeShare,
 )
@@ -47,7 +48,21 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
         calls_outside=_calls(run.calls_outside),
+        placements=_placements(run),
+        otm=dict(run.objects),
     )
+
+
+def _placements(run: Run) -> dict[str, PlacementFigures]:
+    """By the name of the object; of several with one name the later ones are numbered: ``a``, ``a (2)``."""
+    found: dict[str, PlacementFigures] = {}
+    seen: dict[str, int] = {}
+    for device in run.devices if run.is_built else ():
+        for one in device.placements:
+            seen[one.name] = number = seen.get(one.name, 0) + 1
+            figures = PlacementFigures(one.nbytes, one.rank, one.gaf, one.density, one.place, one.mechanism)
+            found[one.name if number == 1 else f"{one.name} ({number})"] = figures
+    return found
 
 
 def _calls(calls: Calls) -> dict[str, CallFigures]:

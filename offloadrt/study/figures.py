@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
 FEW = 4
 """Up to so many lines, those drawn first are wider: equal ones stay visible below one another."""
+_LABEL = 0.055
+"""What a number below the x axis takes of its length, and the space to the next one."""
 _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)"}
 
 
@@ -174,11 +177,27 @@ def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Se
     if figure.log and not figure.baseline and min(heights) > 0:
         area.set_yscale("log")
     if not names and len(ticks) <= 12:
+        ticks = spaced(ticks, log=figure.log and ticks[0] > 0)
         area.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         area.minorticks_off() if not figure.log else area.tick_params(axis="x", which="minor", bottom=False)
     area.set_xlabel(figure.xlabel or label(figure.x))
     area.grid(True, which="major", color="#d9d9d9", linewidth=0.6)
     area.set_axisbelow(True)
+
+
+def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
+    """Those of ascending ticks whose labels do not run into one another; the first and the last one are among them."""
+    places = [math.log(tick) if log else tick for tick in ticks]
+    room = _LABEL * (places[-1] - places[0])
+    kept = [0]
+    for number in range(1, len(ticks)):
+        if places[number] - places[kept[-1]] >= room:
+            kept.append(number)
+    if kept[-1] != len(ticks) - 1:
+        if len(kept) > 1:
+            kept.pop()
+        kept.append(len(ticks) - 1)
+    return [ticks[number] for number in kept]
 
 
 def _bars(

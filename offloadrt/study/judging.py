@@ -11,6 +11,7 @@ Judges that ask at the same time are answered together: equal runs are made once
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -59,16 +60,16 @@ class Judge:
 
 
 @attrs.frozen
-class Places:
+class Places(ABC):
     """Where the judges of a paper look: its scenario, and the variant of the machine."""
 
     scenario: str
     options: Options = attrs.field(factory=Options, kw_only=True)
 
     @property
+    @abstractmethod
     def described(self) -> str:
         """How much is looked at, in words."""
-        raise NotImplementedError
 
     def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
         """One run of the paper's scenario, or of another one."""

@@ -63,6 +63,18 @@ class Bytes:
 
 
 @attrs.frozen
+class PlacementFigures:
+    """Where an object was placed last (configuration `otm`): bytes, rank by GAF, density, place and mechanism."""
+
+    nbytes: int
+    rank: int
+    gaf: float
+    density: float
+    place: str
+    mechanism: str
+
+
+@attrs.frozen
 class TimeShare:
     """Host-thread time that went into one thing: virtual seconds summed over the threads, and its share of all their
     lives.
@@ -99,6 +111,10 @@ class Result:
     where_time_went: dict[str, TimeShare]
     calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
+    placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
+    """By object, in order of rank; empty unless the runtime places objects."""
+    otm: dict[str, int] = attrs.field(factory=dict)
+    """The counters of that (`Run.objects`)."""
     repeats: list[Repeat] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
@@ -143,14 +159,15 @@ class Spread:
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
 
 
+_LEFT_OUT_WHEN_EMPTY = ("repeats", "spreads", "calls_outside", "placements", "otm")
+
+
 def builtins(result: Result) -> dict[str, Any]:
-    """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, and
-    without `calls_outside` when there are none.
+    """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, without
+    `calls_outside`, `placements` and `otm` when there are none.
     """
     record = attrs.asdict(result)
-    return {
-        name: value for name, value in record.items() if value or name not in ("repeats", "spreads", "calls_outside")
-    }
+    return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}
 
 
 def to_json(result: Result) -> bytes:

@@ -21,6 +21,7 @@ from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:
     from offloadrt.driver import Driver, Rocr
+    from offloadrt.kernels import HostProgram
     from offloadrt.machine import Device, Machine
     from offloadrt.models.openmp import HostThread, OpenMP
     from offloadrt.sim import Actor
@@ -78,12 +79,14 @@ class Run:
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
-        as the next five.
+        as the next six.
         """
         self.configuration = "copy"
-        """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`; with
-        `environment` the runtime chooses, as a real one does.
+        """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`;
+        with `environment` the runtime chooses, as a real one does.
         """
+        self.host_program: HostProgram | None = None
+        """What a compiler knows of the program (`kernels.HostProgram.of(its host function)`); `otm` needs it."""
         self.requires_unified_shared_memory = False
         """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
         self.environment: dict[str, str] = {}
@@ -139,9 +142,9 @@ class Run:
         from offloadrt.models.openmp import OpenMP
 
         configuration = self._configure()
-        machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
-        self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
         try:
+            machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
+            self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
             self._openmp = OpenMP(
                 machine,
                 self._drivers,
@@ -149,6 +152,7 @@ class Run:
                 configuration=configuration,
                 allocator=self.allocator,
                 phantom=self.phantom,
+                host_program=self.host_program,
             )
         except ValueError as error:
             raise UserError(str(error)) from None
@@ -338,6 +342,22 @@ class Run:
         for driver in self._drivers:
             for name, count in driver.faults().items():
                 found[name] = found.get(name, 0) + count
+        return found
+
+    @property
+    def objects(self) -> Mapping[str, int]:
+        """Of the configuration `otm`, over all devices: the most bytes of explicit and of implicit objects that were
+        active at one time (`explicit_bytes`, `implicit_bytes`), and what there was for both (`budget_bytes`). Empty
+        under others. Where each object lies is `run.device().placements`.
+        """
+        found: dict[str, int] = {}
+        for device in () if self._openmp is None else self._openmp.devices:
+            if (table := device.objects) is not None:
+                peak = table.peak
+                counters = {
+                    "explicit_bytes": peak.explicit, "implicit_bytes": peak.implicit, "budget_bytes": table.budget
+                }  # fmt: skip
+                found = {name: found.get(name, 0) + nbytes for name, nbytes in counters.items()}
         return found
 
     @property

@@ -54,17 +54,22 @@ class Report:
     ranges: list[str] = attrs.field(factory=list)
     """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
 
-    def counts(self) -> dict[str, int]:
-        """How many claims have each verdict; all that depend on something are one."""
+    def counts(self, role: str | None = None) -> dict[str, int]:
+        """How many claims, of one role or of both, have each verdict; all that depend on something are one."""
         counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
             kind = "depends" if finding.verdict.startswith("depends on") else finding.verdict.partition(":")[0]
-            counts[kind] += 1
+            counts[kind] += role is None or finding.role == role
         return {kind: count for kind, count in counts.items() if count}
+
+    def counts_by_role(self) -> dict[str, dict[str, int]]:
+        """The same for each role that there is."""
+        return {role: self.counts(role) for role in sorted({one.role for one in self.findings}, reverse=True)}
 
     def to_json(self) -> bytes:
         """One JSON object."""
-        return msgspec.json.encode({**msgspec.to_builtins(self), "counts": self.counts()})
+        counts = {"counts": self.counts(), "counts_by_role": self.counts_by_role()}
+        return msgspec.json.encode({**msgspec.to_builtins(self), **counts})
 
 
 def validate(

@@ -75,6 +75,9 @@ class Drawing:
                 self._allocate(event)
             case events.Free():
                 self._free(event)
+            case events.ObjectPlaced():
+                notes: Notes = {"bytes": event.size}
+                self._canvas.instant(self._threads.track(actor), now, f"{event.mechanism}: {event.array}", notes)
             case events.CopyBegin():
                 self._copy(event)
             case events.CopyEnd():

@@ -36,6 +36,7 @@ __all__ = [
     "MapInsert",
     "MapLookup",
     "MapRemove",
+    "ObjectPlaced",
     "PageFaultBegin",
     "PageFaultEnd",
     "Prefault",
@@ -174,6 +175,17 @@ class Attach(Event):
     """Device address that was written into it."""
 
 
+@event
+class ObjectPlaced(Event):
+    """The runtime decided how a device reaches an object (configuration `otm`)."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("size",)
+    array: str
+    size: int
+    mechanism: str
+    """explicit, implicit or pinned."""
+
+
 # Memory
 
 
@@ -225,13 +237,13 @@ class CopyBegin(Event):
     copy: int
     """Its number in the run, from 1."""
     direction: str
-    """"h2d", "d2h", "d2d" or "h2h"."""
+    """"h2d", "d2h", "d2d", "p2p" (to another device) or "h2h"."""
     engine: str
     """Name of the copy engine, as "copy engine h2d"."""
     bytes: int
     memory: str
     """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" if it has none;
-    "managed" for a migration of pages."""
+    "managed" for a migration of pages; of a copy to another device that device, as "device 1"."""
 
 
 @event
@@ -334,7 +346,7 @@ class SignalWaitBegin(Event):
 
 @event
 class SignalWaitEnd(Event):
-    """What the actor waited for has happened."""
+    """What the actor waited for has happened, or it waits no longer (it was cancelled)."""
 
     signal: str
 

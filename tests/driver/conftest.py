@@ -6,28 +6,23 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from hardware_rig import HardwareRig, hardware
 
 from offloadrt.driver import Driver, Kfd, Uvm
 from offloadrt.kernels import Launch
-from offloadrt.machine import HostBuffer, Machine, Stream, load
+from offloadrt.machine import HostBuffer, Stream
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.messages import KernelPacket
-from offloadrt.sim import Signal, Simulation
-from offloadrt.trace import Calls, Trace
+from offloadrt.sim import Signal
+from offloadrt.trace import Calls
 
 
 @attrs.define
-class Rig:
-    """A machine, the driver of its first device, and what is needed to run something on them."""
+class Rig(HardwareRig):
+    """A machine and the driver of its first device."""
 
-    sim: Simulation
-    machine: Machine
     driver: Driver
     calls: Calls
-    trace: Trace
-
-    def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
-        return self.sim.run(main)
 
     def buffer(self, values: Any) -> HostBuffer:
         """Host memory that holds ``values``; a number of bytes makes a phantom."""
@@ -36,44 +31,22 @@ class Rig:
         flat = np.asarray(values).reshape(-1).view(np.uint8)
         return HostBuffer(self.machine.host_memory.allocate(flat.size), flat.size, flat)
 
-    def together(self, *bodies: Callable[[], Awaitable[Any]]) -> list[float]:
-        """Run all at once; the virtual time at which each of them ended."""
-        ends = [0.0] * len(bodies)
-
-        async def timed(place: int, body: Callable[[], Awaitable[Any]]) -> None:
-            await body()
-            ends[place] = self.sim.now
-
-        async def main() -> None:
-            async with self.sim.open_nursery() as nursery:
-                for place, body in enumerate(bodies):
-                    nursery.spawn(timed, place, body, name=f"host thread {place}")
-
-        self.sim.run(main)
-        return ends
-
 
 @pytest.fixture
 def rig() -> Callable[..., Rig]:
     def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", devices: int = 1) -> Rig:
-        sim = Simulation(gear=gear)
-        trace = Trace(sim)
-        sim.observer = trace
         calls = Calls()
-        machine = Machine(sim, load("alex-a100", overrides), trace, calls, devices)
-        return Rig(sim, machine, Driver.of(machine), calls, trace)
+        sim, machine, trace = hardware("alex-a100", overrides, gear, devices, calls)
+        return Rig(sim, machine, trace, Driver.of(machine), calls)
 
     return make
 
 
 @attrs.define
-class ApuRig:
+class ApuRig(HardwareRig):
     """An APU with its kernel driver, and the compute units, to which kernels are sent directly."""
 
-    sim: Simulation
-    machine: Machine
     kfd: Kfd
-    trace: Trace
 
     def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
         async def started() -> Any:
@@ -91,22 +64,6 @@ class ApuRig:
             return self.sim.now - begin
 
         return self.run(main)
-
-    def together(self, *bodies: Callable[[], Awaitable[Any]]) -> list[float]:
-        """Run all at once; the virtual time at which each of them ended."""
-        ends = [0.0] * len(bodies)
-
-        async def timed(place: int, body: Callable[[], Awaitable[Any]]) -> None:
-            await body()
-            ends[place] = self.sim.now
-
-        async def main() -> None:
-            async with self.sim.open_nursery() as nursery:
-                for place, body in enumerate(bodies):
-                    nursery.spawn(timed, place, body, name=f"host thread {place}")
-
-        self.run(main)
-        return ends
 
     def array(self, nbytes: int, touched: bool = False) -> tuple[int, int]:
         """(address, bytes) of host memory with huge pages of its own, populated by the host or not."""
@@ -143,24 +100,18 @@ QUEUE = _Queue()
 @pytest.fixture
 def apu() -> Callable[..., ApuRig]:
     def make(overrides: dict[str, object] | None = None, gear: Any = "turbo") -> ApuRig:
-        sim = Simulation(gear=gear)
-        trace = Trace(sim)
-        sim.observer = trace
-        machine = Machine(sim, load("mi300a", overrides), trace)
-        return ApuRig(sim, machine, Kfd(machine, machine.devices[0]), trace)
+        sim, machine, trace = hardware("mi300a", overrides, gear)
+        return ApuRig(sim, machine, trace, Kfd(machine, machine.devices[0]))
 
     return make
 
 
 @attrs.define
-class UvmRig:
+class UvmRig(HardwareRig):
     """A discrete device with managed memory, and the compute units, to which kernels are sent directly."""
 
-    sim: Simulation
-    machine: Machine
     driver: Driver
     uvm: Uvm
-    trace: Trace
 
     def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
         async def started() -> Any:
@@ -168,22 +119,6 @@ class UvmRig:
             return await main()
 
         return self.sim.run(started)
-
-    def together(self, *bodies: Callable[[], Awaitable[Any]]) -> list[float]:
-        """Run all at once; the virtual time at which each of them ended."""
-        ends = [0.0] * len(bodies)
-
-        async def timed(place: int, body: Callable[[], Awaitable[Any]]) -> None:
-            await body()
-            ends[place] = self.sim.now
-
-        async def main() -> None:
-            async with self.sim.open_nursery() as nursery:
-                for place, body in enumerate(bodies):
-                    nursery.spawn(timed, place, body, name=f"host thread {place}")
-
-        self.run(main)
-        return ends
 
     def array(self, nbytes: int, touched: bool = False) -> int:
         """Address of managed memory with blocks of its own, written by the host or not."""
@@ -207,11 +142,8 @@ class UvmRig:
 @pytest.fixture
 def uvm() -> Callable[..., UvmRig]:
     def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", record: bool = False) -> UvmRig:
-        sim = Simulation(gear=gear)
-        trace = Trace(sim)
-        sim.observer = trace if record else None
-        machine = Machine(sim, load("summitdev-p100", overrides), trace if record else None)
+        sim, machine, trace = hardware("summitdev-p100", overrides, gear, record=record)
         driver = Driver.of(machine)
-        return UvmRig(sim, machine, driver, driver.manage(), trace)
+        return UvmRig(sim, machine, trace, driver, driver.manage())
 
     return make

@@ -12,7 +12,8 @@ from offloadrt.trace import events
 
 SPEC = load("alex-a100")
 MIB = 1 << 20
-SMALL, SEGMENT = SPEC.value("alloc.cudaMalloc_small"), SPEC.value("alloc.cudaMalloc_large")
+SMALL, FIRST = SPEC.value("alloc.cudaMalloc_small"), SPEC.value("alloc.cudaMalloc_large")
+FURTHER = SPEC.value("alloc.cudaMalloc_segment")
 
 
 def took(hardware, call):
@@ -28,7 +29,7 @@ def took(hardware, call):
 
 @pytest.mark.parametrize(
     ("nbytes", "seconds"),
-    [(1, SEGMENT), (MIB, SEGMENT), (2 * MIB, SEGMENT), (2 * MIB + 1, 2 * SEGMENT), (20 * MIB, 10 * SEGMENT)],
+    [(1, FIRST), (MIB, FIRST), (2 * MIB, FIRST), (2 * MIB + 1, FIRST + FURTHER), (20 * MIB, FIRST + 9 * FURTHER)],
 )
 def test_new_memory_costs_by_the_started_segment(rig, nbytes, seconds):
     hardware = rig()

@@ -315,21 +315,6 @@ def test_the_host_has_its_pages_back_by_faults_that_double(uvm):
     assert_sound(rig)
 
 
-@pytest.mark.parametrize("detection", [True, False])
-def test_a_block_that_faults_move_to_and_fro_is_pinned(uvm, detection):
-    rig = uvm({"thrash.detection": detection, "thrash.lapse": "1 s", "thrash.pin": "1 s"})
-    address = rig.array(PAGE, touched=True)
-
-    async def main():
-        for _ in range(6):
-            await rig.kernel(SWEEP.launch(1, 128, 1), Access(address, PAGE))
-            await rig.uvm.host_access(address, PAGE)
-
-    rig.run(main)
-    assert rig.counters.thrashing == (1 if detection else 0)
-    assert rig.counters.bytes_htod == (2 if detection else 6) * PAGE
-
-
 def test_an_allocation_of_the_program_evicts_managed_memory(uvm):
     rig = uvm(small(10))
     address = rig.array(10 * BLOCK, touched=True)

@@ -1,4 +1,4 @@
-"""A call of ROCr that is left early, as at a timeout, has ended all the same: in the counts and in the trace."""
+"""Calls of ROCr: one that is left early, as at a timeout, has ended all the same; a blit copy begins on the device."""
 
 from __future__ import annotations
 
@@ -67,3 +67,25 @@ def test_a_call_that_is_left_early_has_ended(name: str, gear: Any) -> None:
     assert calls.table()[api].total_s == pytest.approx(patience)
     ends = [row.api for row in trace.events if isinstance(row, events.CallEnd)]
     assert ends == [row.api for row in trace.events if isinstance(row, events.CallBegin)] == [api]
+
+
+def test_a_blit_copy_begins_when_the_compute_units_begin_it() -> None:
+    sim = Simulation(gear="turbo")
+    trace = Trace(sim)
+    spec = load("mi300a", {"gpu.max_concurrent_kernels": 1})
+    rocr = Rocr.of(Machine(sim, spec, trace))
+
+    async def main() -> None:
+        rocr.start()
+        done = [signal(rocr), signal(rocr)]
+        for one in done:
+            await rocr.memory_async_copy_by_kernel(opened(rocr), 0, "h2d", NBYTES, None, one)
+        for one in done:
+            await one.wait()
+
+    sim.run(main)
+    begins = [row.time_ps for row in trace.events if isinstance(row, events.CopyBegin)]
+    ends = [row.time_ps for row in trace.events if isinstance(row, events.CopyEnd)]
+    submitted = [row.time_ps for row in trace.events if isinstance(row, events.CallEnd)]
+    assert begins[0] == pytest.approx(submitted[0] + 1e12 * spec.value("launch.latency"), abs=2)
+    assert begins[1] == ends[0] > submitted[1], "the device has one place: the second begins when the first has ended"

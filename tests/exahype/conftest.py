@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -43,9 +43,10 @@ def update_patches(
     allocator: str = "llvm",
     record: bool = True,
     warm_up: bool = False,
+    overrides: Mapping[str, str] | None = None,
 ) -> Ran:
     """Advance the patches of `setup` by `steps` time steps on a fresh machine, after a warm-up if asked for."""
-    run = Run(gear=gear, seed=seed, strategy=strategy, record=record)
+    run = Run(gear=gear, seed=seed, strategy=strategy, record=record, overrides=overrides)
     run.phantom, run.allocator, run.num_devices = setup.phantom, allocator, setup.devices
     kept: list[Experiment] = []
 
@@ -63,5 +64,5 @@ def update_patches(
 
 @pytest.fixture
 def update() -> Callable[..., Any]:
-    """`update(setup, steps=, gear=, seed=, strategy=, allocator=, warm_up=)` -> Ran."""
+    """`update(setup, steps=, gear=, seed=, strategy=, allocator=, warm_up=, overrides=)` -> Ran."""
     return update_patches

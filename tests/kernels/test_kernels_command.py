@@ -91,3 +91,32 @@ def test_a_kernel_outside_of_the_subset_is_an_error_of_the_script(
     )
     assert main(["kernels", str(script)]) == 2
     assert "wrong.py:5: kernel 'k': the slice a[0:i]; write a loop over the elements" in capsys.readouterr().err
+
+
+def test_the_source_for_several_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "smoothing.py"
+    script.write_text(SCRIPT)
+    assert main(["kernels", str(script), "--predicated"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        f"# blur ({script}:6)\n"
+        "# v: divided along dimension 0\n"
+        "@kernel(collapse=2)\n"
+        "def blur(u, v, n, v_lb, v_ub):\n"
+        "    for i in range(1, n - 1):\n"
+        "        for j in range(1, n - 1):\n"
+        "            to_v = v_lb <= i <= v_ub\n"
+        "            v_value = (\n"
+        "                0.25 * ((u[i - 1, j] if to_v else 0) + (u[i + 1, j] if to_v else 0)"
+        " + (u[i, j - 1] if to_v else 0)\n"
+        "                + (u[i, j + 1] if to_v else 0))\n"
+        "            )\n"
+        "            if to_v:\n"
+        "                v[i, j] = v_value\n"
+    ) in printed
+    assert f"# {script}:17: kernel 'total': out[0] cannot be divided: no parallel loop runs along" in printed
+    assert "# kernel 'halve' is declared by its costs and has no source to divide among devices" in printed
+    empty = tmp_path / "empty.py"
+    empty.write_text("")
+    assert main(["kernels", str(empty), "--predicated"]) == 0
+    assert "no kernel stands in its module" in " ".join(capsys.readouterr().out.split())

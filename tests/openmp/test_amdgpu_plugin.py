@@ -16,6 +16,7 @@ from offloadrt.study.run import Run
 LIMIT = 1 << 20
 SMALL = 4096
 TOUCH = Kernel("touch", flops_per_iteration=1e6)
+ONE = TOUCH.launch(1)
 Body = Callable[[omp.HostThread], Awaitable[None]]
 
 
@@ -241,3 +242,21 @@ def test_first_touches_by_the_handler_thread_are_no_time_of_the_program() -> Non
     assert run.faults["cpu_pages"] > 0
     assert math.fsum(host_time.seconds.values()) <= host_time.lived_s * (1 + 1e-9)
     assert host_time.shares()["other"] < 0.01
+
+
+def test_a_large_copy_is_a_copy_and_no_kernel() -> None:
+    nbytes = 1 << 30
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target_enter_data(omp.map(to=t.array("a", nbytes // 8, fill=0.0)))
+
+    run = run_body(body)
+    assert run.trace is not None
+    units = run.device().compute.statistics()
+    assert (units.kernels, units.blits) == (1, 1), "only that of the directive before is a kernel of the program"
+    assert units.wall_s == pytest.approx(units.alone_s) == pytest.approx(run.device().compute.spec.time_alone(ONE))
+    rows = [row for row in run.trace.rows if row[9:] == (nbytes, "pinned")]
+    (copy, begin, _), (same, end, _) = [(row[6], row[1], row[0]) for row in rows]
+    assert copy == same and [row[0] for row in rows] == ["CopyBegin", "CopyEnd"]
+    assert (end - begin) * 1e-12 == pytest.approx(2 * nbytes / run.spec.value("mem.bw"), rel=1e-9)
+    assert not any("blit" in str(row) for row in run.trace.rows if row[0].startswith("Kernel"))

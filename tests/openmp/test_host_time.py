@@ -9,7 +9,31 @@ import pytest
 from openmp_rig import MakeRig
 
 from offloadrt import openmp as omp
+from offloadrt.study.run import Run
 from offloadrt.trace import events
+
+
+@pytest.mark.parametrize(("machine", "configuration"), [("alex-a100", "copy"), ("mi300a", "copy"), ("mi300a", "usm")])
+def test_the_exit_of_a_program_is_a_part_of_its_threads_lives(machine: str, configuration: str) -> None:
+    """The runtime returns pooled blocks, the plugin its own, in the thread that ends the program."""
+    run = Run(machine=machine)
+    run.configuration = configuration
+
+    async def body(t: omp.HostThread) -> None:
+        async with t.target_data(omp.map(tofrom=t.array("a", 4))):
+            pass
+
+    async def main() -> None:
+        await run.parallel(body)
+        await run.finish()
+
+    run.sim.run(main)
+    frees = run.calls.table()["cuMemFree" if machine == "alex-a100" else "memory_pool_free"]
+    assert frees.total_s > 0.0
+    time = run.machine.host_time
+    assert time.lived_s == pytest.approx(run.now), "one thread at a time, from the start to the end"
+    assert math.fsum(time.seconds.values()) <= time.lived_s * (1 + 1e-9)
+    assert time.shares()["other"] < 0.01
 
 
 def test_waiting_for_the_stream_pool(rig: MakeRig) -> None:

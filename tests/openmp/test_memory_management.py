@@ -57,9 +57,9 @@ class TestLlvm:
         async def body(t: omp.HostThread) -> None:
             async with t.target_data(omp.map(alloc=t.array("small", 64))):
                 pass
-            with pytest.raises(OutOfDeviceMemory):
-                await t.target_enter_data(omp.map(alloc=t.array("all", memory.capacity // 8 + 1)))
             await t.target_enter_data(omp.map(alloc=t.array("all", memory.capacity // 8)))
+            with pytest.raises(OutOfDeviceMemory):
+                await t.target_enter_data(omp.map(alloc=t.array("more", 1)))
 
         made.alone(body)
         assert made.calls.count("cuMemFree") == 1, "the pooled block made room"

@@ -75,3 +75,8 @@ def test_32_gb_take_less_than_10_s_and_500_mb() -> None:
     seconds, megabytes = map(float, done.stdout.split())
     assert seconds < 10.0
     assert megabytes < 500.0
+
+
+def test_results_that_the_host_reads_come_back_once() -> None:
+    result = unified_memory(size_gb=1.0, reuse=3, read_result=True)
+    assert result.measured["to_host_gb"] == result.measured["to_device_gb"] == pytest.approx(1.0, rel=1e-3)

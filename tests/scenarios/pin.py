@@ -24,10 +24,13 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"threads": 2, "batch": 3, "patches": 4, "arrival": "enclave", "equations": "ccz4"},
         {"threads": 2, "batch": 2, "patches": 6, "scaling": "strong", "equations": "euler3d", "phantom": False},
         {"threads": 2, "batch": 2, "patches": 4, "devices": 2},
+        {"threads": 3, "batch": 2, "patches": 6, "memory": "managed"},
+        {"threads": 2, "batch": 2, "patches": 4, "memory": "managed+prefetch", "temporaries": "device"},
     ],
     "exahype_fig1": [{"threads": 2, "batch": 2, "patches": 4}],
     "exahype_fig2": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-9"}],
     "exahype_fig3": [{"threads": 2, "batch": 2, "patches": 8, "case": "ccz4-5"}],
+    "exahype_fig4": [{"threads": 2, "batch": 2, "patches": 8, "case": "euler3d-5"}],
     "fig2_zerocopy": [
         {"n": 64, "iterations": 3, "configuration": "copy"},
         {"n": 64, "iterations": 3, "configuration": "usm"},
@@ -39,6 +42,9 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "eager_maps"},
     ],
+    "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
+    "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],
+    "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
         {"threads": 2, "n": 256, "configuration": "usm"},
@@ -50,6 +56,14 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"threads": 2, "fraction": 0.001, "configuration": "implicit_zero_copy"},
         {"threads": 2, "fraction": 0.001, "configuration": "eager_maps"},
         {"threads": 1, "fraction": 0.0005, "size": "S24"},
+    ],
+    "rodinia": [
+        {"benchmark": "bfs", "size_gb": 0.1},
+        {"benchmark": "bfs", "size_gb": 1e-5, "phantom": False},
+        {"benchmark": "cfd", "size_gb": 0.1, "placement": "explicit"},
+        {"benchmark": "cfd", "size_gb": 0.1, "mesh": "random", "structure": "plain"},
+        {"benchmark": "srad", "size_gb": 0.1},
+        {"benchmark": "srad", "size_gb": 1e-5, "phantom": False, "placement": "explicit"},
     ],
     "specaccel": [
         {"benchmark": "stencil", "fraction": 0.001, "configuration": "copy"},

@@ -38,7 +38,7 @@ def test_real_numbers_are_compared_with_the_reference() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"memory": "managed"}, "managed needs unified memory"),
+        ({"memory": "unified"}, "map, pool, managed, managed.prefetch"),
         ({"equations": "ccz4", "phantom": False}, "sizes and its work only"),
         ({"patch": 8, "equations": "euler3d"}, "5 or 9 volumes per dimension"),
         ({"threads": 0}, "threads"),

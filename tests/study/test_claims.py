@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.cli.render import validation
 from offloadrt.cli.terminal import stages
 from offloadrt.study import UserError, profiles
 from offloadrt.study.claims import claims_of, exahype, papers
@@ -98,15 +99,22 @@ def _judged(claim: str, time: Any) -> Judgement:
 
 
 def serial(parameters: Any) -> float:
-    """Map: all threads take turns, a batch costs a start and its patches. Pool: threads do not disturb one another."""
+    """Map and managed: all threads take turns, a batch costs a start and its patches. Pool: threads do not disturb one
+    another.
+    """
     per_batch = 0.5 / parameters["batch"] + 0.2
-    return per_batch if parameters["memory"] == "map" else per_batch / parameters["threads"]
+    return per_batch / parameters["threads"] if parameters["memory"] == "pool" else per_batch
 
 
 def collapsing(parameters: Any) -> float:
     """As `serial`, and map gets dearer with every thread."""
     threads = parameters["threads"]
     return serial(parameters) * (1 + 0.5 * threads if parameters["memory"] == "map" else 1)
+
+
+def parallel(parameters: Any) -> float:
+    """No memory has threads wait for one another."""
+    return serial({**parameters, "memory": "pool"})
 
 
 @pytest.mark.parametrize(
@@ -133,8 +141,52 @@ def test_judges_tell_models_apart(claim: str, with_serial: bool, with_collapse: 
 
 
 def test_claims_that_need_more_say_so() -> None:
-    judgement = _judged("exahype.fig4.ccz4_p5.um_flat", serial)
-    assert judgement.holds is None and _verdict(judgement, []).startswith("not applicable: needs managed memory")
+    judgement = _judged("exahype.concl.vendors", serial)
+    assert judgement.holds is None and _verdict(judgement, []).startswith("not applicable: needs a profile of an MI")
+
+
+@pytest.mark.parametrize("claim", ["exahype.fig4.ccz4_p5.um_flat", "exahype.fig4.ccz4_p5.um_worse"])
+def test_judges_tell_taking_turns_from_scaling_in_managed_memory(claim: str) -> None:
+    assert _judged(claim, serial).holds is True
+    judgement = _judged(claim, parallel)
+    assert judgement.holds is False and judgement.reason
+
+
+def _of_facts(claim: str, *facts: dict[str, Any]) -> Judgement:
+    """The judgement of a claim when its probes measure this, one after the other."""
+
+    def answers(points: Sequence[Point]) -> list[Result]:
+        return [_result(point, **facts[number % len(facts)]) for number, point in enumerate(points)]
+
+    return hear([exahype.bench.judges[claim]], exahype.grid("quick", Options()), answers)[claim]
+
+
+@pytest.mark.parametrize(
+    ("claim", "change"),
+    [
+        ("exahype.mech.um_variant", {"device_copies": 1}),
+        ("exahype.mech.um_variant", {"kernels_that_faulted": 1}),
+        ("exahype.mech.um_variant", {"migrations_after_the_last_kernel": 0}),
+        ("exahype.mech.um_parallel_copy", {"overlapped_s": 0.0}),
+        ("exahype.mech.um_parallel_copy", {"hits": 0}),
+        ("exahype.mech.um_not_global", {"ordinary_is_managed": True}),
+        ("exahype.mech.um_not_global", {"managed_allocations": 3}),
+        ("exahype.fig4.busy_link", {"handler_s": 0.1, "link_s": 0.2}),
+    ],
+)
+def test_one_fact_decides(claim: str, change: dict[str, Any]) -> None:
+    usual = FACTS["unified"] | FACTS["link_demand"]
+    assert _of_facts(claim, usual).holds is True
+    judgement = _of_facts(claim, usual | change)
+    assert judgement.holds is False and judgement.reason
+
+
+def test_demand_is_compared_with_the_pool() -> None:
+    managed = FACTS["link_demand"]
+    claim = "exahype.fig4.spread"
+    assert _of_facts(claim, managed, {**managed, "peak_bytes_per_s": 2.0}).holds is True
+    assert _of_facts(claim, managed, managed).holds is False
+    assert _of_facts(claim, managed, {**managed, "peak_bytes_per_s": 2.0, "elapsed_s": 2.0}).holds is False
 
 
 def test_equal_runs_are_made_once() -> None:
@@ -202,6 +254,19 @@ def test_a_report_counts_verdicts() -> None:
     assert Report("p", "m", "", findings).counts() == {"holds": 1, "depends": 1, "not applicable": 1}
 
 
+def test_a_report_tells_claims_that_parameters_are_fitted_to_from_the_others() -> None:
+    finding = Finding("c", "r", "e", "x", "holds")
+    fitted = [attrs.evolve(finding, role="calibrate"), attrs.evolve(finding, role="calibrate", verdict="fails")]
+    report = Report("p", "m", "", [finding, finding, *fitted])
+    assert report.counts() == {"holds": 3, "fails": 1}
+    assert report.counts_by_role() == {"predict": {"holds": 2}, "calibrate": {"holds": 1, "fails": 1}}
+    assert json.loads(report.to_json())["counts_by_role"] == report.counts_by_role()
+    *_, total, predicted, calibrated = map(str, validation(report))
+    assert total == "\n4 claims: holds: 3, fails: 1"
+    assert predicted == "  2 of role predict: holds: 2"
+    assert calibrated == "  2 of role calibrate: holds: 1, fails: 1"
+
+
 def test_saturation_is_where_a_doubling_no_longer_pays() -> None:
     assert exahype.saturation({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.35, 16: 0.34}) == 4
     assert exahype.saturation({1: 1.0, 2: 0.5, 4: 0.25}) is None
@@ -222,6 +287,28 @@ FACTS: dict[str, dict[str, Any]] = {
         "copies_in_progress": 1,
     },
     "crowd_of_kernels": {"most_kernels": 100},
+    "unified": {
+        "kernels": 2,
+        "device_copies": 0,
+        "kernels_that_faulted": 2,
+        "host_faults": 4,
+        "migrations_after_the_last_kernel": 1,
+        "overlapped_s": 0.5,
+        "copies_s": 1.0,
+        "blocks": 2,
+        "hits": 2,
+        "managed_allocations": 2,
+        "ordinary_is_managed": False,
+        "ordinary_copies": 1,
+    },
+    "link_demand": {
+        "elapsed_s": 1.0,
+        "on_device_s": 1.0,
+        "handler_s": 0.6,
+        "link_s": 0.3,
+        "peak_bytes_per_s": 1.0,
+        "bytes": 1,
+    },
     "manager": dict.fromkeys(
         (
             "in_use_is_not_handed_out",
@@ -270,7 +357,7 @@ def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
     ]
     assert all(finding.reason for finding in report.findings if finding.verdict == "fails")
     assert all(finding.expression and finding.emulated for finding in report.findings)
-    assert report.counts()["not applicable"] == 12
+    assert report.counts()["not applicable"] == 1
     assert "the full grid" in report.note and f"{len(invented_runs)} runs" in report.note
 
 
@@ -291,7 +378,7 @@ def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
     assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
     assert "with 2 changes" in judged and "driver.launch = low" in left_out
     turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
-    assert firm.startswith(f"{35 - len(turned)} of 35 verdicts")
+    assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")
     assert validate("exahype", InProcess(), quick=True).ranges == []
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
 import polars
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from offloadrt.study import Figure, Result, UserError, find_scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.figures import _over_baseline, draw, figure_for, label
+from offloadrt.study.figures import _over_baseline, draw, figure_for, label, spaced
 from offloadrt.study.points import Options, grid
 from offloadrt.study.sweep import sweep
 from offloadrt.study.table import frame, row, write
@@ -152,3 +156,13 @@ def test_a_figure_of_nothing_says_what_there_is(results: list[Result], tmp_path:
 )
 def test_labels_have_units(name: str, text: str) -> None:
     assert label(name) == text
+
+
+@given(st.lists(st.floats(0.1, 100.0), min_size=2, max_size=12, unique=True), st.booleans())
+def test_labels_below_the_axis_do_not_run_into_one_another(values: list[float], log: bool) -> None:
+    ticks = sorted(values)
+    kept = spaced(ticks, log=log)
+    assert kept[0] == ticks[0] and kept[-1] == ticks[-1] and set(kept) <= set(ticks)
+    places = [math.log(tick) if log else tick for tick in kept]
+    room = 0.05 * (places[-1] - places[0])
+    assert len(kept) == 2 or all(after - before >= room for before, after in pairwise(places))

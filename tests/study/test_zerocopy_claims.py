@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from offloadrt.study import registry
+from offloadrt.study import execute, find_scenario, registry
 from offloadrt.study.claims import claims_of, papers, zerocopy
 from offloadrt.study.claims.zerocopy.probes import allocated_for, waited_for
 from offloadrt.study.claims.zerocopy.ratios import correlation
@@ -330,3 +330,19 @@ def test_the_quick_comparison_leaves_no_claim_and_no_reason_out() -> None:
     fail = {"mi300a.mech.copy_same_storage": "is not modelled", "mi300a.mech.shared_stack": "signal_async_handler"}
     assert {finding.claim for finding in mechanisms if finding.verdict != "holds"} == set(fail)
     assert all(fail[finding.claim] in finding.reason for finding in mechanisms if finding.claim in fail)
+
+
+def test_items_that_share_holds_of_the_table_move_a_ratio_by_no_more_than_the_verdict_says() -> None:
+    def ratio(hold: str) -> float:
+        times = [
+            execute(
+                find_scenario("qmcpack"),
+                {"size": "S2", "threads": 8, "configuration": configuration, "fraction": 0.002},
+                overrides={"table.items_per_hold": hold},
+            ).elapsed_s
+            for configuration in ("copy", "implicit_zero_copy")
+        ]
+        return times[0] / times[1]
+
+    assert "2.6 %" in zerocopy.bench.judges["mi300a.headline.qmc"].expression
+    assert 0.0 < abs(ratio("64") / ratio("1") - 1.0) <= 0.026

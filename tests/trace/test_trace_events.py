@@ -19,6 +19,7 @@ VOCABULARY = {
     "MapCount": "array begin size dynamic hold",
     "MapRemove": "array begin size device_address",
     "Attach": "array begin device_address",
+    "ObjectPlaced": "array size mechanism",
     "Allocate": "address size api",
     "Free": "address size api",
     "CallBegin": "api",

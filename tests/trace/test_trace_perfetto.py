@@ -145,6 +145,7 @@ KINDS = st.sampled_from(
         (events.PageFaultBegin, st.tuples(st.integers(1, 3), st.just(1))),
         (events.PageFaultEnd, st.tuples(st.integers(1, 3), st.just(1))),
         (events.Prefault, st.tuples(st.just(8), st.integers(0, 2))),
+        (events.ObjectPlaced, st.tuples(st.just("a"), st.just(8), st.just("pinned"))),
         (events.Drain, st.tuples(st.just("cuMemFree"))),
         (events.Resume, st.tuples(st.just("cuMemFree"))),
         (events.SignalWaitBegin, st.tuples(st.just("s"))),

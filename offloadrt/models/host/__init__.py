@@ -1,7 +1,7 @@
 """What the programming models share: the host side of an offloading program, before any clause is read.
 
 ====================  ===============================================================================================
-``program.py``        `HostProgram`: devices, teams of host threads, arrays, globals, the end; open it first
+``program.py``        `Program`: devices, teams of host threads, arrays, globals, the end; open it first
 ``host_thread.py``    `ProgramThread`: a thread's arrays, its computing, its barrier
 ``directive.py``      one directive or routine from its begin to its end
 ``section.py``        array sections, and the map item of one

@@ -61,6 +61,8 @@ class DeviceGlobals:
             begin, size, phantom = array.address, array.nbytes, array.phantom
         else:
             begin, size, phantom = array.pointer_address, POINTER_BYTES, False
+        if device.table.at(begin) is not None:  # a thread that was loading it left early
+            return
         address = await device.driver.mem_alloc(max(1, size), phantom=phantom)
         if not phantom:
             device.memory.view(address, size)[:] = 0

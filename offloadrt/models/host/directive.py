@@ -2,56 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.runtime.map_item import MapItem
 from offloadrt.trace import events
 
 if TYPE_CHECKING:
-    from offloadrt.models.host.program import HostProgram
+    from offloadrt.models.host.program import Program
 
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
 async def in_directive(
-    program: HostProgram[Any], name: str, device: int | None, work: Work, lasting: LastingQueue | None = None
+    program: Program[Any],
+    name: str,
+    device: int | None,
+    work: Work,
+    unmaps: Sequence[MapItem] = (),
+    lasting: LastingQueue | None = None,
 ) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue; a
     `lasting` queue is not drained.
 
-    Returns the device. Raises InvalidDevice and what the work raises; a MappingError with all that LLVM would have
-    printed.
+    unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
+
+    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM
+    would have printed. A construct that fails ends the device, as it ends a real program; one that is left early, as at
+    a timeout, is brought to an end by another actor.
     """
     if program.globals.pending:
         await program.globals.load()
     where = program.device(device, name)
+    if where.ended is not None:
+        why = str(where.ended).partition("\n")[0]
+        message = f"device {where.number} cannot be used any more: a fatal error has ended it: {why}"
+        raise where.error(DeviceEnded, message, name, "") from where.ended
     actor = program.sim.running or program.sim.current
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (trace := program.trace) is not None:
         trace(events.DirectiveBegin, where.number, -1, number, number, name)
+    queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
     try:
         await where.work(program.costs.directive)
         if lasting is None:
-            queue = DirectiveQueue(number)
             await work(where, queue)
             await where.synchronize(queue)
         else:
-            queue = await lasting.open(where, number)
-            try:
-                await work(where, queue)
-            finally:
-                lasting.close(where, queue)
+            await lasting.use(where, queue, work)
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)
+        where.ended = error
+        raise
+    except (ArrayOutOfDeviceMemory, FreedHostMemory) as error:
+        where.ended = error
+        raise
+    except BaseException:
+        abandon(where, queue, name)
         raise
     finally:
         actor.cause = outer
         if trace is not None:
             trace(events.DirectiveEnd, where.number, -1, number, number, name)
     return where
+
+
+def leave_region(program: Program[Any], name: str, device: int | None, items: Sequence[MapItem]) -> None:
+    """A structured region is left early: the mappings of its items end without being copied back."""
+    queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
+    abandon(program.device(device), queue, name)

@@ -15,14 +15,14 @@ from offloadrt.models.host.section import Section
 from offloadrt.runtime.host_array import HostArray, Kind
 
 if TYPE_CHECKING:
-    from offloadrt.models.host.program import HostProgram
+    from offloadrt.models.host.program import Program
 
 
 class ProgramThread(ABC):
     """Given to the body of a host thread as ``t``."""
 
     def __init__(
-        self, program: HostProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
+        self, program: Program[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
     ) -> None:
         self.program = program
         self.sim = program.sim
@@ -77,7 +77,10 @@ class ProgramThread(ABC):
         self._heap.release(array.address)
         array.freed = True
         self.program.free_managed(array)
+        self.program.machine.host_memory.contents.remove(array.address)
         for device in self.program.devices:
+            if device.objects is not None:
+                device.objects.remove(array)
             device.table.generation += 1  # what is remembered of places in it holds no longer
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,19 +21,24 @@ from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
 from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.reachable import reaches_host
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram
 
 R = TypeVar("R")
 T = TypeVar("T", bound=ProgramThread)
 
 
-class HostProgram(ABC, Generic[T]):
+class Program(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
     configuration, allocator: names, for every device. phantom: are arrays made without values unless they say
-    otherwise? ValueError for a name that does not exist; UnifiedMemoryUnavailable when the devices cannot do what the
-    configuration asks for.
+    otherwise? host_program: what a compiler knows of it, for a configuration that places objects. ValueError for a name
+    that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what the configuration
+    asks for.
 
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
     """
@@ -49,6 +54,7 @@ class HostProgram(ABC, Generic[T]):
         configuration: str,
         allocator: str,
         phantom: bool,
+        host_program: HostProgram | None = None,
     ) -> None:
         self.machine = machine
         self.sim = machine.sim
@@ -56,7 +62,7 @@ class HostProgram(ABC, Generic[T]):
         self.phantom = phantom
         self.costs = RuntimeCosts.of(machine.spec)
         self.devices = [
-            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace)
+            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace, host_program)
             for number, driver in enumerate(drivers)
         ]
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
@@ -66,6 +72,7 @@ class HostProgram(ABC, Generic[T]):
         self._started = False
         self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
+        self._devices_reach_host = any(reaches_host(device) for device in self.devices)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -159,7 +166,10 @@ class HostProgram(ABC, Generic[T]):
             memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
         for managed in self._managed:
             managed.add(address, nbytes, fill is not None)
-        return HostArray(name, address, lengths, element, kind, pointer, values)
+        array = HostArray(name, address, lengths, element, kind, pointer, values)
+        if self._devices_reach_host:
+            memory.contents.add(array)
+        return array
 
     def free_managed(self, array: HostArray) -> None:
         """The program gives an array back: if it is managed memory, nobody owns its pages any more."""
@@ -205,7 +215,12 @@ class HostProgram(ABC, Generic[T]):
         """Wait for everything that the threads left running; for some of it nobody may have waited."""
 
     async def shutdown(self) -> None:
-        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit."""
+        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit. A device that a
+        fatal error has ended keeps both.
+        """
+        begin = self.sim.now
         for device in self.devices:
-            await device.release_pooled()
-            await device.plugin.unload()
+            if device.ended is None:
+                await device.release_pooled()
+                await device.plugin.unload()
+        self.machine.host_time.lived(self.sim.now - begin)

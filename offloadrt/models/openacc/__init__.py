@@ -35,7 +35,7 @@ from offloadrt.models.openacc.clauses import (
 )
 from offloadrt.models.openacc.compilers import COMPILERS, CompilerModel, compiler_model
 from offloadrt.models.openacc.dependences import Dependences, Placement
-from offloadrt.models.openacc.errors import AliasedArgument, OverlappingWrites
+from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.generation import PushFlags, generate
 from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, HostThread
 from offloadrt.models.openacc.jacc import Effects, Jacc
@@ -71,6 +71,7 @@ __all__ = [
     "InvalidDevice",
     "Jacc",
     "KernelState",
+    "LeftEarly",
     "MappingError",
     "Mode",
     "NotPresent",

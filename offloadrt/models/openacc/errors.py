@@ -9,5 +9,11 @@ class AliasedArgument(OffloadError):
     """A kernel specialised with `restrict` got two arguments with bytes in common, of which it writes one."""
 
 
+class LeftEarly(OffloadError):
+    """A routine of a JACC runtime of which an earlier routine was left early, as at a timeout: what is where on its
+    queues and devices is no longer known. Directives of OpenACC can be left.
+    """
+
+
 class OverlappingWrites(OffloadError):
     """Two arguments of a kernel are written and have bytes in common: no owner of those bytes can be told."""

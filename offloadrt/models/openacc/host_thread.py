@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.kernels import Kernel
-from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
@@ -28,6 +28,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.present_arrays import device_pointers
 from offloadrt.runtime.target import target
 
@@ -69,7 +70,9 @@ class HostThread(ProgramThread):
     # data
 
     def data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Data:
-        """``async with t.data(…):``. A program that fails inside the region ends there: the region is not closed."""
+        """``async with t.data(…):``. A program that fails inside the region ends there: the region is then not closed.
+        When a timeout leaves it, its data is deleted without being copied out.
+        """
         return Data(self, clauses, async_, wait)
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
@@ -212,8 +215,10 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
         device: int | None = None,
+        unmaps: Sequence[MapItem] = (),
     ) -> Running:
         """A directive on the current device, or another one, in its own queue or an async one, behind those of `wait`.
+        unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
         ValueError for an async value below `ACC_ASYNC_NOVAL`.
         """
@@ -230,7 +235,7 @@ class HostThread(ProgramThread):
                 await program.queue(number, value).precede(where, queue)
             await work(where, queue)
 
-        return in_directive(program, name, number, behind if values else work, lasting)
+        return in_directive(program, name, number, behind if values else work, unmaps, lasting)
 
 
 class Data:
@@ -258,7 +263,9 @@ class Data:
             await target_data_end(where, self._items, queue, "data")
 
         if kind is None:
-            await self._thread.run("data end", end, self._async, (), self._device)
+            await self._thread.run("data end", end, self._async, (), self._device, self._items)
+        elif not issubclass(kind, Exception):
+            leave_region(self._thread.program, "data end", self._device, self._items)
 
 
 class HostData:

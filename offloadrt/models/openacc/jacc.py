@@ -23,7 +23,7 @@ from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.arguments import Argument, Attribute
 from offloadrt.models.openacc.clauses import copy, copyin, copyout, create, delete
 from offloadrt.models.openacc.dependences import Dependences, Range
-from offloadrt.models.openacc.errors import AliasedArgument, OverlappingWrites
+from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.lowering import lower_compute, lower_data
@@ -106,6 +106,8 @@ class Jacc:
         self.program.device(devices - 1, "jacc_init")
         self._devices = range(devices)
         self._dependences = Dependences(queues if execution == "overlap" else 1)
+        self._left_early = ""
+        """The name of the directive that was."""
         self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], _Push] = {}
 
     # data
@@ -149,7 +151,7 @@ class Jacc:
             await target_data_begin(where, items, queue, name)
 
         for device in self._devices:
-            await self.thread.run(name, begin, device=device)
+            await self._run(name, begin, device)
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
         ranges = _ranges(arrays)
@@ -160,7 +162,7 @@ class Jacc:
             await target_data_end(where, elsewhere if where.number else items, queue, name)
 
         for device in self._devices:
-            await self.thread.run(name, end, device=device)
+            await self._run(name, end, device)
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
                 self._dependences.forget(range_)
@@ -194,7 +196,7 @@ class Jacc:
         if push.items:
             await self._drain(self._dependences.synchronize(push.reads, push.writes))
             for device in self._devices:
-                await self.thread.run("jacc_kernel_push", launch, device=device)
+                await self._run("jacc_kernel_push", launch, device)
         else:
             await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
 
@@ -251,13 +253,28 @@ class Jacc:
     async def _submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
         """Do `work` on every device, in the order that the execution step allows."""
         if self.execution == "sync" and len(self._devices) == 1:
-            await self.thread.run(name, work, device=self._devices[0])
+            await self._run(name, work, self._devices[0])
             return
         placement = self._dependences.place(reads, writes)
         for device in self._devices:
-            await self.thread.run(name, work, placement.queue, placement.waits, device)
+            await self._run(name, work, device, placement.queue, placement.waits)
         if self.execution == "sync":
             await self._drain(self._dependences.synchronize_all())
+
+    async def _run(
+        self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
+    ) -> None:
+        """One directive of a routine. Raises LeftEarly after one that was."""
+        if self._left_early:
+            where = self.program.device(device)
+            raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
+        try:
+            await self.thread.run(name, work, queue, waits, device)
+        except Exception:
+            raise
+        except BaseException:
+            self._left_early = name
+            raise
 
     async def _drain(self, queues: Iterable[int]) -> None:
         for queue in queues:
@@ -267,7 +284,7 @@ class Jacc:
                 async def drain(where: OffloadDevice, own: DirectiveQueue, lasting: Any = lasting) -> None:
                     await lasting.drain(where, own.cause)
 
-                await self.thread.run("jacc_wait", drain, device=device)
+                await self._run("jacc_wait", drain, device)
 
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:

@@ -8,7 +8,7 @@ from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import HostProgram
+from offloadrt.models.host.program import Program
 from offloadrt.models.openacc.code_cache import CodeCache
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
@@ -19,7 +19,7 @@ from offloadrt.sim import Lock
 from offloadrt.trace import Trace
 
 
-class OpenACC(HostProgram[HostThread]):
+class OpenACC(Program[HostThread]):
     """The program's view of the machine.
 
     compiler: whose run-time library it is linked with (`pgi`, `gcc`); pools: GCC with JACC's two pools. phantom: are
@@ -44,7 +44,7 @@ class OpenACC(HostProgram[HostThread]):
         )
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
-                device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site))
+                device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)
         self.code = CodeCache(machine, trace)
         """Kernels that were generated at run time."""
         self._queues: dict[tuple[int, int], LastingQueue] = {}
@@ -67,7 +67,11 @@ class OpenACC(HostProgram[HostThread]):
         return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
 
     async def complete_tasks(self) -> None:
-        """Wait for all async queues, for some of which nobody may have waited, and close them."""
+        """Wait for all async queues, for some of which nobody may have waited, and close them; not those of a device
+        that a fatal error has ended.
+        """
+        begin = self.sim.now
         for device in self.devices:
-            for queue in self.queues(device.number):
+            for queue in self.queues(device.number) if device.ended is None else ():
                 await queue.give_back(device, self.next_directive())
+        self.machine.host_time.lived(self.sim.now - begin)

@@ -8,8 +8,9 @@
 ``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``section``                             ``a[lower:length:stride]``
-``pointees``                            a kernel argument that follows device pointers
-``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program
+``pointees``                            a kernel argument that follows stored pointers
+``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
+                                        one of managed memory
 ======================================  ==============================================================================
 
 `lowering.py` is the compiler's part (clang's order of items and map types), the runtime's part is in
@@ -33,9 +34,10 @@ from offloadrt.models.openmp.clauses import (
 )
 from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics
+from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime import (
+    DeviceEnded,
     DevicePointer,
     FreedHostMemory,
     HostArray,
@@ -44,12 +46,14 @@ from offloadrt.runtime import (
     MappingError,
     OffloadError,
     OutsideArray,
+    PlacementError,
     UnifiedMemoryUnavailable,
 )
 
 __all__ = [
     "Construct",
     "Depend",
+    "DeviceEnded",
     "DevicePointer",
     "FreedHostMemory",
     "GpuMemoryManager",
@@ -65,8 +69,10 @@ __all__ = [
     "OffloadError",
     "OpenMP",
     "OutsideArray",
+    "PlacementError",
     "Section",
     "TargetClauses",
+    "UnifiedMemoryManager",
     "UnifiedMemoryUnavailable",
     "UseDevice",
     "depend",

@@ -138,8 +138,8 @@ def depend(*, in_: ListItem = None, out: ListItem = None, inout: ListItem = None
 
 
 def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any) -> Pointees:
-    """A kernel argument: the kernel follows the device pointers in the mapped array `pointers`, to an array of this
-    shape each.
+    """A kernel argument: the kernel follows the pointers in the mapped array `pointers` to an array of this shape each:
+    device pointers, or host addresses where the device uses host memory in place.
     """
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     return Pointees(pointers, lengths, np.dtype(dtype))

@@ -25,6 +25,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.target import target
 
@@ -49,9 +50,9 @@ class TargetClauses(TypedDict, total=False):
     maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
     zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
     source says, in as many teams as they fill; any other kernel is one team with one iteration a thread unless given.
-    is_device_ptr, has_device_addr: arguments that are device addresses already. firstprivate, private: arrays of
-    which the region gets its own copy. defaultmap: what implicit maps do. device: its number. nowait, depend: as a
-    deferred task.
+    is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is. firstprivate,
+    private: arrays of which the region gets its own copy. defaultmap: what implicit maps do. device: its number.
+    nowait, depend: as a deferred task.
     """
 
     maps: Map | Maps | Sequence[Map | Maps]
@@ -89,9 +90,10 @@ def target_construct(
     """A target region; the clauses are those of `TargetClauses`. TypeError and ValueError for what a compiler
     refuses.
     """
+    managed = [one for one in _as_sequence(is_device_ptr) if isinstance(one, HostArray) and one.managed]
     for pointer in _as_sequence(is_device_ptr):
-        if not isinstance(pointer, DevicePointer):
-            raise TypeError(f"is_device_ptr takes device pointers, not {pointer!r}")
+        if not isinstance(pointer, DevicePointer) and pointer not in managed:
+            raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")
     extra = [pointer for pointer in _as_sequence(is_device_ptr) if pointer not in arguments]
     items = MapItems(
         lower_target(
@@ -100,10 +102,11 @@ def target_construct(
             program.mappers,
             firstprivate=_as_sequence(firstprivate),
             private=_as_sequence(private),
-            on_device=_as_sequence(has_device_addr),
+            on_device=(*_as_sequence(has_device_addr), *managed),
             implicit=defaultmap_item(defaultmap),
         )
     )
+    items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
     launch = launch_of(kernel, arguments, teams, threads, iterations)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:

@@ -11,14 +11,18 @@ LLVM's entry points do: what is fatal there raises here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
@@ -37,7 +41,7 @@ from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, make_values, shape_of
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
@@ -61,10 +65,48 @@ class HostThread(Routines):
 
     # managed memory: calls of CUDA, which OpenMP does not have
 
+    async def managed_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        phantom: bool | None = None,
+    ) -> HostArray:
+        """cuMemAllocManaged: an array of zeros that host and device both use in place, whatever the memory
+        configuration. Its pages migrate to whoever touches them; nobody has done so yet.
+
+        Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
+        no bytes.
+        """
+        lengths, element = shape_of(shape), np.dtype(dtype)
+        nbytes = math.prod(lengths) * element.itemsize
+        if not nbytes:
+            raise ValueError(f"managed array {name!r} of no bytes")
+        self.program.check_managed_memory(f"array {name!r}")
+        found: list[int] = []
+
+        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            found.append(await where.plugin.alloc_managed(nbytes))
+
+        await in_directive(self.program, "cuMemAllocManaged", None, allocate)
+        ghost = self.program.phantom if phantom is None else phantom
+        values = None if ghost else make_values(lengths, element, None)
+        return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
+
+    async def free_managed(self, array: HostArray) -> None:
+        """cuMemFree of a managed array. DriverError if `managed_array` did not make it."""
+        address = array.address
+
+        def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.plugin.free_managed(address)
+
+        await in_directive(self.program, "cuMemFree", None, free)
+        array.freed = True
+
     def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
         """cuMemPrefetchAsync of an array to the device, or to the host; returns when it has migrated.
 
-        Raises DriverError when the program's memory is not managed.
+        Raises DriverError when the program uses no managed memory.
         """
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
@@ -75,7 +117,7 @@ class HostThread(Routines):
     def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
         """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
         `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by` take
-        these back. Raises DriverError when the program's memory is not managed.
+        these back. Raises DriverError when the program uses no managed memory.
         """
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
@@ -106,7 +148,8 @@ class HostThread(Routines):
         """``async with t.target_data(…) as pointers:``. Gives the device pointers of use_device_ptr and use_device_addr
         by array.
 
-        A program that fails inside the region ends there: the region is then not closed.
+        A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
+        mappings end without being copied back.
         """
         return TargetData(self, clauses, device)
 
@@ -126,7 +169,7 @@ class HostThread(Routines):
         """``target teams distribute parallel for``: run a kernel with these arguments on a device.
 
         arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly. Numbers are
-        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored device pointers.
+        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers.
         clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
         return self.run(target_construct(self.program, kernel, arguments, **clauses))
@@ -192,9 +235,12 @@ class TargetData:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        items, program = at_data_end(self._items), self._thread.program
         if kind is None:
-            end = ending(at_data_end(self._items), "target data")
-            await in_directive(self._thread.program, "target data end", self._device, end)
+            end = ending(items, "target data")
+            await in_directive(program, "target data end", self._device, end, items)
+        elif not issubclass(kind, Exception):
+            leave_region(program, "target data end", self._device, items)
 
 
 def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:

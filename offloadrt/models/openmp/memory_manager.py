@@ -1,17 +1,20 @@
-"""The host-side GPU memory manager of ExaHyPE: device blocks that are handed out again and never returned.
+"""The host-side GPU memory manager of ExaHyPE: blocks that are handed out again and never returned.
 
-User code above the runtime: it calls omp_target_alloc, omp_target_memcpy and nothing else, and its pointers reach
-kernels by is_device_ptr, so no present table is searched. A map from (device, size) to blocks; one semaphore guards the
-hand-out and is released before the device allocation and before copies, which need no guard: the block is the caller's
-by then.
+User code above the runtime: it calls omp_target_alloc (or, in the flavour of section 4.2, cuMemAllocManaged),
+omp_target_memcpy and nothing else, and its blocks reach kernels by is_device_ptr, so no present table is searched. A
+map from (device, size) to blocks; one semaphore guards the hand-out and is released before the allocation and before
+copies, which need no guard: the block is the caller's by then.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
 
 import attrs
+import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.host.section import Section
@@ -22,12 +25,14 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock
 
+B = TypeVar("B", DevicePointer, HostArray)
+
 
 @attrs.define(eq=False)
-class ManagedBlock:
-    """A device block of the manager. pointer is None while the thread that asked first is still allocating it."""
+class HeldBlock(Generic[B]):
+    """A block of the manager. memory is None while the thread that asked first is still allocating it."""
 
-    pointer: DevicePointer | None
+    memory: B | None
     in_use: bool
 
 
@@ -45,7 +50,7 @@ class ManagerStatistics:
     hits: int
 
 
-class GpuMemoryManager:
+class BlockManager(ABC, Generic[B]):
     """One instance serves all threads and all devices of a process.
 
     A hand-out or hand-back costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
@@ -60,10 +65,18 @@ class GpuMemoryManager:
         program.manager_locks.append(self.semaphore)
         self._hand_out_s = program.machine.spec.value("gpu_memory_manager.hand_out")
         self._uncontended = program.machine.spec.flag("gpu_memory_manager.uncontended")
-        self._blocks: dict[tuple[int, int, bool], list[ManagedBlock]] = {}
-        self._by_address: dict[tuple[int, int], ManagedBlock] = {}
+        self._blocks: dict[tuple[int, int, bool], list[HeldBlock[B]]] = {}
+        self._by_address: dict[int, HeldBlock[B]] = {}
         self._allocations = 0
         self._hits = 0
+
+    @abstractmethod
+    async def _acquire(self, t: HostThread, nbytes: int, device: int, phantom: bool) -> B:
+        """New memory. Raises OutOfDeviceMemory."""
+
+    @abstractmethod
+    async def _return(self, t: HostThread, memory: B) -> None:
+        """Give memory back for good."""
 
     async def allocate(
         self,
@@ -72,7 +85,7 @@ class GpuMemoryManager:
         source: HostArray | Section | None = None,
         device: int | None = None,
         phantom: bool | None = None,
-    ) -> DevicePointer:
+    ) -> B:
         """A block of exactly this size, with a copy of the first `nbytes` of `source` in it.
 
         The first free block of the size is taken, in the order in which they were first allocated. Raises
@@ -82,36 +95,35 @@ class GpuMemoryManager:
         ghost = self.program.phantom if phantom is None else phantom
         blocks = self._blocks.setdefault((number, nbytes, ghost), [])
         async with self._guard():
-            block = next((one for one in blocks if not one.in_use and one.pointer is not None), None)
+            block = next((one for one in blocks if not one.in_use and one.memory is not None), None)
             if block is None:
-                block = ManagedBlock(None, in_use=True)
+                block = HeldBlock[B](None, in_use=True)
                 blocks.append(block)
                 self._allocations += 1
             else:
                 block.in_use = True
                 self._hits += 1
-        if block.pointer is None:
-            pointer = await t.omp_target_alloc(nbytes, number, ghost)
-            if pointer is None:
+        if block.memory is None:
+            try:
+                block.memory = await self._acquire(t, nbytes, number, ghost)
+            except OutOfDeviceMemory:
                 blocks.remove(block)
-                memory = self.program.machine.devices[number].memory
-                raise OutOfDeviceMemory("omp_target_alloc", nbytes, memory.free_bytes, t.name, t.sim.now, number)
-            block.pointer = pointer
-            self._by_address[number, pointer.address] = block
+                raise
+            self._by_address[block.memory.address] = block
         if source is not None:
-            await t.omp_target_memcpy(block.pointer, source, nbytes)
-        return block.pointer
+            await t.omp_target_memcpy(block.memory, source, nbytes)
+        return block.memory
 
-    async def free(self, t: HostThread, pointer: DevicePointer, destination: HostArray | Section | None = None) -> None:
+    async def free(self, t: HostThread, memory: B, destination: HostArray | Section | None = None) -> None:
         """Copy the block to `destination`, if one is given, and put it back for the next who asks.
 
-        ValueError for a foreign pointer.
+        ValueError for foreign memory.
         """
-        block = self._by_address.get((pointer.device, pointer.address))
-        if block is None or not block.in_use or block.pointer is None:
-            raise ValueError(f"{pointer} is not in use in this memory manager")
+        block = self._by_address.get(memory.address)
+        if block is None or not block.in_use or block.memory is None:
+            raise ValueError(f"{memory} is not in use in this memory manager")
         if destination is not None:
-            await t.omp_target_memcpy(destination, block.pointer, block.pointer.nbytes)
+            await t.omp_target_memcpy(destination, block.memory, block.memory.nbytes)
         async with self._guard():
             block.in_use = False
 
@@ -129,11 +141,12 @@ class GpuMemoryManager:
                 self.semaphore.release()
 
     async def release_all(self, t: HostThread) -> None:
-        """Return every block to the device; for the end of a program. RuntimeError if one is still in use."""
+        """Return every block to the driver; for the end of a program. RuntimeError if one is still in use."""
         if any(block.in_use for block in self._by_address.values()):
             raise RuntimeError("blocks of the GPU memory manager are still in use")
         for block in list(self._by_address.values()):
-            await t.omp_target_free(block.pointer)
+            if block.memory is not None:
+                await self._return(t, block.memory)
         self._by_address.clear()
         self._blocks.clear()
 
@@ -141,8 +154,39 @@ class GpuMemoryManager:
         held = list(self._by_address.values())
         return ManagerStatistics(
             blocks=len(held),
-            bytes=sum(block.pointer.nbytes for block in held if block.pointer is not None),
+            bytes=sum(block.memory.nbytes for block in held if block.memory is not None),
             in_use=sum(block.in_use for block in held),
             allocations=self._allocations,
             hits=self._hits,
         )
+
+
+class GpuMemoryManager(BlockManager[DevicePointer]):
+    """The manager of device memory (the paper's section 4.1)."""
+
+    async def _acquire(self, t: HostThread, nbytes: int, device: int, phantom: bool) -> DevicePointer:
+        pointer = await t.omp_target_alloc(nbytes, device, phantom)
+        if pointer is None:
+            free_bytes = self.program.machine.devices[device].memory.free_bytes
+            raise OutOfDeviceMemory("omp_target_alloc", nbytes, free_bytes, t.name, t.sim.now, device)
+        return pointer
+
+    async def _return(self, t: HostThread, memory: DevicePointer) -> None:
+        await t.omp_target_free(memory)
+
+
+class UnifiedMemoryManager(BlockManager[HostArray]):
+    """The manager of managed memory (section 4.2): blocks that host and device use in place.
+
+    Raises UnifiedMemoryUnavailable where nothing migrates.
+    """
+
+    def __init__(self, program: OpenMP) -> None:
+        program.check_managed_memory("a memory manager")
+        super().__init__(program)
+
+    async def _acquire(self, t: HostThread, nbytes: int, device: int, phantom: bool) -> HostArray:
+        return await t.managed_array(f"managed block of {nbytes} bytes", nbytes, np.uint8, phantom)
+
+    async def _return(self, t: HostThread, memory: HostArray) -> None:
+        await t.free_managed(memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,24 +12,29 @@ from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import HostProgram
+from offloadrt.models.host.program import Program
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
+from offloadrt.runtime.device import why_nothing_migrates
+from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram
 
-class OpenMP(HostProgram[HostThread]):
+
+class OpenMP(Program[HostThread]):
     """The program's view of the machine.
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
-    `managed+prefetch`). allocator: of device blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without
-    values unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
-    `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
-    that does not exist;
+    `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
+    blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without values unless they say otherwise? What LLVM's
+    environment variables set is in the machine's profile: `memory_manager.threshold`, `runtime.hidden_helper_threads`;
+    so is `runtime.strided_update`. ValueError for a name that does not exist, and for `otm` without a host_program;
     UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
@@ -44,9 +49,16 @@ class OpenMP(HostProgram[HostThread]):
         configuration: str = "copy",
         allocator: str = "llvm",
         phantom: bool = False,
+        host_program: HostProgram | None = None,
     ) -> None:
         super().__init__(
-            machine, drivers, trace=trace, configuration=configuration, allocator=allocator, phantom=phantom
+            machine,
+            drivers,
+            trace=trace,
+            configuration=configuration,
+            allocator=allocator,
+            phantom=phantom,
+            host_program=host_program,
         )
         self.strided_update = machine.spec.text("runtime.strided_update")
         self.helpers = HiddenHelpers(
@@ -64,6 +76,11 @@ class OpenMP(HostProgram[HostThread]):
         return HostThread(self, number, num_threads, barrier, heap, stack)
 
     # data
+
+    def check_managed_memory(self, what: str) -> None:
+        """Raises UnifiedMemoryUnavailable where there is no managed memory, which `what` asks for."""
+        if why := why_nothing_migrates(self.machine):
+            raise UnifiedMemoryUnavailable(f"managed memory for {what} on {self.machine.spec.name}: {why}")
 
     def declare_target(
         self,

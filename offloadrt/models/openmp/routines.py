@@ -112,8 +112,10 @@ class Routines(ProgramThread):
         elif isinstance(src, DevicePointer):
             await self._device_to_host(call, *self._piece(call, dst, dst_offset, length), src + src_offset)
         else:
-            _, destination = self._piece(call, dst, dst_offset, length)
-            _, source = self._piece(call, src, src_offset, length)
+            into, destination = self._piece(call, dst, dst_offset, length)
+            out_of, source = self._piece(call, src, src_offset, length)
+            await self._reach(out_of, source)
+            await self._reach(into, destination)
             await self.program.machine.host_memory.copy(length)
             _move(destination, source)
         return OFFLOAD_SUCCESS
@@ -254,6 +256,11 @@ class Routines(ProgramThread):
     def _call(self, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
         return in_directive(self.program, name, device, work)
 
+    async def _reach(self, array: HostArray, span: HostSpan) -> None:
+        """The thread touches a piece of the host's memory: what the device owns of managed memory comes back."""
+        if self.program.devices[0].manages(array):
+            await self.program.devices[0].plugin.host_touch(span.address, span.nbytes)
+
     def _piece(self, call: str, place: HostArray | Section, offset: int, length: int) -> tuple[HostArray, HostSpan]:
         """Bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
         array, begin = _host_place(place)
@@ -284,8 +291,9 @@ class Routines(ProgramThread):
         await self._call(call, src.device, copy)
 
     async def _device_to_device(self, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> None:
-        """Within a device at once; between devices through a buffer on the host."""
-        if dst.device != src.device:
+        """Within a device, and between devices that exchange data, at once; otherwise through a buffer on the host."""
+        plugin = self.program.device(src.device, call).plugin
+        if dst.device != src.device and not plugin.exchanges_with(dst.device):
             ghost = dst.phantom or src.phantom
             buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
             await self._device_to_host(call, None, buffer, src)
@@ -293,9 +301,9 @@ class Routines(ProgramThread):
             return
 
         def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.exchange_data(queue, dst.address, src.address, length)
+            return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
 
-        await self._call(call, dst.device, copy)
+        await self._call(call, src.device, copy)
 
     async def _find(
         self, name: str, place: HostArray | Section, nbytes: int, device: int | None

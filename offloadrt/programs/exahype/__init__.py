@@ -12,6 +12,8 @@ Solver on Dynamically Adaptive Meshes".
 `kernels`     the kernels themselves and their launch configuration
 `setup`       the parameters of an experiment, checked
 `algorithms`  Algorithm 1 (map clauses) and Algorithm 2 (GPU memory manager)
+`unified_memory`  Algorithm 2 on managed memory
+`gathering`   the host's copies of patches into a block and out of it
 `arrival`     all threads at once, or pooled enclave tasks
 `experiment`  the parallel region that updates all patches once
 """

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from offloadrt.models import openmp as omp
+from offloadrt.programs.exahype.gathering import gather, scatter
 from offloadrt.programs.exahype.geometry import DOUBLE
 from offloadrt.programs.exahype.kernels import UpdateKernels, block_values
 from offloadrt.programs.exahype.setup import Setup
@@ -89,7 +90,8 @@ class OffloadManaged:
         phantom, gather_on_host = self.setup.phantom, self.setup.gather == "batch"
         size = DOUBLE * block_values(geometry, count)
         if gather_on_host:
-            gathered = await self._gather(batch)
+            gathered = t.array("gathered batch", count * geometry.input_values, phantom=phantom, kind="heap")
+            await gather(t, geometry, batch, gathered)
             block = await self.manager.allocate(t, size, device=device, phantom=phantom)
             await t.omp_target_memcpy(block, gathered, gathered.nbytes)
             t.free(gathered)
@@ -117,28 +119,10 @@ class OffloadManaged:
             updated = t.array("updated batch", values, phantom=phantom, kind="heap")
             await t.omp_target_memcpy(updated, block, updated.nbytes, src_offset=results)
             await self.manager.free(t, block)
-            await self._scatter(updated, batch)
+            await scatter(t, geometry, updated.values, batch)
             t.free(updated)
         else:
             for number, patch in enumerate(batch):
                 at = results + number * geometry.output_bytes
                 await t.omp_target_memcpy(patch, block, geometry.output_bytes, src_offset=at)
             await self.manager.free(t, block)
-
-    async def _gather(self, batch: Sequence[omp.HostArray]) -> omp.HostArray:
-        """The patches of the batch one after another in one host array; the host's memcpy takes its time."""
-        values = self.setup.geometry.input_values
-        gathered = self.t.array("gathered batch", len(batch) * values, phantom=self.setup.phantom, kind="heap")
-        await self.t.program.machine.host_memory.copy(gathered.nbytes)
-        if not gathered.phantom:
-            for number, patch in enumerate(batch):
-                gathered[number * values : (number + 1) * values] = patch[:values]
-        return gathered
-
-    async def _scatter(self, updated: omp.HostArray, batch: Sequence[omp.HostArray]) -> None:
-        """The results back to the front of each patch; the host's memcpy takes its time."""
-        values = self.setup.geometry.output_values
-        await self.t.program.machine.host_memory.copy(updated.nbytes)
-        if not updated.phantom:
-            for number, patch in enumerate(batch):
-                patch[:values] = updated[number * values : (number + 1) * values]

@@ -15,7 +15,8 @@ from offloadrt.programs.exahype.arrival import EnclaveQueue, MakePatch, burst, e
 from offloadrt.programs.exahype.domain import Domain
 from offloadrt.programs.exahype.kernels import UpdateKernels
 from offloadrt.programs.exahype.reference import rusanov_reference
-from offloadrt.programs.exahype.setup import Setup
+from offloadrt.programs.exahype.setup import Setup, SetupError
+from offloadrt.programs.exahype.unified_memory import OffloadUnified
 
 MAX_WARM_UP_PASSES = 10
 
@@ -42,9 +43,9 @@ class Updated:
     patches: int
     volumes: int
     blocks: int
-    """Blocks that the GPU memory manager acquired so far; 0 with map clauses."""
+    """Blocks that the memory managers acquired so far; 0 with map clauses."""
     hits: int
-    """Requests that the GPU memory manager met with a block it had."""
+    """Requests that they met with a block they had."""
     numbers: Numbers | None
     """None for phantom data."""
 
@@ -56,18 +57,29 @@ class Updated:
 
 @attrs.define
 class Experiment:
-    """A `Setup` on an OpenMP program. With real data it owns the domain that the patches come from."""
+    """A `Setup` on an OpenMP program. With real data it owns the domain that the patches come from.
+
+    Raises SetupError for managed memory where the machine has none.
+    """
 
     program: omp.OpenMP
     setup: Setup
     domain: Domain | None = attrs.field(init=False)
     manager: omp.GpuMemoryManager | None = attrs.field(init=False)
+    """Of device memory, where the setup uses one."""
+    unified_manager: omp.UnifiedMemoryManager | None = attrs.field(init=False)
+    """Of managed memory, likewise."""
     kernels: UpdateKernels = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         setup = self.setup
         self.domain = None if setup.phantom else Domain.with_patches(setup.geometry, setup.total_patches)
-        self.manager = omp.GpuMemoryManager(self.program) if setup.memory == "pool" else None
+        try:
+            self.unified_manager = omp.UnifiedMemoryManager(self.program) if setup.migrates else None
+        except omp.UnifiedMemoryUnavailable as error:
+            raise SetupError("memory", f"{setup.memory}: {error}") from None
+        on_device = setup.memory == "pool" or (setup.migrates and setup.temporaries == "device")
+        self.manager = omp.GpuMemoryManager(self.program) if on_device else None
         self.kernels = UpdateKernels.of(setup)
 
     async def warm_up(self) -> None:
@@ -77,7 +89,7 @@ class Experiment:
         paper's totals are so large that this does not show.
         """
         for _ in range(MAX_WARM_UP_PASSES):
-            before = 0 if self.manager is None else self.manager.statistics().blocks
+            before, _ = self._held()
             updated = await self.update(keep=False)
             if updated.blocks == before:
                 break
@@ -128,7 +140,9 @@ class Experiment:
         return list(await self.program.parallel(body, num_threads=setup.threads))
 
     def _offload(self, t: omp.HostThread, device: int, dt_over_dx: float) -> Offload:
-        """Algorithm 1 or 2, for one host thread."""
+        """Algorithm 1 or 2, or 2 on managed memory, for one host thread."""
+        if self.unified_manager is not None:
+            return OffloadUnified(t, self.setup, self.kernels, dt_over_dx, device, self.unified_manager, self.manager)
         if self.manager is None:
             return OffloadMap(t, self.setup, self.kernels, dt_over_dx, device)
         return OffloadManaged(t, self.setup, self.kernels, dt_over_dx, device, self.manager)
@@ -136,8 +150,12 @@ class Experiment:
     def _updated(self, sizes: list[list[int]], numbers: Numbers | None) -> Updated:
         """The account of a pass, from the sizes of the batches that each thread deployed."""
         batches = [size for of_thread in sizes for size in of_thread]
-        patches, blocks, hits = sum(batches), 0, 0
-        if self.manager is not None:
-            statistics = self.manager.statistics()
-            blocks, hits = statistics.blocks, statistics.hits
+        patches = sum(batches)
+        blocks, hits = self._held()
         return Updated(len(batches), patches, patches * self.setup.geometry.volumes, blocks, hits, numbers)
+
+    def _held(self) -> tuple[int, int]:
+        """Blocks of the memory managers so far, and requests that they met with one of them."""
+        managers = [manager for manager in (self.manager, self.unified_manager) if manager is not None]
+        statistics = [manager.statistics() for manager in managers]
+        return sum(one.blocks for one in statistics), sum(one.hits for one in statistics)

@@ -13,7 +13,8 @@ from offloadrt.programs.exahype.equations import EQUATIONS, Equations
 from offloadrt.programs.exahype.geometry import PatchGeometry
 
 Scaling = Literal["weak", "strong"]
-Memory = Literal["map", "pool"]
+Memory = Literal["map", "pool", "managed", "managed+prefetch"]
+Temporaries = Literal["managed", "device"]
 Gather = Literal["batch", "patch"]
 Arrival = Literal["burst", "enclave"]
 KernelRange = Literal["low", "mean", "high"]
@@ -45,6 +46,10 @@ class Setup:
     memory: Memory
     gather: Gather
     """Pool only: a batch goes over in one copy of a block gathered on the host, or in a copy per patch."""
+    temporaries: Temporaries
+    """Managed memory only: the kernel's temporaries are managed blocks too, as the paper's manager has one flavour, or
+    device memory, which is what is best for data that the host never sees; the paper does not say.
+    """
     arrival: Arrival
     devices: int
     phantom: bool
@@ -64,6 +69,7 @@ class Setup:
         scaling: str = "weak",
         memory: str = "map",
         gather: str = "batch",
+        temporaries: str = "managed",
         arrival: str = "burst",
         devices: int = 1,
         phantom: bool = True,
@@ -73,10 +79,6 @@ class Setup:
         """The experiment that these parameters describe. Raises SetupError."""
         name = _choice("equations", equations, *EQUATIONS)
         system = EQUATIONS[name]
-        if memory == "managed":
-            raise SetupError(
-                "memory", "managed needs unified memory, which this version does not emulate yet; choose map or pool"
-            )
         if system.phantom_only and not phantom:
             raise SetupError(
                 "phantom", f"{equations} is modelled by its sizes and its work only: it runs with phantom=true"
@@ -97,14 +99,20 @@ class Setup:
             threads,
             patches,
             _choice("scaling", scaling, "weak", "strong"),
-            _choice("memory", memory, "map", "pool"),
+            _choice("memory", memory, "map", "pool", "managed", "managed+prefetch"),
             _choice("gather", gather, "batch", "patch"),
+            _choice("temporaries", temporaries, "managed", "device"),
             _choice("arrival", arrival, "burst", "enclave"),
             devices,
             phantom,
             cfl,
             _choice("kernel_work", kernel_work, "low", "mean", "high"),
         )
+
+    @property
+    def migrates(self) -> bool:
+        """Whether batches migrate in managed memory."""
+        return self.memory in ("managed", "managed+prefetch")
 
     @property
     def total_patches(self) -> int:

@@ -13,6 +13,7 @@ from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.eager_maps import EagerMaps
 from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
 from offloadrt.runtime.configurations.managed import Managed, ManagedPrefetch
+from offloadrt.runtime.configurations.otm import Otm
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ManagedPrefetch",
     "MapRequest",
     "MemoryConfiguration",
+    "Otm",
     "Placement",
     "UnifiedSharedMemory",
     "configuration",
@@ -36,6 +38,7 @@ CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
     "eager_maps": EagerMaps,
     "managed": Managed,
     "managed+prefetch": ManagedPrefetch,
+    "otm": Otm,
 }
 
 

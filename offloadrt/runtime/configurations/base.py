@@ -7,6 +7,8 @@ from typing import ClassVar, Protocol
 
 import attrs
 
+from offloadrt.machine import Mechanism
+
 
 class Placement(enum.Enum):
     """What to do with a section that is not in the present table yet."""
@@ -25,6 +27,10 @@ class MapRequest:
     close: bool
     implicit: bool
     device: int
+    mechanism: Mechanism | None = None
+    """How the object is reached that it belongs to, under a configuration that places objects; None when the object
+    is not placed.
+    """
 
 
 class MemoryConfiguration(Protocol):
@@ -42,6 +48,8 @@ class MemoryConfiguration(Protocol):
     """
     migrates: ClassVar[bool]
     """Do pages of host memory migrate to the device that touches them, and back? The program's arrays are managed."""
+    places_objects: ClassVar[bool]
+    """Does the runtime decide object by object (`placing.py`)? It needs the analysis of the program then."""
 
     def place(self, request: MapRequest) -> Placement:
         """Counts after `already contained` and `explicit extension`, before `present`, as in LLVM's runtime."""

@@ -15,6 +15,7 @@ class Copy:
     globals_on_host: ClassVar[bool] = False
     prefaults: ClassVar[bool] = False
     migrates: ClassVar[bool] = False
+    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY

@@ -19,6 +19,7 @@ class ImplicitZeroCopy:
     globals_on_host: ClassVar[bool] = False
     prefaults: ClassVar[bool] = False
     migrates: ClassVar[bool] = False
+    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER

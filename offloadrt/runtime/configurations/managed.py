@@ -18,6 +18,7 @@ class Managed:
     globals_on_host: ClassVar[bool] = True
     prefaults: ClassVar[bool] = False
     migrates: ClassVar[bool] = True
+    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER

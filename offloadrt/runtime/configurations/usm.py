@@ -18,6 +18,7 @@ class UnifiedSharedMemory:
     globals_on_host: ClassVar[bool] = True
     prefaults: ClassVar[bool] = False
     migrates: ClassVar[bool] = False
+    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY if request.close else Placement.HOST_POINTER

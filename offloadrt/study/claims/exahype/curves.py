@@ -1,7 +1,7 @@
 """Where the judges of the ExaHyPE claims look: cases, grids, and the curves t(T, n) that they compare.
 
 t(T, n) is the time per volume update with T host threads and batches of n patches. Weak scaling (Figure 1) gives
-each thread 100 patches. Strong scaling (Figures 2 and 3) divides one amount of work; the paper made it so large
+each thread 100 patches. Strong scaling (Figures 2 to 4) divides one amount of work; the paper made it so large
 that what a thread does first does not show, so t is what the second half of the work adds, per volume: 2 t(all) -
 t(half). The saturation batch is the smallest n with t(2n) >= 0.85 t(n). What rises and what falls is
 read as the claim says it, however little: the figure is printed beside the verdict.
@@ -38,15 +38,22 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {**EULER2D, **_SHORT, "memory": "pool", "threads": 1},
     {**CASES["ccz4_p5"], **_SHORT, "memory": "map", "threads": 16},
     {**CASES["ccz4_p5"], **_SHORT, "memory": "pool", "threads": 16},
+    {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 1},
+    {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 16},
 )
 """Runs that show whether an entry of the machine matters at all."""
 CANDIDATES: dict[str, dict[str, str]] = {
     "driver.free_visits_streams": {"driver.free_visits_streams": "1 us"},
     "driver.halt_save_restore": {"driver.halt": "suspend", "driver.halt_save_restore": "10 us"},
+    "alloc.managed_alignment": {"alloc.managed_alignment": "2 MiB"},
 }
-"""Mechanisms that might make the real machine slower with more threads; their costs are invented, to see which way."""
+"""Mechanisms that might make the real machine slower with more threads; their costs are invented, to see which way.
+And managed allocations that share no block.
+"""
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 """The file of small recorded runs."""
+UNIFIED_PROBES = f"{__file__.rpartition('/')[0]}/unified_probes.py"
+"""That of those in managed memory."""
 
 bench = Bench()
 _claims = {claim.id: claim for claim in claims_of("exahype")}
@@ -60,12 +67,17 @@ def grid(extent: Extent, options: Options) -> Grid:
         "ends": ((1, 4, 16, 128), (1, 16), (1, BATCH), (1, 8, 16), (BATCH,)),
     }
     work = {
-        "full": {"patches": 2048, "rounds with map": 2, "rounds with pool": 8, "weak": 100},
-        "quick": {"patches": 512, "rounds with map": 2, "rounds with pool": 4, "weak": 32},
-        "ends": {"patches": 128, "rounds with map": 2, "rounds with pool": 4, "weak": 16},
+        "full": {"patches": 2048, **_rounds(map=2, pool=8, managed=8), "weak": 100},
+        "quick": {"patches": 512, **_rounds(map=2, pool=4, managed=4), "weak": 32},
+        "ends": {"patches": 128, **_rounds(map=2, pool=4, managed=4), "weak": 16},
     }
     threads, ends, batches, alone, gains = places[extent]
     return Grid(SCENARIO, threads, ends, batches, alone, gains, work[extent], options=options)
+
+
+def _rounds(**batches: int) -> dict[str, int]:
+    """The least batches of a thread in strong scaling, by memory."""
+    return {f"rounds with {memory}": count for memory, count in batches.items()}
 
 
 def _in_all(grid: Grid, memory: str, threads: int, batch: int) -> int:

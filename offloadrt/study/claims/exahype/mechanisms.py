@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from offloadrt.study import profiles
 from offloadrt.study.claims.exahype.curves import (
-    CASES,
     MACHINE,
     PROBES,
     bench,
@@ -158,13 +157,4 @@ def no_table_for_device_pointers(grid: Grid) -> Asking:
     return counted(fact, entries_made=0, lookups=0)
 
 
-bench.needs(
-    "managed memory, which comes later",
-    "exahype.mech.um_variant",
-    "exahype.mech.um_parallel_copy",
-    "exahype.mech.um_not_global",
-    *(f"exahype.fig4.{case}.{what}" for case in CASES for what in ("um_flat", "um_worse")),
-    "exahype.fig4.busy_link",
-    "exahype.fig4.spread",
-)
 bench.needs("a profile of an MI-class machine, which comes later", "exahype.concl.vendors")

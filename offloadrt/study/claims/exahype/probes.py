@@ -17,7 +17,7 @@ from offloadrt.trace import EVENTS, Row
 Facts = dict[str, int | float | bool | str | None]
 
 
-def _rows(run: Run, *names: str) -> list[Row]:
+def rows(run: Run, *names: str) -> list[Row]:
     """The recorded rows of some kinds of event."""
     assert run.trace is not None, "a probe is run with a recording"
     assert all(name in EVENTS for name in names)
@@ -25,11 +25,11 @@ def _rows(run: Run, *names: str) -> list[Row]:
     return [row for row in run.trace.rows if row[0] in wanted]
 
 
-def _intervals(rows: list[Row], begin: str, end: str, key: tuple[int, ...]) -> list[tuple[int, int, Row]]:
+def _intervals(recorded: list[Row], begin: str, end: str, key: tuple[int, ...]) -> list[tuple[int, int, Row]]:
     """(begin, end, first row), in ps, of all that a pair of events encloses; the columns `key` tell pairs apart."""
     open_: dict[tuple[object, ...], Row] = {}
     found = []
-    for row in rows:
+    for row in recorded:
         place = tuple(row[column] for column in key)
         if row[0] == begin:
             open_[place] = row
@@ -39,10 +39,10 @@ def _intervals(rows: list[Row], begin: str, end: str, key: tuple[int, ...]) -> l
     return found
 
 
-def _pairs(run: Run, what: str, begin: str | None = None, end: str | None = None) -> list[tuple[int, int, Row]]:
+def pairs(run: Run, what: str, begin: str | None = None, end: str | None = None) -> list[tuple[int, int, Row]]:
     """The intervals of all calls (of an actor, by name), copies or kernels (by number)."""
     first, last = begin or f"{what}Begin", end or f"{what}End"
-    return _intervals(_rows(run, first, last), first, last, (2, 6) if what == "Call" else (6,))
+    return _intervals(rows(run, first, last), first, last, (2, 6) if what == "Call" else (6,))
 
 
 def _overlap(first: list[tuple[int, int, Row]], second: list[tuple[int, int, Row]]) -> int:
@@ -78,22 +78,22 @@ async def exahype_counts(
     run.phantom = True
     await Experiment(run.openmp, setup).update()
     directives: dict[str, int] = {}
-    for row in _rows(run, "DirectiveBegin"):
+    for row in rows(run, "DirectiveBegin"):
         name = str(row[-1]).replace(" nowait", "")
         directives[name] = directives.get(name, 0) + 1
-    copies = _rows(run, "CopyBegin")
+    copies = rows(run, "CopyBegin")
     whole = batches * threads
     facts: Facts = {
         "batches": whole,
         "enters": directives.get("target enter data", 0) / whole,
         "exits": directives.get("target exit data", 0) / whole,
         "regions": directives.get("target", 0) / whole,
-        "kernels": len(_rows(run, "KernelEnd")) / whole,
-        "entries_made": len(_rows(run, "MapInsert")) / whole,
-        "entries_removed": len(_rows(run, "MapRemove")) / whole,
-        "lookups": len(_rows(run, "MapLookup")) / whole,
-        "allocations": len(_rows(run, "Allocate")) / whole,
-        "frees": len(_rows(run, "Free")) / whole,
+        "kernels": len(rows(run, "KernelEnd")) / whole,
+        "entries_made": len(rows(run, "MapInsert")) / whole,
+        "entries_removed": len(rows(run, "MapRemove")) / whole,
+        "lookups": len(rows(run, "MapLookup")) / whole,
+        "allocations": len(rows(run, "Allocate")) / whole,
+        "frees": len(rows(run, "Free")) / whole,
         "h2d": sum(row[7] == "h2d" for row in copies) / whole,
         "d2h": sum(row[7] == "d2h" for row in copies) / whole,
         "pinned": sum(row[10] == "pinned" for row in copies),
@@ -117,7 +117,7 @@ def _table_exclusion(run: Run) -> Facts:
     """Whether the device table was always used by the one actor that held its lock."""
     holder: int | None = None
     holds = overlapping = outside = 0
-    for row in _rows(run, "LockAcquire", "LockRelease", "MapInsert", "MapRemove", "MapLookup"):
+    for row in rows(run, "LockAcquire", "LockRelease", "MapInsert", "MapRemove", "MapLookup"):
         if row[0] == "LockAcquire" and row[6] == "device table":
             overlapping += holder is not None
             holder = row[2]
@@ -170,7 +170,7 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
     await run.parallel(crowd, num_threads=threads)
     seen["handed_out_twice"] = twice
     seen["blocks_seen_by_several_threads"] = len([block for block, users in held.items() if len(users) > 1])
-    seen["device_frees"] = len(_rows(run, "Free"))
+    seen["device_frees"] = len(rows(run, "Free"))
     ends: list[float] = []
 
     async def at_once(t: omp.HostThread) -> None:
@@ -209,9 +209,9 @@ async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> 
                 await t.target_exit_data(omp.map(release=array))
 
     await run.parallel(body, num_threads=1 + neighbours)
-    walls = [(end - begin) * 1e-12 for begin, end, _ in _pairs(run, "Kernel", "KernelStart", "KernelEnd")]
+    walls = [(end - begin) * 1e-12 for begin, end, _ in pairs(run, "Kernel", "KernelStart", "KernelEnd")]
     changes, during, progress = _progress(run)
-    copies = _pairs(run, "Copy")
+    copies = pairs(run, "Copy")
     return {
         "kernel_wall_s": math.fsum(walls) / len(walls),
         "allocations_and_frees": changes,
@@ -226,7 +226,7 @@ def _progress(run: Run) -> tuple[int, int, list[tuple[int, int, Row]]]:
     resident = halts = changes = during = 0
     since: Row | None = None
     progress = []
-    for row in _rows(run, "KernelStart", "KernelEnd", "Drain", "Resume", "Allocate", "Free"):
+    for row in rows(run, "KernelStart", "KernelEnd", "Drain", "Resume", "Allocate", "Free"):
         match row[0]:
             case "KernelStart":
                 resident += 1
@@ -257,4 +257,4 @@ async def crowd_of_kernels(run: Run, threads: Annotated[int, Range(1, 512)] = 16
         await t.target(long, teams=1, threads=128, iterations=128)
 
     await run.parallel(body, num_threads=threads)
-    return {"most_kernels": _most(_pairs(run, "Kernel", "KernelStart", "KernelEnd"))}
+    return {"most_kernels": _most(pairs(run, "Kernel", "KernelStart", "KernelEnd"))}

@@ -1,0 +1,144 @@
+"""Rectangles of elements: which ones an access may touch under its guards, and which bytes of an array they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.frequency import Branch, Loop, Path, Probability
+from offloadrt.kernels.intervals import Cut, Cuts, cut_range, intersection
+from offloadrt.kernels.polynomial import Polynomial
+
+Box = tuple[tuple[int, int], ...]
+"""First and last index in each dimension, both inclusive."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""Offset and length in bytes of contiguous pieces of an array, in ascending order."""
+
+
+def boxes(access: Access, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
+    """Boxes in which every element lies that an access may touch; None when data decide a place."""
+    found = []
+    for cuts in _alternatives(access.path, counting):
+        ends = _loops(access.path, cuts, counting)
+        if ends is None:
+            continue
+        box = [
+            _dimension(index, length, cuts, ends, counting) for index, length in zip(access.index, shape, strict=True)
+        ]
+        if None in box:
+            return None
+        found.append(tuple(side for side in box if side is not None))
+    return found
+
+
+def _alternatives(path: Path, counting: Counting) -> list[Cuts]:
+    """The cuts under one of which a block runs."""
+    found: list[Cuts] = [()]
+    for part in path:
+        if isinstance(part, Branch):
+            found = _both(found, _of_condition(part.probability, counting))
+    return found
+
+
+def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
+    pairs = [intersection(one, other) for one in first for other in second]
+    return [cuts for cuts in dict.fromkeys(pairs) if cuts is not None]
+
+
+def _of_condition(condition: Probability, counting: Counting) -> list[Cuts]:
+    if condition.within is not None:
+        within = condition.within
+        low, high = within.low.known(counting.numbers).constant, within.high.known(counting.numbers).constant
+        if within.index is None or low is None or high is None:
+            return [()]
+        cut = Cut.of(within.index.known(counting.numbers), low, high)
+        if cut.index.symbols:
+            return [(cut,)] if cut.low <= cut.high else []
+        return [()] if cut.low <= 0 <= cut.high else []
+    if condition.kind == "or":
+        return list(dict.fromkeys(cuts for part in condition.parts for cuts in _of_condition(part, counting)))
+    found: list[Cuts] = [()]
+    if condition.kind == "and":
+        for part in condition.parts:
+            found = _both(found, _of_condition(part, counting))
+    return found
+
+
+def _loops(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
+    """Smallest and largest value of the loops' variables; None when no iteration is left."""
+    found: dict[str, tuple[int, int]] = {}
+    for place, loop in enumerate(path):
+        if not isinstance(loop, Loop):
+            continue
+        variable = Polynomial.symbol(loop.symbol)
+        ends = counting.extent(variable, path[: place + 1])
+        if ends is None:
+            continue
+        values = range(ends[0], ends[1] + 1)
+        for cut in cuts:
+            if cut.index.symbols == {loop.symbol} and cut.index.is_affine_in({loop.symbol}):
+                values = cut_range(values, cut, loop.symbol, {})
+        if not values:
+            return None
+        found[loop.symbol] = values[0], values[-1]
+    return found
+
+
+def _dimension(
+    index: Polynomial | None, length: int, cuts: Cuts, ends: dict[str, tuple[int, int]], counting: Counting
+) -> tuple[int, int] | None:
+    if index is None:
+        return None
+    index = index.known(counting.numbers)
+    constant = index.constant
+    if constant is not None:
+        place = constant + length if constant < 0 else constant
+        return place, place
+    low = high = None
+    if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
+        low = high = index.value(dict.fromkeys(index.symbols, 0))
+        for symbol in sorted(index.symbols):
+            slope = index.coefficient(symbol).value({})
+            reached = sorted(slope * end for end in ends[symbol])
+            low, high = low + reached[0], high + reached[1]
+    for cut in cuts:
+        shift = (index - cut.index).constant
+        if shift is not None:
+            low = cut.low + shift if low is None else max(low, cut.low + shift)
+            high = cut.high + shift if high is None else min(high, cut.high + shift)
+    if low is None or high is None:
+        return None
+    return (0, length - 1) if low < 0 or high >= length else (low, high)
+
+
+def ranges(found: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
+    """The bytes of some boxes of an array in C order; pieces that meet are one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for box in found:
+        if any(low > high for low, high in box):
+            continue
+        last = len(box) - 1
+        while last > 0 and box[last] == (0, shape[last] - 1):
+            last -= 1
+        inner = element_size
+        for length in shape[last + 1 :]:
+            inner *= length
+        outer = np.zeros(1, np.int64)
+        for (low, high), length in zip(box[:last], shape[:last], strict=True):
+            outer = (outer[:, np.newaxis] * length + np.arange(low, high + 1)).ravel()
+        low, high = box[last]
+        begins = (outer * shape[last] + low) * inner
+        starts += begins.tolist()
+        ends += (begins + (high - low + 1) * inner).tolist()
+    pieces: list[tuple[int, int]] = []
+    for start, end in sorted(zip(starts, ends, strict=True)):
+        if pieces and start <= pieces[-1][1]:
+            pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
+        else:
+            pieces.append((start, end))
+    return tuple((start, end - start) for start, end in pieces)

@@ -1,0 +1,292 @@
+"""What each access of a loop nest feeds: the predicates under which a device needs it.
+
+A device needs a store when the element is its own, or when it reads the element later for something that it needs; a
+load, and a scalar, when they feed such a store. The walk goes through the nest backwards, like a compiler's analysis of
+live variables, and carries for each scalar and each written array the guard under which its value is needed:
+
+- a scalar's guard ends at its assignment; where a value passes from one iteration of a loop to another, a predicate
+  over that loop's variable does not say when it is needed any more, and every device needs it;
+- an element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
+  wherever it was stored;
+- what decides the control flow (conditions, bounds of loops) and which element a store goes to, every device needs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+import attrs
+
+from offloadrt.kernels.accesses import Access, Walk
+from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.source import text
+from offloadrt.kernels.subset import LoopNest, called
+from offloadrt.kernels.written_regions import WrittenRegion, symbol_of
+
+_MOST_SHIFTS = 8
+"""Different shifts of one region after which an array counts as handed on from iteration to iteration."""
+
+
+@attrs.frozen
+class Predicate:
+    """An index lies in the part of a written region that the device owns."""
+
+    region: str
+    index: Polynomial | None
+    data: str = ""
+    """The index as text, where it is read from data; it is known in its own statement only."""
+
+    def show(self) -> str:
+        """The index as source."""
+        return self.data if self.index is None else self.index.show(lambda symbol: symbol.partition("@")[0])
+
+
+@attrs.frozen
+class Reason:
+    """Why every device needs something."""
+
+    node: ast.AST
+    what: str
+
+
+@attrs.frozen
+class Guard:
+    """One of the predicates holds; or always. Never, without predicates: what feeds no store."""
+
+    predicates: frozenset[Predicate] = frozenset()
+    always: Reason | None = None
+
+    def __or__(self, other: Guard) -> Guard:
+        always = self.always or other.always
+        return Guard(frozenset(), always) if always else Guard(self.predicates | other.predicates)
+
+    @property
+    def restricts(self) -> bool:
+        """Is it a condition that can be tested?"""
+        return self.always is None and bool(self.predicates)
+
+    def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
+        """As it is known outside of a statement, or outside of an iteration of the loop over `symbol`."""
+        for predicate in sorted(self.predicates, key=Predicate.show):
+            if symbol is None and predicate.index is None:
+                return Guard(always=Reason(node, f"where it goes in {predicate.region} is not known yet"))
+            if symbol is not None and predicate.index is not None and symbol in predicate.index.symbols:
+                what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
+                return Guard(always=Reason(node, what))
+        return self
+
+
+@attrs.frozen
+class Elements:
+    """The elements whose index in a dimension, plus a shift, lies in the device's part of a region."""
+
+    dimension: int
+    region: str
+    shift: Polynomial
+
+
+@attrs.define
+class Needs:
+    """What is needed from a point of the source on."""
+
+    scalars: dict[str, Guard] = attrs.field(factory=dict)
+    elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
+    arrays: dict[str, Guard] = attrs.field(factory=dict)
+    """Guards of loads that do not say which elements."""
+
+    def copy(self) -> Needs:
+        return Needs(dict(self.scalars), dict(self.elements), dict(self.arrays))
+
+    def add(self, other: Needs) -> None:
+        for name, guard in other.scalars.items():
+            self.scalars[name] = self.scalars.get(name, Guard()) | guard
+        for name, elements in other.elements.items():
+            self.elements[name] = self.elements.get(name, frozenset()) | elements
+        for name, guard in other.arrays.items():
+            self.arrays[name] = self.arrays.get(name, Guard()) | guard
+
+    def leaving(self, node: ast.For) -> Needs:
+        """What is needed at a loop's head, as seen from before its iteration."""
+        symbol = symbol_of(node)
+        return Needs(
+            {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
+            dict(self.elements),
+            {name: guard.leaving(node, symbol) for name, guard in self.arrays.items()},
+        )
+
+
+Guards = dict[tuple[ast.AST, str], Guard]
+"""Of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``) and operations (``value``)."""
+
+
+def guards_of(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> Guards:
+    """The guard of each access of a nest."""
+    found = _Backwards(nest, walked, {region.name: region for region in regions})
+    found.block(nest.source.body, Needs())
+    return found.guards
+
+
+class _Backwards:
+    def __init__(self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion]) -> None:
+        self.nest = nest
+        self.regions = regions
+        self.accesses = {(access.node, access.kind): access for access in walked.accesses}
+        tree = ast.walk(nest.source.tree)
+        stored = {node.id for node in tree if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self.changed = stored & set(nest.parameters)
+        self.guards: Guards = {}
+
+    def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
+        """What is needed before some statements; `needs` is what is needed after them, and is used up."""
+        for node in reversed(statements):
+            needs = self.statement(node, needs)
+        return needs
+
+    def statement(self, node: ast.stmt, needs: Needs) -> Needs:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                guard = needs.scalars.pop(name, Guard())
+                self.note(node, "scalar", guard)
+                self.need(value, guard, needs, node)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                guard = needs.scalars.get(name, Guard())
+                self.note(node, "scalar", guard)
+                self.note(node, "value", guard)
+                self.need(value, guard, needs, node)
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                self.need(value, self.store(target, needs, node), needs, node)
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                guard = self.store(target, needs, node)
+                self.load(target, guard, needs, node)
+                self.note(node, "value", guard)
+                self.need(value, guard, needs, node)
+            case ast.If(test=test, body=then, orelse=other):
+                first = self.block(then, needs.copy())
+                needs = self.block(other, needs)
+                needs.add(first)
+                self.need(test, Guard(always=Reason(node, "it decides which way the kernel goes")), needs, node)
+            case ast.For():
+                return self.loop(node, needs)
+        return needs
+
+    def loop(self, node: ast.For, after: Needs) -> Needs:
+        head = Needs()
+        while True:
+            end = after.copy()
+            end.add(head)
+            before = self.block(node.body, end.copy()).leaving(node)
+            before.add(head)
+            self.widen(before, node)
+            if before == head:
+                break
+            head = before
+        after.add(head)
+        self.need(node.iter, Guard(always=Reason(node, "it decides how often a loop runs")), after, node)
+        return after
+
+    def widen(self, needs: Needs, node: ast.For) -> None:
+        """All of an array is needed, for good, when ever more of its elements are: so the loop's walk ends."""
+        for name, elements in sorted(needs.elements.items()):
+            kinds = [(one.dimension, one.region) for one in elements]
+            everything = needs.arrays.get(name, Guard()).always is not None
+            if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
+                what = f"elements of {name} are handed on from iteration to iteration"
+                needs.arrays[name] = needs.arrays.get(name, Guard()) | Guard(always=Reason(node, what))
+                needs.elements[name] = frozenset()
+
+    # accesses
+
+    def note(self, node: ast.AST, kind: str, guard: Guard) -> None:
+        self.guards[node, kind] = self.guards.get((node, kind), Guard()) | guard
+
+    def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
+        """The guard of a store."""
+        access = self.accesses[node, "write"]
+        region = self.regions[access.array]
+        if region.dimension is None:
+            what = f"no parallel loop runs along a dimension of {region.name}"
+            guard = Guard(always=Reason(statement, what))
+        else:
+            guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
+        for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
+            guard |= self.at(access, elements)
+        guard |= needs.arrays.get(access.array, Guard())
+        self.note(node, "write", guard)
+        self.need(node.slice, guard, needs, statement)
+        return guard
+
+    def at(self, access: Access, elements: Elements) -> Guard:
+        """When is the element that an access touches among these?"""
+        index = self.index(access, elements.dimension)
+        if index is not None:
+            return Guard(frozenset({Predicate(elements.region, index + elements.shift)}))
+        data = self.data(access, elements.dimension)
+        if elements.shift.constant != 0:
+            data += f" + ({elements.shift.show()})"
+        return Guard(frozenset({Predicate(elements.region, None, data)}))
+
+    def index(self, access: Access, dimension: int) -> Polynomial | None:
+        """An index as it can be written anywhere in its loops, counted from the front."""
+        index = access.index[dimension]
+        if index is None or index.symbols & self.changed:
+            return None
+        length = Polynomial.symbol(f"{access.array}.shape[{dimension}]")
+        return index + length if (index.constant or 0) < 0 else index
+
+    def data(self, access: Access, dimension: int) -> str:
+        """An index from data as text, counted from the front."""
+        indices = access.node.slice.elts if isinstance(access.node.slice, ast.Tuple) else [access.node.slice]
+        length = ast.parse(f"{access.array}.shape[{dimension}]", mode="eval").body
+        return text(ast.BinOp(indices[dimension], ast.Mod(), length))
+
+    def load(self, node: ast.Subscript, guard: Guard, needs: Needs, statement: ast.AST) -> None:
+        """A load under a guard needs those stores before it that may have been to its element."""
+        access = self.accesses[node, "read"]
+        self.note(node, "read", guard)
+        if access.array not in self.regions:
+            return
+        for predicate in sorted(guard.predicates, key=lambda one: (one.region, one.show())):
+            elements = self.elements(access, predicate)
+            if elements is None:
+                rest = Guard(frozenset({predicate})).leaving(statement)
+                needs.arrays[access.array] = needs.arrays.get(access.array, Guard()) | rest
+            else:
+                needs.elements[access.array] = needs.elements.get(access.array, frozenset()) | {elements}
+        if guard.always:
+            needs.arrays[access.array] = needs.arrays.get(access.array, Guard()) | guard
+
+    def elements(self, access: Access, predicate: Predicate) -> Elements | None:
+        """The elements that a load touches when a predicate holds, said without its loops."""
+        shifted: list[Elements] = []
+        for dimension in range(len(access.index)):
+            index = self.index(access, dimension)
+            same = Elements(dimension, predicate.region, Polynomial.number(0))
+            if index is None or predicate.index is None:
+                if index is predicate.index and self.data(access, dimension) == predicate.data:
+                    return same
+            elif index == predicate.index:
+                return same
+            elif not any("@" in symbol for symbol in (predicate.index - index).symbols):
+                shifted.append(attrs.evolve(same, shift=predicate.index - index))
+        return shifted[0] if shifted else None
+
+    def need(self, node: ast.AST, guard: Guard, needs: Needs, statement: ast.AST) -> None:
+        """An expression's value is needed under a guard."""
+        match node:
+            case ast.Name(id=name):
+                needs.scalars[name] = needs.scalars.get(name, Guard()) | guard.leaving(statement)
+            case ast.Subscript(value=ast.Name()):
+                self.load(node, guard, needs, statement)
+                self.need(node.slice, guard, needs, statement)
+            case ast.Subscript() | ast.Attribute():
+                return
+            case ast.Call(args=arguments):
+                self.note(node, "value", guard)
+                for argument in arguments:
+                    if called(self.nest.source, node) != "len":
+                        self.need(argument, guard, needs, statement)
+            case ast.expr():
+                self.note(node, "value", guard)
+                for part in ast.iter_child_nodes(node):
+                    self.need(part, guard, needs, statement)

@@ -1,0 +1,207 @@
+"""`DividedKernel`: a kernel of which each of several devices does a part, and what each owns and needs.
+
+Every device runs the changed kernel on full arrays of its own. Afterwards the parts of the written arrays that a device
+owns are right on that device; the others get them from there (`segments`), all of them or those that they will read
+(`reads_of`). Put together, they are what one device computes, bit by bit.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges
+from offloadrt.kernels.counts import counting_of, launch_key
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.execution import NestBody
+from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.written_regions import WrittenRegion
+
+_KEPT = 256
+"""Launches whose parts a kernel keeps."""
+
+
+@attrs.frozen
+class Share:
+    """What one device does: first and last value (inclusive) for each pair of bounds that the kernel takes."""
+
+    device: int
+    bounds: tuple[tuple[int, int], ...]
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """The bounds in the order of the kernel's parameters."""
+        return tuple(bound for pair in self.bounds for bound in pair)
+
+
+@attrs.frozen
+class Part:
+    """A device's share of a launch, the pieces that it owns after it and those that it needs before it."""
+
+    share: Share
+    segments: dict[str, Ranges]
+    reads: dict[str, Ranges | None]
+
+
+@attrs.frozen(eq=False)
+class DividedKernel(abc.ABC):
+    """A kernel that was changed to do a part of its work. Arrays are in C order; all offsets are in bytes."""
+
+    original: Kernel = attrs.field(repr=False)
+    kernel: Kernel
+    """The changed kernel: the same arguments and then the bounds (`arguments`); its counts are those of a share."""
+    source: str = attrs.field(repr=False)
+    """The changed kernel as Python."""
+    written: tuple[WrittenRegion, ...]
+    _kept: dict[Any, tuple[Part, ...]] = attrs.field(factory=dict, init=False, repr=False)
+
+    def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
+        """`split`, `segments` and `reads_of` for each of some devices; kept, because programs launch a kernel with
+        equal sizes many times.
+        """
+        self._check(devices, arguments)
+        key = devices, launch_key(arguments)
+        if key not in self._kept:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            self._kept[key] = tuple(
+                Part(share, self.segments(share, arguments), self.reads_of(share, arguments))
+                for share in self.split(devices, arguments)
+            )
+        return self._kept[key]
+
+    @abc.abstractmethod
+    def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
+        """The share of each of some devices, even but for one, of a launch with these arguments (arrays may be
+        phantoms). KernelError when arrays overlap of which one is written, or a bound is not known.
+        """
+
+    @abc.abstractmethod
+    def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
+        """The elements of a divided region that are right on the device that did a share."""
+
+    def arguments(self, share: Share, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """What the changed kernel is called with: the arguments that it still uses, and its bounds."""
+        kept = set(self._parameters(self.kernel))
+        given = zip(self._parameters(self.original), arguments, strict=True)
+        return (*(argument for name, argument in given if name in kept), *share.arguments)
+
+    def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
+        """The contiguous pieces of each divided region that a device owns: one where the dimension is the leftmost,
+        one for each index on its left otherwise.
+        """
+        return {
+            region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)
+            for region in self.written
+            if region.dimension is not None
+        }
+
+    def reads_of(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges | None]:
+        """The pieces of each array that must be right on a device before it does its share.
+
+        None where that cannot be proven, as data decide what is read: it needs all of the array. What it owns is among
+        them, because a store need not reach all of it. A dimension along which shares do not differ is taken whole.
+        """
+        found: dict[str, Ranges | None] = {}
+        for use in self.kernel.arrays:
+            loads = [access for access in self._accesses if access.array == use.name and access.kind == "read"]
+            reached = self.reach(loads, share, arguments)
+            mine = [region for region in self.written if region.name == use.name and region.dimension is not None]
+            if reached is not None:
+                reached += [box for region in mine for box in self.owned(region, share, arguments)]
+            found[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
+        return found
+
+    def reach(
+        self, accesses: Sequence[Access], share: Share, arguments: Sequence[Any], divided: int | None = None
+    ) -> list[Box] | None:
+        """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
+
+        A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
+        """
+        whole = self.split(1, arguments)[0]
+        analysis = self.kernel.analysis
+        assert analysis is not None
+        now, all_ = (counting_of(analysis, self.arguments(one, arguments)) for one in (share, whole))
+        found: list[Box] = []
+        for access in accesses:
+            shape = self._argument(access.array, arguments).shape
+            some, most = boxes(access, now, shape), boxes(access, all_, shape)
+            if some is None or most is None:
+                return None
+            for box in some:
+                sides = []
+                for dimension, side in enumerate(box):
+                    same = side == (min(b[dimension][0] for b in most), max(b[dimension][1] for b in most))
+                    sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
+                found.append(tuple(sides))
+        return found
+
+    @property
+    def _accesses(self) -> tuple[Access, ...]:
+        assert self.kernel.analysis is not None
+        return self.kernel.analysis.accesses
+
+    @staticmethod
+    def _parameters(kernel: Kernel) -> tuple[str, ...]:
+        assert kernel.analysis is not None
+        return kernel.analysis.parameters
+
+    def _argument(self, name: str, arguments: Sequence[Any]) -> Any:
+        return arguments[self._parameters(self.original).index(name)]
+
+    def _bytes(self, found: list[Box], name: str, arguments: Sequence[Any]) -> Ranges:
+        argument = self._argument(name, arguments)
+        assert self.original.analysis is not None
+        declared = self.original.analysis.use(name).element_size
+        return ranges(found, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared)))
+
+    def _check(self, devices: int, arguments: Sequence[Any]) -> None:
+        """KernelError for arguments that cannot be divided."""
+        analysis = self.original.analysis
+        assert analysis is not None
+        who = f"{analysis.file}:{analysis.line}: kernel {self.original.name!r}"
+        if devices < 1:
+            raise KernelError(f"{who}: it is divided among {devices} devices, but there must be one at least")
+        counting_of(analysis, arguments)
+        for use in analysis.arrays:
+            if getattr(arguments[use.position], "shape", None) is None:
+                raise KernelError(
+                    f"{who}: the shape of {use.name} is not known; pass an array or a phantom with a shape"
+                )
+        for region in self.written:
+            for use in analysis.arrays:
+                one, other = arguments[region.position], arguments[use.position]
+                if use.position != region.position and _overlap(one, other):
+                    raise KernelError(
+                        f"{who}: {region.name}, which it writes, overlaps {use.name}; give each argument memory of its "
+                        "own, or do not divide the kernel"
+                    )
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return one is other or (arrays and np.may_share_memory(one, other))
+
+
+def nest_body(kernel: Kernel) -> NestBody:
+    """The body of a loop nest. KernelError for a kernel that is declared by its costs."""
+    if not isinstance(kernel.body, NestBody):
+        raise KernelError(
+            f"kernel {kernel.name!r} is declared by its costs and has no source to divide among devices; write it as a "
+            "loop nest"
+        )
+    return kernel.body
+
+
+def evenly(count: int, devices: int) -> list[tuple[int, int]]:
+    """First place and the place after the last one of each device's part of so many; the first ones get the rest."""
+    each, rest = divmod(count, devices)
+    starts = [device * each + min(device, rest) for device in range(devices + 1)]
+    return list(itertools.pairwise(starts))

@@ -1,0 +1,96 @@
+"""Which bytes devices send to one another after a divided kernel: all that is owned to all, or what will be read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import attrs
+
+from offloadrt.kernels.boxes import Ranges
+
+
+@attrs.frozen
+class Transfer:
+    """Bytes of an array that one device sends to another one; offset and length count from the array's start."""
+
+    source: int
+    target: int
+    offset: int
+    nbytes: int
+
+
+def all_to_all(segments: Sequence[Ranges]) -> list[Transfer]:
+    """Every device's pieces of an array to every other device, in the order of senders, receivers and pieces."""
+    return [
+        Transfer(source, target, offset, nbytes)
+        for source, pieces in enumerate(segments)
+        for target in range(len(segments))
+        if target != source
+        for offset, nbytes in pieces
+    ]
+
+
+@attrs.frozen
+class _Piece:
+    start: int
+    end: int
+    holders: frozenset[int]
+    """The devices on which these bytes are right."""
+
+
+@attrs.define
+class Holders:
+    """Who has which bytes of each array right, when pieces are sent only to those who read them.
+
+    What was never written by a divided kernel is right everywhere. Arrays go by any key that says which memory it is.
+    """
+
+    _pieces: dict[Hashable, list[_Piece]] = attrs.field(factory=dict, init=False)
+
+    def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
+        """Each device has stored to its own pieces: from now on only it has them right."""
+        owned = [
+            _Piece(offset, offset + nbytes, frozenset({device}))
+            for device, pieces in enumerate(segments)
+            for offset, nbytes in pieces
+        ]
+        owned.sort(key=lambda piece: piece.start)
+        left: list[_Piece] = []
+        for piece in self._pieces.get(array, []):
+            start = piece.start
+            for mine in owned:
+                if mine.end > start and mine.start < piece.end:
+                    if start < mine.start:
+                        left.append(attrs.evolve(piece, start=start, end=mine.start))
+                    start = mine.end
+            if start < piece.end:
+                left.append(attrs.evolve(piece, start=start))
+        self._pieces[array] = sorted([*left, *owned], key=lambda piece: piece.start)
+
+    def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
+        """What a device must get before it reads some bytes (None: all), which it then has."""
+        pieces: list[_Piece] = []
+        transfers: list[Transfer] = []
+        wanted = None if needed is None else [(offset, offset + nbytes) for offset, nbytes in needed]
+        for piece in self._pieces.get(array, []):
+            if device in piece.holders:
+                pieces.append(piece)
+                continue
+            start = piece.start
+            for first, end in [(piece.start, piece.end)] if wanted is None else wanted:
+                first, end = max(first, start), min(end, piece.end)
+                if first >= end:
+                    continue
+                if start < first:
+                    pieces.append(attrs.evolve(piece, start=start, end=first))
+                pieces.append(_Piece(first, end, piece.holders | {device}))
+                transfers.append(Transfer(min(piece.holders), device, first, end - first))
+                start = end
+            if start < piece.end:
+                pieces.append(attrs.evolve(piece, start=start))
+        self._pieces[array] = pieces
+        return transfers
+
+    def everywhere(self, array: Hashable) -> None:
+        """All of an array is right on all devices (after a copy to all of them)."""
+        self._pieces.pop(array, None)

@@ -1,0 +1,125 @@
+"""`split_loop`: a loop nest as MACC runs it on several devices, by splitting the outermost distributed loop.
+
+Each device does a part of the iterations, and nothing of the others, so that computation is divided too. That needs a
+proof that no iteration touches an element that another one stores: along one dimension of each written array, the
+indices of iteration i of all loads and stores lie in a block that starts at c·i and is no longer than c.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.boxes import Box
+from offloadrt.kernels.counts import counting_of
+from offloadrt.kernels.divided import DividedKernel, Share, evenly, nest_body
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.filtering import Names
+from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.index_ranges import Range, extent
+from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.source import Source
+from offloadrt.kernels.written_regions import WrittenRegion, written_regions
+
+
+@attrs.frozen(eq=False)
+class SplitKernel(DividedKernel):
+    """A kernel whose outermost distributed loop runs from one bound to another."""
+
+    def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
+        self._check(devices, arguments)
+        analysis = self.original.analysis
+        assert analysis is not None
+        counting = counting_of(analysis, arguments)
+        loop = analysis.distributed[0]
+        if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
+            raise KernelError(f"{analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
+        shares = []
+        for device, (first, after) in enumerate(evenly(len(values), devices)):
+            part = sorted((values[first], values[after - 1])) if after > first else [0, -1]
+            shares.append(Share(device, ((part[0], part[1]),)))
+        return tuple(shares)
+
+    def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
+        low, high = share.bounds[0]
+        stores = [access for access in self._accesses if access.array == region.name and access.kind == "write"]
+        found = self.reach(stores, share, arguments, region.dimension) if low <= high else []
+        if found is None:
+            raise KernelError(f"kernel {self.original.name!r}: where {region.name} is stored is not known")
+        return found
+
+
+def split_loop(kernel: Kernel) -> SplitKernel:
+    """The kernel for several devices, its outermost distributed loop split. KernelError for one without source;
+    SourceRefused, with file and line, where iterations are not proven to be apart.
+    """
+    nest = nest_body(kernel).nest
+    source, analysis = nest.source, kernel.analysis
+    assert analysis is not None
+    outer, loop = nest.distributed[0], analysis.distributed[0]
+    for statement in source.body[source.body.index(outer) + 1 :]:
+        source.refuse(statement, "it stands after the loop that is split", "run it on one device")
+    for reduction in analysis.reductions:
+        what = f"{reduction.target} is reduced by the loop that is split, which would change the order of operations"
+        source.refuse(ast.Pass(lineno=reduction.line), what, "run it on one device")
+    if loop.start is None or loop.stop is None:
+        source.refuse(outer, "the bounds of the loop that is split are read from data", "run it on one device")
+    regions = []
+    for region in written_regions(nest, analysis.walked):
+        accesses = [access for access in analysis.accesses if access.array == region.name and loop in access.path]
+        regions.append(attrs.evolve(region, dimension=_own_dimension(source, accesses, loop)))
+    names = Names(source.tree)
+    low, high = names.fresh(f"{loop.name}_lb"), names.fresh(f"{loop.name}_ub")
+    ends = f"{low}, {high} + 1" if loop.step > 0 else f"{high}, {low} - 1"
+    split = copy.copy(outer)
+    split.iter = ast.parse(f"range({ends}{'' if loop.step == 1 else f', {loop.step}'})", mode="eval").body
+    body = [split if statement is outer else statement for statement in source.body]
+    used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    parameters = [argument for argument in source.parameters if argument.arg in used]
+    text = written(nest, [*parameters, ast.arg(low), ast.arg(high)], body)
+    changed = of_source(kernel, source.rewritten(text, "split"), len(nest.distributed))
+    return SplitKernel(kernel, changed, text, tuple(regions))
+
+
+def _own_dimension(source: Source, accesses: list[Access], loop: Loop) -> int:
+    """The leftmost dimension along which each iteration of the loop has its own indices. Raises SourceRefused."""
+    for access in accesses:
+        if access.through:
+            what = f"{access.text} is scattered: {', '.join(sorted(access.through))} decides which element it is"
+            source.refuse(access.node, what, "divide it by predicates")
+    for dimension in range(len(accesses[0].index)):
+        if _blocks_are_apart([_block(access, dimension, loop) for access in accesses]):
+            return dimension
+    what = f"iterations of the loop over {loop.name} are not proven to store different elements of {accesses[0].array}"
+    return source.refuse(accesses[0].node, what, "divide it by predicates")
+
+
+def _block(access: Access, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
+    """The distance between the blocks of neighbouring values of the loop's variable, and one block's ends."""
+    index = access.index[dimension]
+    if index is None or not index.is_affine_in({loop.symbol}):
+        return None
+    inner = access.path[access.path.index(loop) + 1 :]
+    variables = {part.symbol for part in inner if isinstance(part, Loop)}
+    distance = index.coefficient(loop.symbol)
+    ends = extent(index.without({loop.symbol}), inner, {})
+    if ends is None or distance.symbols & variables or any("@" in symbol for end in ends for symbol in end.symbols):
+        return None
+    return distance, ends
+
+
+def _blocks_are_apart(blocks: list[tuple[Polynomial, Range] | None]) -> bool:
+    found = [block for block in blocks if block is not None]
+    distance = found[0][0] if len(found) == len(blocks) else Polynomial.number(0)
+    if distance.constant == 0 or distance.sign is None or any(other != distance for other, _ in found):
+        return False
+    length = distance if distance.sign > 0 else distance * Polynomial.number(-1)
+    beyond = [high - low + Polynomial.number(1) - length for _, (_, high) in found for _, (low, _) in found]
+    return all(more.constant == 0 or more.sign == -1 for more in beyond)

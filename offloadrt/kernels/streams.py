@@ -1,0 +1,96 @@
+"""In which orders a launch comes to the elements of an array, and how many of them it moves in each.
+
+Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
+of them happens in every iteration, else its elements are visited *in order*, some here and some there. A cache holds
+what lies near, so that an element moves once, however often it is accessed. All other accesses are *random*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import attrs
+
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.frequency import Branch, Loop
+from offloadrt.kernels.traffic import elements
+
+Order = Literal["swept", "in order", "random"]
+
+
+@attrs.frozen
+class Stream:
+    """What a launch moves of one array in one order."""
+
+    order: Order
+    level: int
+    """How many loads of other arrays the first access waits for, one after the other."""
+    read: float
+    """Elements from memory."""
+    written: float
+    """Elements to memory."""
+    places: float
+    """Where runs of neighbouring elements begin, counted each time."""
+
+
+def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None) -> tuple[Stream, ...]:
+    """The streams of one array with so many elements; none for accesses that do not happen."""
+
+    def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
+        once = {part.symbol for part in access.path if isinstance(part, Loop) and shared(part)}
+        path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+        often = counting.runs(path)
+        for part in path:
+            if isinstance(part, Loop) and shared(part):
+                often /= max(1.0, counting.mean_trips(path, part))
+        return min(often, counting.runs(access.path))
+
+    happening = [access for access in accesses if counting.runs(access.path)]
+    affine = [access for access in happening if access.pattern in ("constant", "affine")]
+    by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
+    nearness = {access: _near(counting, access) for access in by_data}
+    found = []
+    along = affine + [access for access in by_data if nearness[access]]
+    if along:
+        read, written = elements(affine, moves)
+        for part in sorted(set(nearness.values()) - {0.0}):
+            near_read, near_written = elements([access for access in by_data if nearness[access] == part], moves)
+            read, written = max(read, near_read * part), max(written, near_written * part)
+        if size is not None and len(along) > len(affine):
+            read, written = min(read, size), min(written, size)
+        places = max(_places(counting, access) * nearness.get(access, 1.0) for access in along)
+        swept = any(_in_every_iteration(counting, access) and nearness.get(access, 1.0) == 1.0 for access in along)
+        level = min(access.level for access in along)
+        found.append(Stream("swept" if swept else "in order", level, read, written, places))
+    read = written = places = 0.0
+    away = [access for access in by_data if nearness[access] < 1.0]
+    for part in sorted({nearness[access] for access in away}):
+        far_read, far_written = elements([access for access in away if nearness[access] == part], moves)
+        read, written = read + far_read * (1.0 - part), written + far_written * (1.0 - part)
+    if away:
+        found.append(Stream("random", min(access.level for access in away), read, written, read + written))
+    return tuple(found)
+
+
+def _near(counting: Counting, access: Access) -> float:
+    hint = access.near
+    return 0.0 if hint is None else counting.scalars[hint] if isinstance(hint, str) else float(hint)
+
+
+def _places(counting: Counting, access: Access) -> float:
+    """Runs of an access, but for the loops over data that step through neighbouring elements."""
+    often = counting.runs(access.path)
+    index = access.index[0] if len(access.index) == 1 else None
+    for part in access.path:
+        if index is None or not isinstance(part, Loop) or part.distributed or counting.counted(part):
+            continue
+        if abs(index.coefficient(part.symbol).constant or 0) == 1:
+            often /= max(1.0, counting.mean_trips(access.path, part))
+    return often
+
+
+def _in_every_iteration(counting: Counting, access: Access) -> bool:
+    """Does nothing but loops of known length stand around it?"""
+    return not access.guarded and all(counting.counted(part) for part in access.path if isinstance(part, Loop))

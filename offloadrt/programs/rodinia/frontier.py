@@ -1,0 +1,92 @@
+"""Random graphs as Rodinia's generator makes them, and what each level of a breadth-first search does on one.
+
+A node chooses 2, 3 or 4 others at random, and each such pair is an edge in both directions, so that a node has 6 edges
+on average; there may be loops and double edges. A search of a large graph without values does in each level what the
+search of a smaller one of this kind does, by nodes and edges in proportion.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int32]
+
+CHOICES: Final = (2, 3, 4)
+DEGREE: Final = 2 * sum(CHOICES) // len(CHOICES)
+"""Edges of a node on average; exactly, when their number is a multiple of three."""
+SAMPLE: Final = 3 << 17
+"""Nodes of the graph whose levels stand for those of larger ones."""
+
+
+@attrs.frozen(eq=False)
+class Graph:
+    """`nodes[k]` is (first, count): the edges of node k are `edges[first : first + count]`, the nodes they lead to."""
+
+    nodes: Ints
+    edges: Ints
+
+    @classmethod
+    def random(cls, count: int, seed: int) -> Graph:
+        """A graph of so many nodes."""
+        rng = np.random.default_rng(seed)
+        chosen = np.asarray(CHOICES, np.int32)[rng.permutation(count) % len(CHOICES)]
+        source = np.repeat(np.arange(count, dtype=np.int32), chosen)
+        target = rng.integers(0, count, source.size, dtype=np.int32)
+        begin, end = np.concatenate([source, target]), np.concatenate([target, source])
+        degrees = np.bincount(begin, minlength=count).astype(np.int32)
+        first = (np.cumsum(degrees) - degrees).astype(np.int32)
+        return cls(np.stack([first, degrees], axis=1), end[np.argsort(begin, kind="stable")])
+
+
+@attrs.frozen
+class Level:
+    """One level of a search, in parts."""
+
+    active: float
+    """Of the nodes: those in the frontier."""
+    degree: float
+    """Edges of a node in the frontier, on average."""
+    fresh: float
+    """Of these edges: those that lead to nodes which were not visited before this level."""
+    reached: float
+    """Of the nodes: those in the next frontier."""
+
+
+@attrs.frozen
+class Frontier:
+    """All levels of a search from node 0; in the last one nothing new is reached."""
+
+    levels: tuple[Level, ...]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Frontier:
+        """The search of a graph, done level by level."""
+        count = len(graph.nodes)
+        visited = np.zeros(count, np.bool_)
+        visited[0] = True
+        frontier = np.zeros(1, np.int64)
+        levels = []
+        while frontier.size:
+            first, degrees = graph.nodes[frontier].T.astype(np.int64)
+            total = int(degrees.sum())
+            offsets = np.arange(total) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+            ends = graph.edges[np.repeat(first, degrees) + offsets]
+            fresh = ends[~visited[ends]]
+            reached = np.unique(fresh)
+            visited[reached] = True
+            levels.append(
+                Level(frontier.size / count, total / frontier.size, fresh.size / max(total, 1), reached.size / count)
+            )
+            frontier = reached.astype(np.int64)
+        return cls(tuple(levels))
+
+
+@functools.lru_cache(maxsize=4)
+def sampled(seed: int) -> Frontier:
+    """The levels that stand for those of any larger graph; about half a second the first time."""
+    return Frontier.of(Graph.random(SAMPLE, seed))

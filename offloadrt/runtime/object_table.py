@@ -1,0 +1,212 @@
+"""OTM's object table of one device: what the compiler says of each object, and what the runtime decided on it.
+
+The compile-time part is the program's `kernels.HostProgram` (name, rank, GAF, accesses an iteration of each region),
+the run-time part an entry for each array. An array is placed by `placement.decide` and is *active* until it leaves
+(``otm.leave``). Pure data, as the present table; `placing.py` is what the runtime does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Annotated, cast
+
+import attrs
+
+from offloadrt.driver import Advice
+from offloadrt.machine import Device, MachineSpec, Mechanism, ObjectPlacement
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_type import TO
+from offloadrt.runtime.placement import Candidate, Counters, Placed, PlacementRules, decide
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram, ObjectFrequency
+
+
+@attrs.frozen
+class ObjectSpec:
+    """How objects are placed, from the profile."""
+
+    rules: PlacementRules
+    reserve: Annotated[int, "otm.reserve"]
+    """Bytes of device memory that no object is placed in."""
+    leave: Annotated[str, "otm.leave"]
+    """When an object is active no more: ``region``, ``data`` or ``program``."""
+    decision: Annotated[float, "otm.decision"]
+    """Host time of the decision on one object."""
+
+
+@attrs.define(eq=False)
+class ManagedObject:
+    """An array of the program that its target regions use."""
+
+    array: HostArray
+    known: ObjectFrequency
+    """What the compiler says of it."""
+    latest: Placed | None = None
+    """The decision that was taken last."""
+    by_data: bool = False
+    """Was that at a data directive?"""
+    open: list[MapItem] = attrs.field(factory=list)
+    """Maps of data directives that have not ended, and have not been carried out: the array had no device block."""
+    used_in_place: bool = False
+    """Has the device, or an update, used the original since such a map was put off? Then it is what has to be copied,
+    whatever the map says.
+    """
+    running: int = 0
+    """Target calls that use it now."""
+    prefers_host: bool = False
+    """Is the advice to keep it on the host in force?"""
+
+    @property
+    def placement(self) -> ObjectPlacement | None:
+        """The decision for people; None when there was none."""
+        placed, known = self.latest, self.known
+        if placed is None:
+            return None
+        density = placed.density or 0.0
+        return ObjectPlacement(
+            known.name, placed.nbytes, placed.rank, known.gaf, density, placed.place, placed.mechanism
+        )
+
+
+@attrs.frozen
+class Change:
+    """An object that was decided on, and the advice that the driver needs for that."""
+
+    array: HostArray
+    mechanism: Mechanism
+    advice: Advice | None = None
+
+
+class ObjectTable:
+    """Objects and counters of one device. Raises ProfileError when the profile lacks an entry."""
+
+    def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:
+        self.spec = spec.read(ObjectSpec)
+        self.budget = max(0, device.memory.capacity - self.spec.reserve)
+        self.counters = Counters()
+        self.peak = Counters()
+        """The most bytes of each mechanism at one time."""
+        self.program = program
+        self._known = {one.name: one for one in program.objects}
+        self._objects: dict[HostArray, ManagedObject] = {}
+        self._active: dict[Hashable, Placed] = {}
+        """By array."""
+        self._freed: list[ObjectPlacement] = []
+        device.tells_placements = self.placements
+
+    def find(self, array: HostArray) -> ManagedObject | None:
+        """The entry of an array, made when it is first asked for; None when no target region of the program uses an
+        object of that name.
+        """
+        found = self._objects.get(array)
+        if found is None and (known := self._known.get(array.name)) is not None:
+            found = self._objects[array] = ManagedObject(array, known)
+        return found
+
+    def mechanism(self, array: HostArray | None) -> Mechanism | None:
+        """How an active object is reached; None for all else."""
+        placed = self._active.get(array)
+        return None if placed is None else placed.mechanism
+
+    def decide(self, candidates: Sequence[Candidate]) -> list[Change]:
+        """Place the objects of a call (keys are arrays of the table); returns those whose mechanism is new."""
+        decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
+        self.counters = now = decision.counters
+        self.peak = Counters(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
+        changes: list[Change] = []
+        for key, placed in decision.changed.items():
+            one, before = self._objects[cast(HostArray, key)], self._active.get(key)
+            self._active[key] = one.latest = placed
+            if before is None or before.mechanism != placed.mechanism:
+                one.by_data = placed.density is None
+                changes.append(Change(one.array, placed.mechanism, _advice(one, placed.mechanism)))
+        return changes
+
+    def placements(self) -> tuple[ObjectPlacement, ...]:
+        """The latest decision on every object, in order of rank, those of one rank in order of first use."""
+        found = [*self._freed, *(one.placement for one in self._objects.values())]
+        return tuple(sorted((one for one in found if one is not None), key=lambda placement: placement.rank))
+
+    # maps of data directives
+
+    def put_off(self, item: MapItem) -> None:
+        """A data directive has mapped an object that has no device block."""
+        if item.array is not None and item.size and (one := self.find(item.array)) is not None:
+            one.used_in_place = one.used_in_place and bool(one.open)
+            one.open.append(item)
+
+    def drop(self, item: MapItem, all_of_them: bool) -> None:
+        """Such a map ends: the latest one that holds the section of this item, or (delete) every one of them."""
+        one = None if item.array is None else self._objects.get(item.array)
+        if one is None:
+            return
+        begin, end = item.begin, item.begin + item.size
+        for position in reversed(range(len(one.open))):
+            known = one.open[position]
+            if known.begin <= begin and end <= known.begin + known.size:
+                del one.open[position]
+                if not all_of_them:
+                    return
+
+    def use_in_place(self, array: HostArray) -> None:
+        """The original is used, or updated, as what the device has of an object."""
+        one = self._objects.get(array)
+        if one is not None and one.open:
+            one.used_in_place = True
+
+    def has_open(self, array: HostArray) -> bool:
+        """Is there a map that has to be carried out, as the object is explicit now?"""
+        return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
+
+    def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
+        """Such a map, which is then nobody else's, and its map type; None when there is none left."""
+        if not self.has_open(array):
+            return None, 0
+        one = self._objects[array]
+        item = one.open.pop(0)
+        return item, item.type | TO if one.used_in_place else item.type
+
+    # the end
+
+    def ended(self, array: HostArray) -> None:
+        """A target call that uses an object has ended."""
+        if (one := self._objects.get(array)) is not None:
+            one.running -= 1
+
+    def leave(self, array: HostArray, has_block: bool) -> bool:
+        """Is an object active no more, now that a construct that used it has ended? has_block: is any of it in the
+        present table?
+
+        An explicit object stays as long as it has a block. Otherwise it leaves at the end of the target region
+        (``region``; of the data directive, if that has pinned it), at the end of the last construct that maps it
+        (``data``), or not at all (``program``).
+        """
+        one = self._objects.get(array)
+        if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":
+            return False
+        if one.open and (one.by_data or self.spec.leave == "data"):
+            return False
+        self._release(array)
+        return True
+
+    def remove(self, array: HostArray) -> None:
+        """The program frees an array."""
+        one = self._objects.pop(array, None)
+        if one is not None:
+            self._release(array)
+            if (placement := one.placement) is not None:
+                self._freed.append(placement)
+
+    def _release(self, array: HostArray) -> None:
+        if (placed := self._active.pop(array, None)) is not None:
+            self.counters = self.counters.minus(placed)
+
+
+def _advice(one: ManagedObject, mechanism: Mechanism) -> Advice | None:
+    """What the driver has to be told when an object is placed; explicit ones leave its advice as it is."""
+    if mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
+        return None
+    one.prefers_host = mechanism == "pinned"
+    return "prefer_host" if one.prefers_host else "prefer_nothing"

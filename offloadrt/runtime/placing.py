@@ -1,0 +1,182 @@
+"""Placing the objects of a directive under the configuration `otm`: before its maps are looked at, and at its end.
+
+The decision, and the advice to keep an object on the host, come under the device table's lock, as the public runtime
+of the paper's authors does it: no thread sees an object that is half placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from offloadrt.kernels import Launch
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import PlacementError
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.kernel_arguments import Pointees
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE, RETURN_PARAM, TARGET_PARAM
+from offloadrt.runtime.mapping import get_target_pointer, null_pointer
+from offloadrt.runtime.object_table import ManagedObject, ObjectTable
+from offloadrt.runtime.placement import Candidate
+from offloadrt.trace import events
+
+_NO_MAP = ATTACH | LITERAL | PRIVATE
+
+
+async def place_for_target(
+    device: OffloadDevice,
+    table: ObjectTable,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    queue: DirectiveQueue,
+    call: str,
+) -> list[HostArray]:
+    """Decide on the arrays that a region maps and its kernel uses, and carry out what data directives have put off for
+    those that are explicit. Returns the arrays; `target_ended` is due for them.
+
+    Raises PlacementError for an array of which the program's analysis knows nothing.
+    """
+    accesses = _accesses(launch, arguments)
+    objects: list[ManagedObject] = []
+    for item in items:
+        array = item.array
+        if array is None or not array.nbytes or not item.type & TARGET_PARAM or item.type & _NO_MAP:
+            continue
+        if array not in accesses or array.kind in ("global", "link"):
+            continue
+        found = table.find(array)
+        if found is None:
+            raise _unknown(device, table, array, call)
+        objects.append(found)
+    for one in objects:
+        one.running += 1
+    candidates = [
+        Candidate(
+            one.array,
+            one.array.nbytes,
+            one.known.rank,
+            _density(accesses[one.array], launch.iterations, one.array),
+            _is_mapped(device, one, items),
+        )
+        for one in objects
+    ]
+    await _decide(device, table, candidates, queue.cause)
+    arrays = [one.array for one in objects]
+    for array in arrays:
+        await _carry_out(device, table, array, queue, call)
+        if table.mechanism(array) != "explicit":
+            table.use_in_place(array)
+    return arrays
+
+
+async def place_for_data(
+    device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], queue: DirectiveQueue, call: str
+) -> None:
+    """Pin what does not fit of the objects that a data directive maps. Raises PlacementError for use_device_ptr and
+    use_device_addr: the address of an object that is still to be placed is not known.
+    """
+    found: dict[HostArray, ManagedObject] = {}
+    for item in items:
+        array = item.array
+        if array is None:
+            continue
+        if item.type & RETURN_PARAM:
+            message = f"use_device_ptr and use_device_addr of array {array.name!r}: under 'otm' the runtime decides at "
+            raise device.error(PlacementError, message + "each target call where an object lies", call, array.name)
+        if item.size and not item.type & _NO_MAP and array.kind not in ("global", "link"):
+            one = table.find(array)  # None: no target region uses it
+            if one is not None:
+                found[array] = one
+    candidates = [Candidate(array, array.nbytes, one.known.rank, None) for array, one in found.items()]
+    await _decide(device, table, candidates, queue.cause)
+
+
+async def target_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
+    """A target call has ended, and its device blocks are gone that nobody needs."""
+    for array in arrays:
+        table.ended(array)
+    await data_ended(device, table, arrays)
+
+
+async def data_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
+    """The same of a data directive."""
+    for array in dict.fromkeys(arrays):
+        if table.leave(array, _has_block(device, array)):
+            device.table.generation += 1  # what is remembered of places in it holds no longer
+
+
+def _accesses(launch: Launch, arguments: Sequence[Any]) -> dict[HostArray, float]:
+    """Of each array among the arguments, the accesses an iteration that the compiler has found (LAF)."""
+    uses = {use.position: use.laf for use in launch.kernel.arrays}
+    found: dict[HostArray, float] = {}
+    for position, argument in enumerate(arguments):
+        array = argument.pointers if isinstance(argument, Pointees) else argument
+        if isinstance(array, HostArray):
+            found[array] = found.get(array, 0.0) + uses.get(position, 0.0)
+    return found
+
+
+def _density(laf: float, iterations: int, array: HostArray) -> float:
+    return min(1.0, laf * iterations * array.itemsize / array.nbytes)
+
+
+def _is_mapped(device: OffloadDevice, one: ManagedObject, items: Sequence[MapItem]) -> bool:
+    """Does the region, or a data directive around it, map bytes of an object? A pointer alone says nothing of them."""
+    own = any(item.array is one.array and item.size and not item.type & _NO_MAP for item in items)
+    return own or bool(one.open) or _has_block(device, one.array)
+
+
+def _has_block(device: OffloadDevice, array: HostArray) -> bool:
+    return device.table.lookup(array.address, array.nbytes).overlaps
+
+
+def _unknown(device: OffloadDevice, table: ObjectTable, array: HostArray, call: str) -> PlacementError:
+    known = ", ".join(one.name for one in table.program.objects) or "none"
+    message = (
+        f"the program's analysis (run.host_program) has no object {array.name!r}, which the kernel uses; "
+        f"objects go by the names of their arrays, and it has: {known}"
+    )
+    return device.error(PlacementError, message, call, array.name)
+
+
+async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequence[Candidate], cause: int) -> None:
+    if not candidates:
+        return
+    device.table_lock.take_now() or await device.lock_table()
+    try:
+        await device.table_work(len(candidates) * table.spec.decision)
+        for change in table.decide(candidates):
+            array = change.array
+            if (trace := device.trace) is not None:
+                trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, change.mechanism)
+            if change.advice is not None:
+                await device.plugin.advise(array.address, array.nbytes, change.advice)
+    finally:
+        device.table_lock.release()
+
+
+async def _carry_out(
+    device: OffloadDevice, table: ObjectTable, array: HostArray, queue: DirectiveQueue, call: str
+) -> None:
+    """Map what data directives around the region map of an explicit object, with their own map types.
+
+    Each is taken under the lock under which it is entered in the present table, so that a thread that finds none left
+    finds their entries.
+    """
+    while table.has_open(array):
+        device.table_lock.take_now() or await device.lock_table()
+        item, bits = table.take_open(array)
+        if item is None:
+            device.table_lock.release()
+            return
+        pointer = await get_target_pointer(
+            device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits
+        )
+        try:
+            if pointer.address is None:
+                raise null_pointer(device, item, call)
+        finally:
+            pointer.release(device)

@@ -1,0 +1,146 @@
+"""Thrashing of managed memory: found page by page, throttled in turns, pinned to the host, and forgotten."""
+
+import pytest
+
+from offloadrt.driver import UvmCounters
+from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
+from offloadrt.kernels import Kernel
+from offloadrt.machine.managed_sweep import Access
+
+PAGE = 64 << 10
+LAPSE = NAP = 500e-6
+SOON = 100e-6
+TOUCH = Kernel("touch").launch(1, 128, 1)
+
+
+def watching(pin_threshold=10, detects=True):
+    counters = UvmCounters()
+    rules = ThrashingRules(detects, 3, pin_threshold, lapse=LAPSE, nap=NAP, pin=300 * LAPSE)
+    return Thrashing(rules, 32, counters), counters
+
+
+def ping_pong(watch, times, pages=0b1, period=SOON, index=7):
+    """Pages go to and fro, one migration a period; returns when the next one is due."""
+    for number in range(times):
+        watch.migrated(index, pages, ("device", "host")[number % 2], number * period)
+    return times * period
+
+
+def test_a_page_thrashes_after_three_migrations_in_a_row_that_are_tracked():
+    """The first one is noted for the block, the second makes it tracked, three more count."""
+    watch, counters = watching()
+    ping_pong(watch, 4)
+    assert watch.thrashing(7) == counters.thrashing == 0
+    watch, counters = watching()
+    ping_pong(watch, 5, pages=0b101)
+    assert watch.thrashing(7) == 0b101
+    assert watch.thrashing(8) == 0
+    assert counters.thrashing == 2
+
+
+@pytest.mark.parametrize(("detects", "period"), [(True, 2 * LAPSE), (False, SOON)])
+def test_slow_turns_and_no_detection_are_no_thrashing(detects, period):
+    watch, counters = watching(detects=detects)
+    now = ping_pong(watch, 50, period=period)
+    assert watch.hint(7, 0, "device", now) is Hint.MIGRATE
+    assert counters.thrashing == 0
+
+
+def test_only_the_pages_that_move_thrash():
+    """Two neighbours in a block that have nothing to do with each other: each migrates one way."""
+    watch, counters = watching()
+    for number in range(20):
+        watch.migrated(7, 1 << number, ("device", "host")[number % 2], number * SOON)
+    assert counters.thrashing == 0
+
+
+def test_one_side_is_throttled_for_a_nap_then_the_other():
+    watch, counters = watching()
+    now = ping_pong(watch, 5)
+    assert watch.hint(7, 0, "host", now) is Hint.MIGRATE
+    assert watch.hint(7, 0, "device", now + SOON) is Hint.THROTTLE
+    assert watch.throttled_until(7, 0) == now + NAP
+    assert watch.hint(7, 0, "device", now + 2 * SOON) is Hint.THROTTLE
+    assert watch.hint(7, 0, "host", now + 3 * SOON) is Hint.MIGRATE
+    assert watch.hint(7, 0, "device", now + NAP + SOON / 2) is Hint.MIGRATE
+    assert counters.throttling == 1
+
+
+def throttled_until_pinned(watch):
+    """Both sides keep asking, one migration for each favour; returns (who was pinned out, when)."""
+    now = ping_pong(watch, 5)
+    for number in range(1000):
+        side = ("host", "device")[number % 2]
+        hint = watch.hint(7, 0, side, now)
+        if hint is Hint.PIN:
+            return side, now
+        if hint is Hint.MIGRATE:
+            watch.migrated(7, 1, side, now)
+        now += SOON
+    raise AssertionError("never pinned")
+
+
+def test_a_page_is_pinned_to_the_host_after_enough_throttling_and_for_a_time():
+    watch, counters = watching(pin_threshold=10)
+    _, now = throttled_until_pinned(watch)
+    assert counters.throttling >= 10
+    assert {watch.hint(7, 0, side, now + SOON) for side in ("device", "host")} == {Hint.PIN}
+    assert watch.unpinned(now + 100 * LAPSE) == []
+    assert watch.unpinned(now + 301 * LAPSE) == [(7, 0)]
+    assert watch.thrashing(7) == 0
+    assert watch.hint(7, 0, "device", now + 302 * LAPSE) is Hint.MIGRATE
+
+
+def test_more_patience_pins_later():
+    ends = [throttled_until_pinned(watching(threshold)[0])[1] for threshold in (0, 5, 20)]
+    assert ends == sorted(ends) and len(set(ends)) == 3
+
+
+def test_what_the_program_moves_or_frees_is_forgotten():
+    watch, _ = watching()
+    now = ping_pong(watch, 6, pages=0b11)
+    watch.forget(7, 0b01)
+    assert watch.thrashing(7) == 0b10
+    assert watch.hint(7, 0, "device", now) is Hint.MIGRATE
+
+
+def turns(uvm, overrides, times=40):
+    """Kernel and host touch one page in turn."""
+    rig = uvm(overrides)
+    address = rig.array(PAGE, touched=True)
+
+    async def main():
+        for _ in range(times):
+            await rig.kernel(TOUCH, Access(address, PAGE))
+            await rig.uvm.host_access(address, PAGE)
+
+    rig.run(main)
+    return rig
+
+
+def test_without_detection_every_turn_migrates(uvm):
+    rig = turns(uvm, {"thrash.detection": False})
+    assert rig.counters.bytes_htod == rig.counters.bytes_dtoh == 40 * PAGE
+    assert rig.counters.thrashing == rig.counters.remote_maps == 0
+
+
+def test_pinning_saves_migrations(uvm):
+    """With long lapses nothing is forgotten, so that the page ends on the host and the kernel reaches it there."""
+    free, throttled = (
+        turns(uvm, {"thrash.detection": on, "thrash.lapse": "10 ms", "thrash.pin": "1 s"}) for on in (False, True)
+    )
+    assert throttled.counters.thrashing == 1
+    assert throttled.counters.throttling >= 10
+    assert throttled.counters.remote_maps > 0
+    assert throttled.counters.bytes_htod < free.counters.bytes_htod
+
+
+def test_a_throttled_kernel_asks_again_and_keeps_the_handler_busy(uvm):
+    """Batches without a page served: replayed until the period is over."""
+    free, throttled = (
+        turns(uvm, {"thrash.detection": on, "thrash.lapse": "10 ms", "thrash.pin_threshold": 1000})
+        for on in (False, True)
+    )
+    assert throttled.counters.bytes_htod == free.counters.bytes_htod
+    assert throttled.counters.batches > free.counters.batches
+    assert throttled.sim.now > free.sim.now

@@ -1,0 +1,83 @@
+"""Divided kernels run on private copies of their arrays, one set for each device, and exchanged as told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from offloadrt.kernels import Kernel
+from offloadrt.kernels.divided import DividedKernel
+from offloadrt.kernels.exchange import Holders, Transfer, all_to_all
+
+Memory = dict[str, Any]
+"""Arrays and numbers by the names that kernels' parameters have."""
+
+
+def copied(memory: Mapping[str, Any]) -> Memory:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in memory.items()}
+
+
+def arguments_of(kernel: Kernel, memory: Mapping[str, Any]) -> list[Any]:
+    assert kernel.analysis is not None
+    return [memory[name] for name in kernel.analysis.parameters]
+
+
+def raw(array: Any) -> Any:
+    return array.reshape(-1).view(np.uint8)
+
+
+class Devices:
+    """Some devices, each with a memory of its own."""
+
+    def __init__(self, count: int, memory: Mapping[str, Any]) -> None:
+        self.memories = [copied(memory) for _ in range(count)]
+        self.holders = Holders()
+        self.sent = 0
+
+    def send(self, name: str, transfers: Sequence[Transfer]) -> None:
+        for one in transfers:
+            place = slice(one.offset, one.offset + one.nbytes)
+            raw(self.memories[one.target][name])[place] = raw(self.memories[one.source][name])[place]
+            self.sent += one.nbytes
+
+    def run(self, divided: DividedKernel, way: str = "interpret") -> None:
+        """The kernel on all devices, then every owned piece to everyone."""
+        for name, pieces in self._run(divided, way).items():
+            self.send(name, all_to_all(pieces))
+
+    def run_lazily(self, divided: DividedKernel, way: str = "interpret") -> None:
+        """What is read comes first; what others own is spoilt afterwards, so that nobody can live on it."""
+        given = arguments_of(divided.original, self.memories[0])
+        for part in divided.parts(len(self.memories), given):
+            for name, needed in part.reads.items():
+                self.send(name, self.holders.fetch(name, part.share.device, needed))
+        for name, segments in self._run(divided, way).items():
+            self.holders.wrote(name, segments)
+            for device, memory in enumerate(self.memories):
+                for owner, pieces in enumerate(segments):
+                    for offset, nbytes in pieces if owner != device else ():
+                        raw(memory[name])[offset : offset + nbytes] = 0x41
+
+    def _run(self, divided: DividedKernel, way: str) -> dict[str, list[Any]]:
+        given = arguments_of(divided.original, self.memories[0])
+        parts = divided.parts(len(self.memories), given)
+        for part, memory in zip(parts, self.memories, strict=True):
+            changed = divided.arguments(part.share, arguments_of(divided.original, memory))
+            getattr(divided.kernel.body, way)(*changed)
+        return {name: [part.segments[name] for part in parts] for name in parts[0].segments}
+
+    def gather(self) -> None:
+        """Everything to everyone."""
+        for device in range(len(self.memories)):
+            for name, value in self.memories[0].items():
+                if isinstance(value, np.ndarray):
+                    self.send(name, self.holders.fetch(name, device, None))
+
+
+def same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Are all arrays equal, bit by bit?"""
+    return all(
+        np.array_equal(raw(value), raw(other[name])) for name, value in one.items() if isinstance(value, np.ndarray)
+    )

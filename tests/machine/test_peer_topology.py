@@ -1,0 +1,116 @@
+"""Links between devices: how a profile describes them, and which way a copy takes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offloadrt.machine import ProfileError, load
+from offloadrt.machine.topology import Topology, TopologyError, parse
+
+QUADS = ({0, 1, 2, 3}, {4, 5, 6, 7})
+LINKED = load("dgx1-v100").topology("nvlink.topology")
+
+
+def test_a_text_says_how_many_links_each_two_devices_have():
+    topology = parse("0-1  2-0:2")
+    assert (topology.links(0, 1), topology.links(1, 0), topology.links(0, 2), topology.links(1, 2)) == (1, 1, 2, 0)
+    assert topology.highest == 2
+    assert parse("none") == Topology({}) and parse("none").highest == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is empty"),
+        ("0-1,0-2", "'0-1,0-2' is no pair of devices"),
+        ("0:1", "'0:1' is no pair"),
+        ("0-1 none", "'none' is no pair"),
+        ("3-3", "links device 3 to itself"),
+        ("0-1:0", "'0-1:0' has no link"),
+        ("0-1 2-3 1-0:2", "devices 0 and 1 come twice"),
+    ],
+)
+def test_a_bad_text_says_which_part_and_why(text, reason):
+    with pytest.raises(TopologyError, match=reason):
+        parse(text)
+    with pytest.raises(ProfileError, match=rf"dgx1-v100\.toml: nvlink\.topology: .*{reason}"):
+        load("dgx1-v100", {"nvlink.topology": text})
+
+
+pairs = st.dictionaries(
+    st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] < pair[1]), st.integers(1, 4)
+)
+
+
+@given(pairs)
+def test_what_is_written_is_read(links):
+    text = " ".join(f"{low}-{high}:{number}" for (low, high), number in links.items())
+    assert parse(text or "none").pairs == links
+
+
+@given(pairs, st.integers(0, 9), st.integers(0, 9))
+def test_the_neighbour_has_the_widest_way(links, source, destination):
+    topology = Topology(links)
+
+    def width(via):
+        return min(topology.links(source, via), topology.links(via, destination))
+
+    found = topology.neighbour(source, destination, 10)
+    best = max(map(width, range(10)))
+    assert found is None if best == 0 else width(found) == best
+    assert found is None or all(width(lower) < best for lower in range(found))
+
+
+def test_a_dgx1_has_two_quads_and_a_link_from_each_device_to_its_like():
+    for one in range(8):
+        for other in range(8):
+            quad = any(one in quad and other in quad for quad in QUADS)
+            assert LINKED.links(one, other) == (one != other and (quad or abs(one - other) == 4))
+
+
+def test_from_one_quad_to_the_other_there_is_a_neighbour_unless_it_is_not_in_use():
+    assert [LINKED.neighbour(0, destination, 8) for destination in (5, 6, 7)] == [1, 2, 3]
+    assert LINKED.neighbour(4, 1, 8) == 0
+    assert LINKED.neighbour(1, 4, 5) == 0
+    assert parse("0-2 1-2").neighbour(0, 1, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "devices", "key", "reason"),
+    [
+        ({}, 9, "gpu.devices", "is 8, but the run asks for 9 devices"),
+        ({"gpu.devices": 4}, 4, "nvlink.topology", "links device 7, but gpu.devices is 4"),
+        ({"gpu.copy_engines_p2p": 4}, 2, "gpu.copy_engines", "leaves no engine .* 4 p2p"),
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused(rig, overrides, devices, key, reason):
+    with pytest.raises(ProfileError, match=rf"dgx1-v100\.toml: {key}: {reason}"):
+        rig(overrides, devices=devices, profile="dgx1-v100")
+
+
+def test_an_entry_has_choices_or_a_format(tmp_path):
+    path = tmp_path / "mine.toml"
+    entry = '[entry."nvlink.topology"]\nvalue = "0-1"\nsource = "me"\nsource_type = "measured"\n'
+    head = '[machine]\nname = "mine"\nbase = "alex-a100"\n[sources]\nme = "here"\n'
+    number = '[entry."gpu.sms"]\nvalue = 1\nunit = "SM"\nsource = "me"\nsource_type = "measured"\nformat = "topology"\n'
+    for wrong, reason in [
+        ('choices = ["0-1"]\nformat = "topology"\n', "or with both"),
+        ('format = "graph"\n', "graph"),
+        ('format = "topology"\n' + number, "is no text"),
+    ]:
+        path.write_text(head + entry + wrong, encoding="utf-8")
+        with pytest.raises(ProfileError, match=reason):
+            load(path)
+    path.write_text(head + entry + 'choices = ["0-1"]\n', encoding="utf-8")
+    assert load(path).topology("nvlink.topology").pairs == {(0, 1): 1}
+
+
+def test_a_profile_built_on_another_may_only_add_what_is_there_to_compare_with(tmp_path):
+    path = tmp_path / "mine.toml"
+    entry = '[entry."mine.own"]\nvalue = 1\nunit = "us"\nsource = "none"\nsource_type = "measured"\n'
+    head = '[machine]\nname = "mine"\nbase = "alex-a100"\n'
+    path.write_text(head + entry, encoding="utf-8")
+    with pytest.raises(ProfileError, match=r"mine\.own: no such entry"):
+        load(path)
+    path.write_text(head + entry + "reference = true\n", encoding="utf-8")
+    assert load(path).value("mine.own") == pytest.approx(1e-6)

@@ -1,0 +1,127 @@
+"""Every wait of every primitive can be cancelled, in every way, and leaves nothing behind. In both gears."""
+
+import pytest
+import trio
+
+from offloadrt.sim import (
+    TIMED_OUT,
+    Lock,
+    Mailbox,
+    RWLock,
+    Semaphore,
+    Signal,
+    Station,
+)
+
+WAITS = {
+    "sleep": lambda sim, held: sim.sleep(100),
+    "lock": lambda sim, held: held["lock"].acquire(),
+    "barging": lambda sim, held: held["barging"].acquire(),
+    "reader": lambda sim, held: held["tables"].acquire_read(),
+    "writer": lambda sim, held: held["tables"].acquire_write(),
+    "semaphore": lambda sim, held: held["units"].acquire(),
+    "station queue": lambda sim, held: held["engine"].serve(1),
+    "station service": lambda sim, held: held["free engine"].serve(100),
+    "mailbox": lambda sim, held: held["box"].get(),
+    "mailbox until": lambda sim, held: held["box"].get_until(100),
+    "call": lambda sim, held: held["asked"].call("?"),
+    "signal": lambda sim, held: held["signal"].wait(),
+}
+
+
+@pytest.mark.parametrize("how", ["timeout", "nursery", "attached scope"])
+@pytest.mark.parametrize("wait", list(WAITS))
+def test_every_wait_can_be_cancelled_and_leaves_nothing_behind(sim, wait, how):
+    held = {
+        "lock": Lock(sim, "lock"),
+        "barging": Lock(sim, "barging", handoff="barging"),
+        "tables": RWLock(sim, "tables"),
+        "units": Semaphore(sim, 0, "units"),
+        "engine": Station(sim, 1, "engine"),
+        "free engine": Station(sim, 1, "free engine"),
+        "box": Mailbox(sim, "box"),
+        "asked": Mailbox(sim, "asked"),
+        "signal": Signal(sim, "signal"),
+    }
+
+    async def holder():
+        async with held["lock"], held["barging"]:
+            await held["tables"].acquire_write()
+            await held["engine"].serve(50)
+            held["tables"].release()
+
+    async def victim():
+        await WAITS[wait](sim, held)
+        raise AssertionError("not reached")
+
+    async def main():
+        sim.spawn(holder)
+        await sim.sleep(1)
+        if how == "timeout":
+            with sim.move_on_after(2):
+                await victim()
+        elif how == "nursery":
+            async with sim.open_nursery() as nursery:
+                nursery.spawn(victim)
+                await sim.sleep(2)
+                nursery.cancel()
+        else:
+            async with sim.attached():
+                with trio.move_on_after(2):
+                    await victim()
+        assert sim.now == 3.0
+        for primitive in held.values():
+            assert primitive.statistics().tasks_waiting == 0
+        queue = {"reader": "tables", "writer": "tables", "station queue": "engine"}.get(wait, wait)
+        if queue in ("lock", "barging", "tables", "engine"):
+            assert held[queue].statistics().wait_s == 2.0
+        assert held["units"].statistics().wait_s == (2.0 if wait == "semaphore" else 0.0)
+        free = held["free engine"].statistics()
+        assert (free.in_service, free.busy_s, free.served) == (0, 2.0 if wait == "station service" else 0.0, 0)
+        if wait == "call":
+            call = await held["asked"].get()
+            assert call.message == "?" and call.reply("!") is False
+        await use_all(held)
+
+    async def use_all(held):
+        """Everything still works for the next user."""
+        async with held["lock"], held["barging"]:
+            assert sim.now == 50.0
+        await held["tables"].acquire_write()
+        held["tables"].downgrade()
+        held["tables"].release()
+        held["units"].release()
+        await held["units"].acquire()
+        await held["engine"].serve(1)
+        await held["free engine"].serve(1)
+        held["box"].put("item")
+        assert await held["box"].get() == "item"
+        assert await held["box"].get_until(54) is TIMED_OUT
+        held["signal"].set("done")
+        assert await held["signal"].wait() == "done"
+
+    sim.run(main)
+    assert sim.now == 54.0
+
+
+def test_a_cancelled_writer_lets_the_readers_behind_it_in(sim):
+    tables, log = RWLock(sim, "tables"), []
+
+    async def writer():
+        with sim.move_on_after(1):
+            await tables.acquire_write()
+
+    async def reader():
+        await tables.acquire_read()
+        log.append(sim.now)
+        tables.release()
+
+    async def main():
+        await tables.acquire_read()
+        sim.spawn(writer)
+        sim.spawn(reader)
+        await sim.sleep(5)
+        tables.release()
+
+    sim.run(main)
+    assert log == [1.0]

@@ -1,0 +1,203 @@
+"""Lock and RWLock: whom they grant, in which order, and their statistics."""
+
+import pytest
+from acting import run_all
+
+from offloadrt.sim import (
+    Lock,
+    LockStatistics,
+    RWLock,
+    RWLockStatistics,
+)
+
+
+def test_lock_is_handed_over_in_order_of_arrival(sim):
+    lock, log = Lock(sim, "lock"), []
+
+    def host(arrival):
+        async def body():
+            await sim.sleep(arrival)
+            async with lock:
+                log.append((sim.current.name, sim.now))
+                assert lock.held_by_me() and lock.owner is sim.current
+                await sim.sleep(2)
+
+        return body
+
+    run_all(sim, host(1), host(0), host(0.5))
+    assert log == [("host 1", 0.0), ("host 2", 2.0), ("host 0", 4.0)]
+    assert lock.statistics() == LockStatistics(3, 2, 1.5 + 3.0, 6.0, 0, None)
+
+
+def test_a_free_lock_can_be_taken_at_once(sim):
+    lock, taken = Lock(sim, "lock"), []
+
+    async def first():
+        taken.append(lock.take_now())
+        taken.append(lock.take_now())  # held, also when by oneself
+        await sim.sleep(1)
+        lock.release()
+
+    async def second():
+        taken.append(lock.take_now())
+        async with lock:
+            taken.append(sim.now)
+
+    run_all(sim, first, second)
+    assert taken == [True, False, False, 1.0]
+    assert lock.statistics() == LockStatistics(2, 1, 1.0, 1.0, 0, None)
+
+
+def test_takings_at_once_are_counted_as_steps(sim):
+    """A loop over them meets a look at Trio, as one over ``acquire`` does."""
+    lock = Lock(sim, "lock")
+
+    async def body():
+        while lock.take_now():
+            lock.release()
+        await lock.acquire()
+        lock.release()
+        assert lock.take_now()
+
+    run_all(sim, body)
+
+
+def test_lock_statistics_while_it_is_held(sim):
+    lock = Lock(sim, "lock")
+
+    async def holder():
+        async with lock:
+            await sim.sleep(2)
+
+    async def looker():
+        await sim.sleep(1)
+        assert lock.statistics() == LockStatistics(1, 1, 0.0, 1.0, 1, "host 0")
+
+    run_all(sim, holder, holder, looker)
+
+
+def overtaking(sim, handoff):
+    """Who gets the lock that host 0 releases and at once wants again, while host 1 waits."""
+    lock, log = Lock(sim, "lock", handoff=handoff), []
+
+    async def greedy():
+        for _ in range(2):
+            async with lock:
+                log.append(("greedy", sim.now))
+                await sim.sleep(1)
+
+    async def patient():
+        async with lock:
+            log.append(("patient", sim.now))
+
+    run_all(sim, greedy, patient)
+    return log, lock.statistics()
+
+
+def test_a_fifo_lock_is_not_overtaken(sim):
+    log, statistics = overtaking(sim, "fifo")
+    assert log == [("greedy", 0.0), ("patient", 1.0), ("greedy", 1.0)]
+    assert statistics == LockStatistics(3, 2, 1.0, 2.0, 0, None)
+
+
+def test_a_barging_lock_goes_to_whoever_runs(sim):
+    log, statistics = overtaking(sim, "barging")
+    assert log == [("greedy", 0.0), ("greedy", 1.0), ("patient", 2.0)]
+    assert statistics == LockStatistics(3, 1, 2.0, 2.0, 0, None)
+
+
+def test_a_barging_lock_keeps_the_place_of_who_was_overtaken(sim):
+    lock, log = Lock(sim, "lock", handoff="barging"), []
+
+    async def greedy():
+        for _ in range(3):
+            async with lock:
+                await sim.sleep(1)
+
+    def patient():
+        async def body():
+            async with lock:
+                log.append((sim.current.name, sim.now))
+
+        return body
+
+    run_all(sim, greedy, patient(), patient())
+    assert log == [("host 1", 3.0), ("host 2", 3.0)]
+
+
+def test_a_lock_is_neither_acquired_twice_nor_released_by_another(sim):
+    lock = Lock(sim, "lock")
+
+    async def holder():
+        async with lock:
+            with pytest.raises(RuntimeError, match="host 0 acquires 'lock', which it holds"):
+                await lock.acquire()
+            await sim.sleep(1)
+
+    async def other():
+        assert not lock.held_by_me()
+        with pytest.raises(RuntimeError, match="host 1 releases 'lock', which it does not hold"):
+            lock.release()
+
+    run_all(sim, holder, other)
+    with pytest.raises(ValueError, match="handoff is 'lifo'"):
+        Lock(sim, "lock", handoff="lifo")
+
+
+def test_readers_share_a_writer_does_not_and_nobody_is_overtaken(sim):
+    tables, log = RWLock(sim, "tables"), []
+
+    def user(arrival, how):
+        async def body():
+            await sim.sleep(arrival)
+            await (tables.acquire_write() if how == "w" else tables.acquire_read())
+            log.append((sim.current.name, sim.now))
+            await sim.sleep(1)
+            tables.release()
+
+        return body
+
+    run_all(sim, user(0, "r"), user(0, "r"), user(0.25, "w"), user(0.5, "r"), user(0.5, "r"))
+    assert log == [("host 0", 0.0), ("host 1", 0.0), ("host 2", 1.0), ("host 3", 2.0), ("host 4", 2.0)]
+    assert tables.statistics() == RWLockStatistics(4, 1, 3, 0.75 + 1.5 + 1.5, 4.0, 1.0, 0)
+
+
+def test_downgrade_lets_readers_in_and_no_writer(sim):
+    tables, log = RWLock(sim, "tables"), []
+
+    async def writer():
+        await tables.acquire_write()
+        await sim.sleep(1)
+        tables.downgrade()
+        await sim.sleep(2)
+        tables.release()
+
+    async def reader():
+        await tables.acquire_read()
+        log.append(("reader", sim.now))
+        tables.release()
+
+    async def second_writer():
+        await tables.acquire_write()
+        log.append(("writer", sim.now))
+        tables.release()
+
+    run_all(sim, writer, reader, second_writer)
+    assert log == [("reader", 1.0), ("writer", 3.0)]
+    assert tables.statistics() == RWLockStatistics(2, 2, 2, 1.0 + 3.0, 2.0, 1.0, 0)
+
+
+def test_a_readers_writer_lock_names_its_misuse(sim):
+    tables = RWLock(sim, "tables")
+
+    async def body():
+        with pytest.raises(RuntimeError, match="host 0 releases 'tables', which it does not hold"):
+            tables.release()
+        await tables.acquire_read()
+        with pytest.raises(RuntimeError, match="host 0 acquires 'tables', which it holds"):
+            await tables.acquire_write()
+        with pytest.raises(RuntimeError, match="does not hold for writing"):
+            tables.downgrade()
+        tables.release()
+
+    run_all(sim, body)
