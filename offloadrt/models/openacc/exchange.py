@@ -1,0 +1,125 @@
+"""The exchange between devices after a divided kernel: copies over their links, each pair's in a queue of its own.
+
+As the paper's runtime does, the host starts all copies and waits for all of them: they are not hidden behind kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, Protocol
+
+import attrs
+
+from offloadrt.kernels import Holders, Transfer
+from offloadrt.models.host.directive import Work
+from offloadrt.models.openacc.division import Division
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.lasting_queue import LastingQueue
+
+Communication = Literal["all-to-all", "needed"]
+"""``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
+device gets those bytes that the analysis says it reads (all of them where that cannot be proven).
+"""
+
+
+class Queues(Protocol):
+    """What is asked of the program: its activity queues."""
+
+    def queue(self, device: int, value: int) -> LastingQueue: ...
+
+
+@attrs.define(eq=False)
+class Exchange:
+    """Between devices 0 to `devices` - 1; queues from `first_queue` on. run: does a directive's work on a device."""
+
+    program: Queues
+    devices: int
+    first_queue: int
+    run: Callable[[str, Work, int], Awaitable[None]]
+    bytes: int = 0
+    """That were sent so far."""
+    _open: bool = False
+    _holders: Holders = attrs.field(factory=Holders)
+    _addresses: dict[tuple[int, HostArray], int] = attrs.field(factory=dict)
+
+    async def open(self) -> None:
+        """Have every device reach the others' memory, once."""
+        if self._open:
+            return
+        self._open = True
+
+        async def reach(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for other in range(self.devices):
+                if other != where.number:
+                    await where.plugin.reach(other)
+
+        for device in range(self.devices):
+            await self.run("jacc_init", reach, device)
+
+    def placed(self, device: int, array: HostArray, pointer: DevicePointer) -> None:
+        """Where an array lies on a device, as far as it was looked up for a launch."""
+        self._addresses[device, array] = pointer.address
+
+    def wrote(self, division: Division) -> None:
+        """A divided kernel has run: each device has its own parts right, and nobody else."""
+        for array, owned in division.owned.items():
+            self._holders.wrote(array, owned)
+
+    def forget(self, array: HostArray) -> None:
+        """An array has left the devices."""
+        self._holders.everywhere(array)
+
+    def is_due(self, arrays: Iterable[HostArray]) -> bool:
+        """Is any of these arrays not right on some device?"""
+        return any(self._holders.is_divided(array, self.devices) for array in arrays)
+
+    async def before(self, division: Division) -> None:
+        """Each device gets what it reads in its part."""
+        await self._carry(
+            (array, self._holders.fetch(array, device, ranges))
+            for device, needed in enumerate(division.needed)
+            for array, ranges in needed
+        )
+
+    async def gather(self, arrays: Iterable[HostArray]) -> None:
+        """All of these arrays to all devices, as far as they do not have it."""
+        devices = range(self.devices)
+        await self._carry((array, self._holders.fetch(array, device, None)) for array in arrays for device in devices)
+
+    async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
+        """Start all transfers, then wait for them; no time when there are none."""
+        pairs: dict[int, dict[int, list[tuple[HostArray, Transfer]]]] = {}
+        for array, transfers in found:
+            for one in transfers:
+                pairs.setdefault(one.source, {}).setdefault(one.target, []).append((array, one))
+
+        async def send(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for target, pieces in pairs[where.number].items():
+                await self._send(where, queue.cause, target, pieces)
+
+        async def wait(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for target in pairs[where.number]:
+                await self._queue(where, target).drain(where, queue.cause)
+
+        for source in pairs:
+            await self.run("jacc_exchange", send, source)
+        for source in pairs:
+            await self.run("jacc_wait", wait, source)
+
+    async def _send(
+        self, where: OffloadDevice, cause: int, target: int, pieces: list[tuple[HostArray, Transfer]]
+    ) -> None:
+        async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for array, one in pieces:
+                source = self._addresses[where.number, array] + one.offset
+                destination = self._addresses[target, array] + one.offset
+                self.bytes += one.nbytes
+                await where.plugin.exchange_data(queue, destination, source, one.nbytes, device=target)
+
+        await self._queue(where, target).use(where, DirectiveQueue(cause), copies)
+
+    def _queue(self, where: OffloadDevice, target: int) -> LastingQueue:
+        return self.program.queue(where.number, self.first_queue + target)
