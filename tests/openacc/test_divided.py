@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from acc_kernels import increment, scale, sum_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from openacc_rig import MakeRig, Rig
 
 from offloadrt import kernel
@@ -23,6 +25,19 @@ def relax(old, new, rows, columns):  # type: ignore[no-untyped-def]
         for j in range(1, columns - 1):
             around = old[i - 1, j] + old[i + 1, j] + old[i, j - 1] + old[i, j + 1]
             new[i, j] = 0.6 * old[i, j] + 0.1 * around
+
+
+@kernel(collapse=2)
+def transpose(x, y, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        for j in range(columns):
+            y[j, i] = x[i, j]
+
+
+@kernel
+def clear(x, y, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(2, rows):
+        y[i, columns - 2] = 0.5 * x[0, i]
 
 
 @kernel
@@ -136,12 +151,69 @@ def test_a_program_of_several_kernels_is_what_numpy_computes(
     rig.assert_clean()
 
 
+@pytest.mark.parametrize("strategy", ["always", "macc"])
+@pytest.mark.parametrize("communication", ["all-to-all", "needed"])
+def test_devices_for_which_nothing_is_left(acc_rig: MakeRig, strategy: str, communication: str) -> None:
+    _, _, plate = run_stencil(acc_rig, 8, rows=7, strategy=strategy, communication=communication)
+    np.testing.assert_allclose(plate, in_numpy(7, 13, STEPS), rtol=1e-13)
+
+
+def test_one_array_seen_as_two_types_is_not_divided(acc_rig: MakeRig) -> None:
+    async def body(t: acc.HostThread) -> Any:
+        jacc = acc.Jacc(t, devices=2, strategy="always")
+        a = t.array("a", 64, fill=1.0)
+        await jacc.jacc_copyin(a)
+        await jacc.jacc_kernel_push(scale, acc.jacc_args(scale, a.viewed(np.float64), a, 2.0))
+        await jacc.jacc_copyout(a)
+        assert "two arguments of two types" in jacc.refused["scale"]
+        return a.data
+
+    assert (acc_rig(devices=2, machine_name="dgx1-v100").alone(body) == 2.0).all()
+
+
 def test_both_gears_give_one_trace(acc_rig: MakeRig) -> None:
     hashes = {
         run_stencil(acc_rig, 4, strategy="always", communication="needed", gear=gear)[0].trace.hash()
         for gear in ("turbo", "native")
     }
     assert len(hashes) == 1
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("rtc"), st.permutations("abc"), st.booleans()), min_size=1, max_size=8),
+    strategy=st.sampled_from(["always", "macc"]),
+    communication=st.sampled_from(["all-to-all", "needed"]),
+    devices=st.integers(2, 8),
+)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_program_is_what_one_device_computes(
+    acc_rig: MakeRig, steps: list[Any], strategy: str, communication: str, devices: int
+) -> None:
+    """Stencils, transpositions and copies between three arrays, divided along different dimensions, and host reads."""
+    n = 9
+
+    def run(devices: int, **options: Any) -> list[bytes]:
+        async def body(t: acc.HostThread) -> list[bytes]:
+            jacc = acc.Jacc(t, devices=devices, **options)
+            arrays = {name: t.array(name, (n, n), fill=k + start(n, n)) for k, name in enumerate("abc")}
+            await jacc.jacc_copyin(*arrays.values())
+            seen = []
+            for kind, (source, target, _), looks in steps:
+                made = {"r": relax, "t": transpose, "c": clear}[kind]
+                await jacc.jacc_kernel_push(made, acc.jacc_args(made, arrays[source], arrays[target], n, n))
+                if looks:
+                    await jacc.jacc_host_access(arrays[target])
+                    await t.update(acc.host(arrays[target]))
+                    seen.append(arrays[target].data.tobytes())
+            await jacc.jacc_copyout(*arrays.values())
+            return seen + [array.data.tobytes() for array in arrays.values()]
+
+        rig = acc_rig({"jit.compile": 0}, devices=devices, machine_name="dgx1-v100")
+        values: list[bytes] = rig.alone(body)
+        rig.assert_clean()
+        return values
+
+    assert run(devices, strategy=strategy, communication=communication) == run(1)
 
 
 # what is sent

@@ -58,6 +58,10 @@ class Divider:
 
     def _of(self, divided: DividedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]) -> Division:
         assert divided.original.analysis is not None
+        by_address: dict[int, HostArray] = {}
+        for one in arguments:
+            if isinstance(one, HostArray) and by_address.setdefault(one.address, one) is not one:
+                raise KernelError(f"kernel {divided.original.name!r}: array {one.name!r} is two arguments of two types")
         of_name = dict(zip(divided.original.analysis.parameters, arguments, strict=True))
         parts = divided.parts(self._devices, arguments)
         given = [divided.arguments(part.share, arguments) for part in parts]

@@ -43,7 +43,8 @@ class Exchange:
     """That were sent so far."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
-    _addresses: dict[tuple[int, HostArray], int] = attrs.field(factory=dict)
+    _addresses: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    """By device and host address, as that of an array tells what it is whatever its type."""
 
     async def open(self) -> None:
         """Have every device reach the others' memory, once."""
@@ -61,33 +62,34 @@ class Exchange:
 
     def placed(self, device: int, array: HostArray, pointer: DevicePointer) -> None:
         """Where an array lies on a device, as far as it was looked up for a launch."""
-        self._addresses[device, array] = pointer.address
+        self._addresses[device, array.address] = pointer.address
 
     def wrote(self, division: Division) -> None:
         """A divided kernel has run: each device has its own parts right, and nobody else."""
         for array, owned in division.owned.items():
-            self._holders.wrote(array, owned)
+            self._holders.wrote(array.address, owned)
 
     def forget(self, array: HostArray) -> None:
         """An array has left the devices."""
-        self._holders.everywhere(array)
+        self._holders.everywhere(array.address)
 
     def is_due(self, arrays: Iterable[HostArray]) -> bool:
         """Is any of these arrays not right on some device?"""
-        return any(self._holders.is_divided(array, self.devices) for array in arrays)
+        return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
 
     async def before(self, division: Division) -> None:
         """Each device gets what it reads in its part."""
         await self._carry(
-            (array, self._holders.fetch(array, device, ranges))
+            (array, self._holders.fetch(array.address, device, ranges))
             for device, needed in enumerate(division.needed)
             for array, ranges in needed
         )
 
-    async def gather(self, arrays: Iterable[HostArray]) -> None:
-        """All of these arrays to all devices, as far as they do not have it."""
-        devices = range(self.devices)
-        await self._carry((array, self._holders.fetch(array, device, None)) for array in arrays for device in devices)
+    async def gather(self, arrays: Iterable[HostArray], devices: Iterable[int]) -> None:
+        """All of these arrays to these devices, as far as they do not have it."""
+        await self._carry(
+            (array, self._holders.fetch(array.address, device, None)) for array in arrays for device in devices
+        )
 
     async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
         """Start all transfers, then wait for them; no time when there are none."""
@@ -114,8 +116,8 @@ class Exchange:
     ) -> None:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for array, one in pieces:
-                source = self._addresses[where.number, array] + one.offset
-                destination = self._addresses[target, array] + one.offset
+                source = self._addresses[where.number, array.address] + one.offset
+                destination = self._addresses[target, array.address] + one.offset
                 self.bytes += one.nbytes
                 await where.plugin.exchange_data(queue, destination, source, one.nbytes, device=target)
 

@@ -134,6 +134,7 @@ class Jacc:
         """One reference less; the last one copies the values to the host. Waits for the queues that use the arrays, and
         no others. The values are those of device 0.
         """
+        await self._gather(arrays, self._devices[:1])
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
@@ -145,7 +146,7 @@ class Jacc:
         writes them, also for those in which they are read.
         """
         ranges = _ranges(arrays)
-        await self._gather(arrays)
+        await self._gather(arrays, self._devices if write else self._devices[:1])
         await self._drain(self._dependences.synchronize(ranges, ranges if write else ()))
 
     async def jacc_wait(self) -> None:
@@ -161,7 +162,6 @@ class Jacc:
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
         ranges = _ranges(arrays)
-        await self._gather(arrays)
         await self._drain(self._dependences.synchronize((), ranges))
         elsewhere = lower_data([delete(*arrays)], "exit data")
 
@@ -207,7 +207,7 @@ class Jacc:
 
     async def _duplicate(self, push: Push) -> None:
         """Every device runs all of it; the host waits only as the execution step says."""
-        await self._gather(push.present)
+        await self._gather(push.present, self._devices)
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await self._launch(push, None, where, queue)
@@ -228,7 +228,7 @@ class Jacc:
         await self._drain(self._dependences.synchronize_all())
         times = self.times.setdefault(push.kernel.name, KernelTimes())
         begin, sent = sim.now, exchange.bytes
-        await (exchange.before(division) if divided else exchange.gather(push.present))
+        await (exchange.before(division) if divided else exchange.gather(push.present, self._devices))
         launched = sim.now
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -240,7 +240,7 @@ class Jacc:
         if divided:
             exchange.wrote(division)
             if self.communication == "all-to-all":
-                await exchange.gather(division.owned)
+                await exchange.gather(division.owned, self._devices)
         execution = Execution(ran - launched, launched - begin + sim.now - ran, division.write_bytes)
         self.policy.after(push.kernel.name, execution)
         times.executions += 1
@@ -261,11 +261,11 @@ class Jacc:
         arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
         await target(where, launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
 
-    async def _gather(self, arrays: Iterable[HostArray]) -> None:
-        """What devices have of arrays to all of them, before something else than a divided kernel uses these."""
+    async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
+        """What others have of arrays to these devices, before something else than a divided kernel uses them."""
         if self._exchange.is_due(arrays):
             await self._drain(self._dependences.synchronize_all())
-            await self._exchange.gather(arrays)
+            await self._exchange.gather(arrays, devices)
 
     def _check(self, kernel: Kernel, args: Sequence[Argument], flags: PushFlags) -> None:
         arrays = [one for one in args if one.is_array]

@@ -54,7 +54,9 @@ class Push:
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
     division: Division | None
-    """None when every device runs all of it: nobody divides, it cannot be divided, or not all arrays are present."""
+    """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
+    program says how many iterations there are.
+    """
 
 
 def ready(
@@ -83,7 +85,7 @@ def ready(
         lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
         tuple(one.range for one in arrays if not one.writes),
         tuple(one.range for one in arrays if one.writes),
-        None if divider is None or absent else divider.division(code, values, slower),
+        None if divider is None or absent or iterations is not None else divider.division(code, values, slower),
     )
 
 
