@@ -25,8 +25,10 @@ device gets those bytes that the analysis says it reads (all of them where that 
 """
 
 
-class Queues(Protocol):
-    """What is asked of the program: its activity queues."""
+class Devices(Protocol):
+    """What is asked of the program: its devices and their activity queues."""
+
+    devices: list[OffloadDevice]
 
     def queue(self, device: int, value: int) -> LastingQueue: ...
 
@@ -35,7 +37,7 @@ class Queues(Protocol):
 class Exchange:
     """Between devices 0 to `devices` - 1; queues from `first_queue` on. run: does a directive's work on a device."""
 
-    program: Queues
+    program: Devices
     devices: int
     first_queue: int
     run: Callable[[str, Work, int], Awaitable[None]]
@@ -57,8 +59,8 @@ class Exchange:
                 if other != where.number:
                     await where.plugin.reach(other)
 
-        for device in range(self.devices):
-            await self.run("jacc_init", reach, device)
+        for number in range(self.devices):
+            await self.run("jacc_init", reach, number)
 
     def placed(self, device: int, array: HostArray, pointer: DevicePointer) -> None:
         """Where an array lies on a device, as far as it was looked up for a launch."""
@@ -92,27 +94,24 @@ class Exchange:
         )
 
     async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
-        """Start all transfers, then wait for them; no time when there are none."""
-        pairs: dict[int, dict[int, list[tuple[HostArray, Transfer]]]] = {}
+        """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
+        pairs: dict[tuple[int, int], list[tuple[HostArray, Transfer]]] = {}
         for array, transfers in found:
             for one in transfers:
-                pairs.setdefault(one.source, {}).setdefault(one.target, []).append((array, one))
+                pairs.setdefault((one.source, one.target), []).append((array, one))
+        if not pairs:
+            return
 
-        async def send(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for target, pieces in pairs[where.number].items():
-                await self._send(where, queue.cause, target, pieces)
+        async def exchange(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for (source, target), pieces in pairs.items():
+                await self._send(self.program.devices[source], queue.cause, target, pieces)
+            for source, target in pairs:
+                await self._queue(source, target).drain(self.program.devices[source], queue.cause)
 
-        async def wait(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for target in pairs[where.number]:
-                await self._queue(where, target).drain(where, queue.cause)
-
-        for source in pairs:
-            await self.run("jacc_exchange", send, source)
-        for source in pairs:
-            await self.run("jacc_wait", wait, source)
+        await self.run("jacc_exchange", exchange, 0)
 
     async def _send(
-        self, where: OffloadDevice, cause: int, target: int, pieces: list[tuple[HostArray, Transfer]]
+        self, where: OffloadDevice, cause: int, target: int, pieces: Iterable[tuple[HostArray, Transfer]]
     ) -> None:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for array, one in pieces:
@@ -121,7 +120,7 @@ class Exchange:
                 self.bytes += one.nbytes
                 await where.plugin.exchange_data(queue, destination, source, one.nbytes, device=target)
 
-        await self._queue(where, target).use(where, DirectiveQueue(cause), copies)
+        await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 
-    def _queue(self, where: OffloadDevice, target: int) -> LastingQueue:
-        return self.program.queue(where.number, self.first_queue + target)
+    def _queue(self, source: int, target: int) -> LastingQueue:
+        return self.program.queue(source, self.first_queue + target)

@@ -13,7 +13,7 @@ Parallelization".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
@@ -311,15 +311,16 @@ class Jacc:
             self._left_early = name
             raise
 
-    async def _drain(self, queues: Iterable[int]) -> None:
-        for queue in queues:
-            for device in self._devices:
-                lasting = self.program.queue(device, queue)
+    async def _drain(self, queues: Sequence[int]) -> None:
+        """Wait for these queues of all devices, in one call of the runtime."""
 
-                async def drain(where: OffloadDevice, own: DirectiveQueue, lasting: Any = lasting) -> None:
-                    await lasting.drain(where, own.cause)
+        async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
+            for queue in queues:
+                for device in self._devices:
+                    await self.program.queue(device, queue).drain(self.program.devices[device], own.cause)
 
-                await self._run("jacc_wait", drain, device)
+        if queues:
+            await self._run("jacc_wait", drain, self._devices[0])
 
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:
