@@ -5,7 +5,7 @@ What a scenario script or a test needs:
     from offloadrt import kernel, openmp as omp, scenario
 
 `scenario`, `Range`, `Figure`, `Run` and `ParameterError` make experiments (`offloadrt.study`), `kernel` and `Kernel`
-describe device code (`offloadrt.kernels`), `openmp` is the programming model (`offloadrt.models.openmp`),
+describe device code (`offloadrt.kernels`), `openmp` and `openacc` are programming models (`offloadrt.models`),
 `Simulation` is virtual time (`offloadrt.sim`). Each is imported when it is first used, so `import offloadrt` costs
 nothing.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offloadrt.kernels import Kernel, expect, kernel
-    from offloadrt.models import openmp
+    from offloadrt.models import openacc, openmp
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario
 
@@ -35,6 +35,7 @@ __all__ = [
     "__version__",
     "expect",
     "kernel",
+    "openacc",
     "openmp",
     "scenario",
 ]
@@ -55,8 +56,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "openmp":
-        value: Any = importlib.import_module("offloadrt.models.openmp")
+    if name in ("openacc", "openmp"):
+        value: Any = importlib.import_module(f"offloadrt.models.{name}")
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     else:

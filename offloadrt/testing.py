@@ -12,7 +12,8 @@
 `offload` is a `Run` (see `offloadrt.study.run`) and the clock of the test's `trio.run`: in the test function and in
 all that it starts, time is virtual. The test function is the first actor, so it may await everything of `offload`
 and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
-overrides={...}, phantom=..., configuration=..., allocator=..., devices=..., record=True)` says how the run is made;
+overrides={...}, phantom=..., model="openmp"|"openacc", compiler=..., pools=..., configuration=..., allocator=...,
+devices=..., record=True)` says how the run is made;
 a fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
 installed.
 """
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 _ATTRIBUTES = {
     "phantom": "phantom",
+    "model": "model",
+    "compiler": "compiler",
+    "pools": "pools",
     "configuration": "configuration",
     "allocator": "allocator",
     "devices": "num_devices",
@@ -42,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the mark known."""
     config.addinivalue_line(
         "markers",
-        "offload(machine, gear, seed, strategy, overrides, phantom, configuration, allocator, devices, record): "
+        "offload(machine, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, allocator, "
+        "devices, record): "
         "how the emulated machine of the fixture `offload` is made",
     )
 

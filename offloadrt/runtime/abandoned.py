@@ -1,8 +1,9 @@
 """Directives that are left early, as at a timeout: what they have begun is brought to an end without them.
 
 A real directive cannot be left. Here an actor of the runtime's waits for what the directive has submitted, gives its
-stream back, unmaps what is left to unmap (what it had mapped itself; or the rest of what it was about to unmap), and
-does what was put off until then. It copies nothing back. Nobody waits for it but the end of the run.
+stream back unless the queue lasts, unmaps what is left to unmap (what it had mapped itself; or the rest of what it was
+about to unmap), and does what was put off until then. It copies nothing back. Nobody waits for it but the end of the
+run.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue) -> None
     queue.mapped = 0
     await target_data_end(device, mapped, queue, "target")
     await device.plugin.synchronize(queue)
-    await device.synchronize(queue)
+    await device.settle(queue)
     if queue.private is not None:
         await queue.private()
     device.machine.host_time.lived(device.sim.now - born)

@@ -32,6 +32,7 @@ class AmdgpuPlugin:
     """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
 
     kernels_fault = True
+    shared_streams = False
     managed: Uvm | None = None
 
     def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
@@ -150,16 +151,25 @@ class AmdgpuPlugin:
     ) -> None:
         await operation(await self._made_ready(queue, signals))
 
+    async def open(self, queue: QueueLike) -> None:
+        """Give the queue a stream before its first use."""
+        await self._made_ready(queue, 0)
+
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back."""
+        """Wait for everything in the queue, then give its stream back unless the queue lasts."""
         if queue.copy is not None:
             await self._wait_for_copy(queue, queue.copy)
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             return
-        last = stream.stream.last
-        if last is not None and stream.signals:
+        last, done = stream.stream.last, stream.signals
+        if last is not None and done:
             await self.driver.signal_wait_scacquire(stream.stream, last)
+        if queue.lasts:
+            done = min(done, stream.signals)  # somebody else may have waited, too
+            self._free_signals += done
+            stream.signals -= done
+            return
         if not self._lock.take_now():
             await take(self._lock, self._machine.host_time)
         queue.stream = None
@@ -281,6 +291,10 @@ class AmdgpuPlugin:
         """Whether `wait_event` has anything to do."""
         return event is not None and not event.is_set
 
+    def is_complete(self, event: HsaSignal | None) -> bool:
+        """Whether everything before the mark has completed."""
+        return not self.needs_wait(event)
+
     async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:
         """Make the queue's stream wait; the host does not."""
         if event is not None and not event.is_set:
@@ -321,6 +335,7 @@ class _ImageQueue:
         self.cause = 0
         self.stream: AmdgpuStream | None = None
         self.copy: Signal | None = None
+        self.lasts = False
 
 
 def _moving(target: Callable[[], Bytes], source: Callable[[], Bytes]) -> Callable[[], None]:

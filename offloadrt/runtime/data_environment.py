@@ -14,7 +14,7 @@ import numpy as np
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import FreedHostMemory, MappingError
+from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
 from offloadrt.runtime.map_item import Dimension, MapItem, MapItems
 from offloadrt.runtime.map_type import (
@@ -230,7 +230,7 @@ async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: 
                 f"for host address {item.locate(item.begin)} ({item.size} bytes)"
             )
             raise device.error(
-                MappingError, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name
+                NotPresent, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name
             )
         entry = pointer.entry
         if not pointer.is_present or entry is None:
@@ -324,4 +324,4 @@ def _absent_update(device: OffloadDevice, item: MapItem, begin: int, size: int, 
         "omptarget message: device mapping required by 'present' motion modifier does not exist for host address "
         f"{item.locate(begin)} ({size} bytes)"
     )
-    return device.error(MappingError, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)
+    return device.error(NotPresent, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)

@@ -13,6 +13,7 @@ from offloadrt.driver import OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, MachineSpec, Mechanism
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
+from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.barging_table_lock import BargingTableLock
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -109,6 +110,9 @@ class OffloadDevice:
             spec.flag("memory_manager.uncontended"),
         )
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
+        self.allocator_site = site
+        self.argument_blocks: ArgumentBlocks | None = None
+        """How launches pass their arguments through device memory; None where the driver passes them itself."""
         suffix = f" {number}" if number else ""
         self.table = PresentTable()
         table_lock = BargingTableLock if spec.text("lock.handoff") == "barging" else DeviceTableLock
@@ -204,6 +208,10 @@ class OffloadDevice:
         """
         if queue.stream is not None:
             await self.plugin.synchronize(queue)
+        await self.settle(queue)
+
+    async def settle(self, queue: DirectiveQueue) -> None:
+        """What is left to do for a directive whose queue has drained. Raises what its kernel did wrong."""
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name
@@ -259,6 +267,12 @@ class OffloadDevice:
             if entry.lock.owner is None:
                 self.locked_entries.discard(entry)
 
+    async def release_pooled(self) -> None:
+        """Return all device memory that is pooled to the driver, as at exit."""
+        await self.allocator.release_pooled()
+        if self.argument_blocks is not None:
+            await self.argument_blocks.release()
+
     def manages(self, array: HostArray) -> bool:
         """Whether an array is managed memory: by the configuration, or because the program allocated it so."""
         return array.managed or self.configuration.migrates
@@ -304,6 +318,8 @@ class OffloadDevice:
             **self.plugin.locks(),
         }
         found.update(self.allocator.locks())
+        if self.argument_blocks is not None:
+            found.update(self.argument_blocks.allocator.locks())
         return found
 
 

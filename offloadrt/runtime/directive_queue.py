@@ -19,7 +19,8 @@ PostProcessing = Callable[[], Awaitable[None]]
 class DirectiveQueue:
     """cause: the number of the directive.
 
-    kernel_error: what a kernel of this queue did wrong, raised at synchronization. For a directive that is left early
+    kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
+    queue has drained, and the stream belongs to a `LastingQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
     stream; private, which frees its private arguments.
     """
@@ -28,6 +29,7 @@ class DirectiveQueue:
     stream: Any = None
     post_processing: list[PostProcessing] = attrs.field(factory=list)
     kernel_error: Exception | None = None
+    lasts: bool = False
     items: Sequence[MapItem] = ()
     mapped: int = 0
     copy: Signal | None = None

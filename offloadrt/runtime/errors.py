@@ -54,6 +54,10 @@ class MappingError(OffloadError):
     """A map that LLVM refuses: explicit extension of a mapped section, or `present` where nothing is."""
 
 
+class NotPresent(MappingError):
+    """`present` where nothing, or not all of it, is mapped."""
+
+
 class IllegalAddress(OffloadError):
     """A kernel used a host pointer, an unmapped part of an array or freed memory (CUDA_ERROR_ILLEGAL_ADDRESS; on an APU
     a memory access fault).

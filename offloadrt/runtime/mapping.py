@@ -20,7 +20,7 @@ import attrs
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
@@ -257,9 +257,8 @@ def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingErro
     """What LLVM says when `get_target_pointer` has found no address for an item."""
     why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
     device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
-    return device.error(
-        MappingError, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name
-    )
+    kind = NotPresent if item.type & PRESENT else MappingError
+    return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
 async def _transfer_to(

@@ -102,6 +102,7 @@ class QueueLike(Protocol):
     stream: Any
     cause: int
     copy: Signal | None
+    lasts: bool
 
 
 class DevicePlugin(Protocol):
@@ -119,6 +120,8 @@ class DevicePlugin(Protocol):
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
     illegal_access: str
     """What the driver says when a kernel reaches memory that the device does not have."""
+    shared_streams: bool
+    """May several host threads put work into one stream at the same time?"""
     image_pending: bool
     """Does the first thread that reaches the device have to load the program?"""
 
@@ -161,6 +164,10 @@ class DevicePlugin(Protocol):
         """Launch a kernel; `run` computes its result at its end, None for phantoms."""
         ...
 
+    def open(self, queue: QueueLike, /) -> Awaitable[object]:
+        """Give the queue a stream before its first use."""
+        ...
+
     def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
         """A mark behind everything in the queue."""
         ...
@@ -169,12 +176,18 @@ class DevicePlugin(Protocol):
         """Whether `wait_event` has anything to do."""
         ...
 
+    def is_complete(self, event: Any, /) -> bool:
+        """Whether everything before the mark has completed; asking costs nothing."""
+        ...
+
     def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:
         """Make the queue's stream wait; the host does not."""
         ...
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for everything in the queue, then give its stream back. Nothing to do for a queue without one."""
+        """Wait for everything in the queue, then give its stream back unless the queue lasts. Nothing to do for a queue
+        without one.
+        """
         ...
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
@@ -209,6 +222,7 @@ class Plugin:
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
     image_pending = False
+    shared_streams = True
 
     def __init__(self, machine: Machine, driver: UserModeDriver, number: int, migrates: bool = False) -> None:
         self.driver = driver
@@ -238,6 +252,10 @@ class Plugin:
 
     async def unload(self) -> None:
         """Nor for that."""
+
+    def open(self, queue: QueueLike) -> Awaitable[object]:
+        """Give the queue a stream before its first use."""
+        return self.stream_of(queue)
 
     async def stream_of(self, queue: QueueLike) -> Any:
         if queue.stream is None:
@@ -310,13 +328,17 @@ class Plugin:
         """Whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
         return True
 
+    def is_complete(self, event: Any) -> bool:
+        """Whether everything before the mark has completed."""
+        return bool(event.is_complete)
+
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.stream_wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back.
+        """Wait for everything in the queue, then give its stream back unless the queue lasts.
 
         Nothing to do for a queue that was never used.
         """
@@ -324,8 +346,9 @@ class Plugin:
             return
         stream = queue.stream
         await self.driver.stream_synchronize(stream)
-        await self.streams.give_back(stream)
-        queue.stream = None
+        if not queue.lasts:
+            await self.streams.give_back(stream)
+            queue.stream = None
 
     async def prefault(self, address: int, nbytes: int) -> None:
         """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""

@@ -118,7 +118,12 @@ async def target(
             touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
     if device.tool is not None:
         device.tool.target_submit(device.number, kernel.name)
-    await plugin.launch_kernel(queue, launch, run, touching)
+    if (blocks := device.argument_blocks) is None:
+        await plugin.launch_kernel(queue, launch, run, touching)
+    else:
+        await blocks.around(
+            queue, len(arguments), functools.partial(plugin.launch_kernel, queue, launch, run, touching)
+        )
 
     await target_data_end(device, items, queue, call)
     if private is not None:

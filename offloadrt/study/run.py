@@ -1,4 +1,4 @@
-"""A run: one emulated machine with its OpenMP program in virtual time, as a scenario function or a test sees it.
+"""A run: one emulated machine with its program (OpenMP or OpenACC) in virtual time, as a scenario or a test sees it.
 
 The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …); until then
 `run.set` overrides entries of its profile.
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from offloadrt.driver import Driver, Rocr
     from offloadrt.kernels import HostProgram
     from offloadrt.machine import Device, Machine
-    from offloadrt.models.openmp import HostThread, OpenMP
+    from offloadrt.models.openacc import OpenACC
+    from offloadrt.models.openmp import OpenMP
     from offloadrt.sim import Actor
     from offloadrt.trace import HostTime
 
+Model = Literal["openmp", "openacc"]
 Gear = Literal["native", "turbo"]
 GEARS: tuple[Gear, ...] = ("native", "turbo")
 
@@ -79,8 +81,14 @@ class Run:
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
-        as the next six.
+        as the next nine.
         """
+        self.model: Model = "openmp"
+        """What the program is written in: `openmp` or `openacc`, whose threads `parallel` then runs."""
+        self.compiler = "pgi"
+        """Whose run-time library an OpenACC program is linked with: `pgi` or `gcc`."""
+        self.pools = False
+        """Whether that of GCC has JACC's two pools of device memory."""
         self.configuration = "copy"
         """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`;
         with `environment` the runtime chooses, as a real one does.
@@ -92,13 +100,13 @@ class Run:
         self.environment: dict[str, str] = {}
         """Environment variables of the program, by name: those that `runtime.environment` knows."""
         self.allocator = "llvm"
-        """How device blocks are obtained: `direct` or `llvm`."""
+        """How device blocks are obtained: `direct` or `llvm`; in an OpenACC program as its compiler says."""
         self.num_devices = 1
         self.on_progress: Callable[[int, int], object] | None = None
         """Who is told how far a long program is; nobody if None."""
         self._spec = profiles.load(machine, overrides, range_end)
         self._machine: Machine | None = None
-        self._openmp: OpenMP | None = None
+        self._program: OpenMP | OpenACC | None = None
         self._drivers: list[Driver | Rocr] = []
         self._ledger = Ledger()
         self._ledger_at_start = Ledger()
@@ -130,33 +138,70 @@ class Run:
 
     @property
     def openmp(self) -> OpenMP:
-        """The OpenMP program: its runtime library and its present tables."""
-        if self._openmp is None:
+        """The OpenMP program: its runtime library and its present tables. Raises UserError for another `model`."""
+        from offloadrt.models.openmp import OpenMP
+
+        if not isinstance(program := self.program, OpenMP):
+            raise UserError(f"run.openmp: run.model is {self.model}")
+        return program
+
+    @property
+    def openacc(self) -> OpenACC:
+        """The OpenACC program: its runtime library, its async queues. Raises UserError for another `model`."""
+        from offloadrt.models.openacc import OpenACC
+
+        if not isinstance(program := self.program, OpenACC):
+            raise UserError(f"run.openacc: run.model is {self.model}")
+        return program
+
+    @property
+    def program(self) -> OpenMP | OpenACC:
+        """The program, in whichever model."""
+        if self._program is None:
             self._build()
-        assert self._openmp is not None
-        return self._openmp
+        assert self._program is not None
+        return self._program
 
     def _build(self) -> None:
         from offloadrt.driver import open_driver
         from offloadrt.machine import Machine
-        from offloadrt.models.openmp import OpenMP
 
         configuration = self._configure()
         try:
             machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
             self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
-            self._openmp = OpenMP(
-                machine,
-                self._drivers,
-                trace=self.trace,
-                configuration=configuration,
-                allocator=self.allocator,
-                phantom=self.phantom,
-                host_program=self.host_program,
-            )
+            self._program = self._make_program(machine, configuration)
         except ValueError as error:
             raise UserError(str(error)) from None
         self._machine = machine
+
+    def _make_program(self, machine: Machine, configuration: str) -> OpenMP | OpenACC:
+        if self.model == "openacc":
+            from offloadrt.models.openacc import OpenACC
+
+            if configuration != "copy" or self.allocator != "llvm":
+                raise UserError("an OpenACC program has run.configuration copy, and the run.allocator of its compiler")
+            return OpenACC(
+                machine,
+                self._drivers,
+                trace=self.trace,
+                compiler=self.compiler,
+                pools=self.pools,
+                phantom=self.phantom,
+            )
+        if self.model != "openmp":
+            raise UserError(f"run.model {self.model!r}: it can be openmp or openacc")
+        from offloadrt.models.openmp import OpenMP
+
+        return OpenMP(
+            machine,
+            self._drivers,
+            trace=self.trace,
+            configuration=configuration,
+            allocator=self.allocator,
+            phantom=self.phantom,
+            host_program=self.host_program,
+        )
 
     def _configure(self) -> str:
         """Puts the environment into the machine's profile; returns the name of the memory configuration."""
@@ -194,15 +239,15 @@ class Run:
         return self.machine.devices[number]
 
     # ------------------------------------------------------------------ the program
-    async def parallel(self, body: Callable[[HostThread], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
-        """A parallel region: `num_threads` host threads each run `await body(t)`; their results in order of thread
-        number.
+    async def parallel(self, body: Callable[[Any], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
+        """A parallel region: `num_threads` host threads, of the program's model, each run `await body(t)`; their
+        results in order of thread number.
 
         Raises UserError for fewer than one thread; what a thread raises ends the others and is raised here.
         """
         if num_threads < 1:
             raise UserError(f"a parallel region of {num_threads} threads: at least one")
-        return list(await self.openmp.parallel(body, num_threads=num_threads))
+        return list(await self.program.parallel(body, num_threads=num_threads))
 
     def spawn(
         self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False
@@ -211,16 +256,17 @@ class Run:
         return self.sim.spawn(function, *args, name=name, daemon=daemon)
 
     async def finish(self) -> None:
-        """The end of the program: deferred tasks complete, then the runtime gives pooled memory back, as at exit.
+        """The end of the program: deferred tasks and async queues complete, then the runtime gives pooled memory
+        back, as at exit.
 
         What nobody measured in windows is measured up to the exit.
         """
-        if self._openmp is None:
+        if self._program is None:
             return
-        await self._openmp.complete_tasks()
+        await self._program.complete_tasks()
         if self._window_open is not None and not self._measured:
             self._close_window(self._window_open)
-        await self._openmp.shutdown()
+        await self._program.shutdown()
 
     def progress(self, done: int, total: int) -> None:
         """A long program tells now and then that `done` of its `total` steps are over. Nothing depends on it."""
@@ -316,7 +362,7 @@ class Run:
         """Statistics of every lock so far (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`,
         `driver context`, …
         """
-        found = dict(self.openmp.locks())
+        found = dict(self.program.locks())
         for driver in self._drivers:
             found.update(driver.locks())
         return found
@@ -351,7 +397,7 @@ class Run:
         under others. Where each object lies is `run.device().placements`.
         """
         found: dict[str, int] = {}
-        for device in () if self._openmp is None else self._openmp.devices:
+        for device in () if self._program is None else self._program.devices:
             if (table := device.objects) is not None:
                 peak = table.peak
                 counters = {

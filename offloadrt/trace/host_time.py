@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 HOST_TIME: dict[str, str] = {
     "compute": "the program's own work on a core, waiting for a core included",
+    "compile": "the compiler that generates kernels at run time (JACC), on a core",
     "runtime": "the offloading runtime's own steps: table look-up, bookkeeping, lock hand-over",
     "table lock": "waiting for the lock of the device table",
     "entry lock": "waiting for the lock of a table entry, or for another thread's pending copy of it",

@@ -70,7 +70,7 @@ def test_host_time_adds_up_to_the_lives_of_the_threads() -> None:
 
 def test_host_time_without_time_and_with_a_wrong_category() -> None:
     assert set(HostTime().shares().values()) == {0.0} and HostTime().lines() == []
-    with pytest.raises(ValueError, match="no category 'drivers' of host time; there are compute, runtime"):
+    with pytest.raises(ValueError, match="no category 'drivers' of host time; there are compute, compile, runtime"):
         HostTime().add("drivers", 1.0)
 
 

@@ -17,18 +17,17 @@
 `offloadrt.runtime`.
 """
 
+from offloadrt.models.host.section import Section, section
 from offloadrt.models.openmp.clauses import (
     Depend,
     Map,
     Maps,
     Motion,
-    Section,
     UseDevice,
     depend,
     from_,
     map,
     pointees,
-    section,
     to,
     use_device_addr,
     use_device_ptr,

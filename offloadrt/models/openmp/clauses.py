@@ -29,53 +29,6 @@ KIND_BITS: dict[MapKind, int] = {
 
 
 @attrs.frozen(eq=False)
-class Section:
-    """``array[lower : length : stride]`` along the first dimension; the other dimensions are whole.
-
-    ValueError if it lies outside.
-    """
-
-    array: HostArray
-    lower: int
-    length: int
-    stride: int = 1
-
-    def __attrs_post_init__(self) -> None:
-        if self.lower < 0 or self.length < 0 or self.stride < 1:
-            raise ValueError(f"{self} is no array section")
-        last = self.lower + (self.length - 1) * self.stride + 1 if self.length else self.lower
-        if last > self.array.shape[0]:
-            raise ValueError(f"{self} reaches beyond the {self.array.shape[0]} elements of the first dimension")
-
-    def __str__(self) -> str:
-        stride = f":{self.stride}" if self.stride != 1 else ""
-        return f"{self.array.name}[{self.lower}:{self.length}{stride}]"
-
-    @property
-    def row_bytes(self) -> int:
-        size = self.array.itemsize
-        for length in self.array.shape[1:]:
-            size *= length
-        return size
-
-    @property
-    def begin(self) -> int:
-        return self.array.address + self.lower * self.row_bytes
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a section without stride."""
-        return self.length * self.row_bytes
-
-
-def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
-    """An array section; without a length up to the end of the array."""
-    if length is None:
-        length = max(0, -(-(array.shape[0] - lower) // stride))
-    return Section(array, lower, length, stride)
-
-
-@attrs.frozen(eq=False)
 class Map:
     """One map clause: its items share type and modifiers."""
 

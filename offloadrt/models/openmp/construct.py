@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import attrs
 
 from offloadrt.kernels import Kernel
+from offloadrt.models.host.directive import Work
+from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
-from offloadrt.models.openmp.directive import Work
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
@@ -106,13 +107,7 @@ def target_construct(
         )
     )
     items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
-    per_team = kernel.threads_per_team if threads is None else threads
-    known = None if kernel.analysis is None else arguments
-    if kernel.analysis is not None and iterations is None:
-        iterations = kernel.analysis.trip_count(*arguments)
-    if teams is None:
-        teams = 1 if iterations is None else max(1, -(-iterations // per_team))
-    launch = kernel.launch(teams, per_team, iterations, known)
+    launch = launch_of(kernel, arguments, teams, threads, iterations)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         def globals_of(array: HostArray) -> Any:

@@ -14,22 +14,21 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.models.openmp.clauses import Clause, Map, Motion, Section, UseDevice, flatten
+from offloadrt.models.host.section import Section, begin_of, map_item
+from offloadrt.models.openmp.clauses import Clause, Map, Motion, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_item import Dimension, MapItem
+from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import (
     ALLOC,
     ATTACH,
     FROM,
     IMPLICIT,
     LITERAL,
-    NON_CONTIG,
     PRESENT,
     PRIVATE,
-    PTR_AND_OBJ,
     RETURN_PARAM,
     TARGET_PARAM,
     TO,
@@ -52,34 +51,16 @@ class _Variable:
             components.sort(key=_rank)
         items: list[MapItem] = []
         for _, place, bits in components:
-            items.append(_item(place, bits | first))
+            items.append(map_item(place, bits | first))
             first = 0
         if attach and array.kind == "heap":
-            begin = _begin(components[-1][1])
+            begin = begin_of(components[-1][1])
             items.append(MapItem(array, array.pointer_address, begin, POINTER_BYTES, ATTACH))
         return items
 
 
 def _rank(component: tuple[int, HostArray | Section, int]) -> int:
     return component[0]
-
-
-def _begin(place: HostArray | Section) -> int:
-    return place.begin if isinstance(place, Section) else place.address
-
-
-def _item(place: HostArray | Section, bits: int) -> MapItem:
-    if isinstance(place, Section):
-        array, begin, nbytes = place.array, place.begin, place.nbytes
-    else:
-        array, begin, nbytes = place, place.address, place.nbytes
-    if array.kind == "link":
-        return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
-    if not isinstance(place, Section) or place.stride == 1:
-        return MapItem(array, array.address, begin, nbytes, bits)
-    row = place.row_bytes
-    dimensions = (Dimension(place.lower, place.length, place.stride * row), Dimension(0, 1, row))
-    return MapItem(array, array.address, begin, len(dimensions), bits | NON_CONTIG, dimensions)
 
 
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
@@ -181,7 +162,7 @@ def lower_target(
         if array not in captured:
             items.extend(variable.lower(attach=True))
     linked = [argument for argument in arguments if isinstance(argument, HostArray) and argument.kind == "link"]
-    items.extend(_item(array, TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
+    items.extend(map_item(array, TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
     return items
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from offloadrt.models.openmp.clauses import Map, Maps, Section, flatten
+from offloadrt.models.host.section import Section
+from offloadrt.models.openmp.clauses import Map, Maps, flatten
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_type import DELETE, FROM, TO
 

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
-from offloadrt.models.openmp.clauses import Section
+from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
-from offloadrt.models.openmp.clauses import Depend, Section
-from offloadrt.models.openmp.directive import Work, in_directive
+from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.section import Section
+from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.tasks import TaskRegion
 from offloadrt.runtime.association import associate_pointer, disassociate_pointer
 from offloadrt.runtime.device import OffloadDevice
@@ -33,14 +35,11 @@ MAX_DIMENSIONS = 2**31 - 1
 Place = HostArray | Section | DevicePointer
 
 
-class Routines:
+class Routines(ProgramThread):
     """What a host thread can call besides directives."""
 
+    program: OpenMP
     tasks: TaskRegion
-
-    def __init__(self, program: OpenMP) -> None:
-        self.program = program
-        self.sim = program.sim
 
     # devices
 

@@ -12,13 +12,25 @@ from offloadrt.runtime.allocators.base import AllocatorSite, DeviceAllocator
 from offloadrt.runtime.allocators.direct import Direct
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 from offloadrt.runtime.allocators.malloc import Malloc
+from offloadrt.runtime.allocators.pool import InternalPool, Pool
 
-__all__ = ["ALLOCATORS", "AllocatorSite", "DeviceAllocator", "Direct", "LlvmMemoryManager", "Malloc", "make_allocator"]
+__all__ = [
+    "ALLOCATORS",
+    "AllocatorSite",
+    "DeviceAllocator",
+    "Direct",
+    "InternalPool",
+    "LlvmMemoryManager",
+    "Malloc",
+    "Pool",
+    "make_allocator",
+]
 
 ALLOCATORS: Final[dict[str, type[DeviceAllocator]]] = {
     "direct": Direct,
     "llvm": LlvmMemoryManager,
     "malloc": Malloc,
+    "pool": Pool,
 }
 
 

@@ -51,12 +51,15 @@ class _Bucket:
 class LlvmMemoryManager:
     """The default allocator of OpenMP programs."""
 
+    title = "memory manager"
+    """In the names of its locks."""
+
     def __init__(self, site: AllocatorSite) -> None:
         self._site = site
         self.threshold = site.threshold
         suffix = f" {site.number}" if site.number else ""
-        self._buckets = [_Bucket(Lock(site.sim, f"memory manager bucket {i}{suffix}")) for i in range(BUCKETS)]
-        self._table_lock = Lock(site.sim, f"memory manager map{suffix}")
+        self._buckets = [_Bucket(Lock(site.sim, f"{self.title} bucket {i}{suffix}")) for i in range(BUCKETS)]
+        self._table_lock = Lock(site.sim, f"{self.title} map{suffix}")
         self._blocks: dict[int, _Block] = {}
         self.hits = 0
         self.misses = 0

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
+from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.trace import events
 
 if TYPE_CHECKING:
-    from offloadrt.models.openmp.program import OpenMP
+    from offloadrt.models.host.program import Program
 
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
 async def in_directive(
-    program: OpenMP, name: str, device: int | None, work: Work, unmaps: Sequence[MapItem] = ()
+    program: Program[Any],
+    name: str,
+    device: int | None,
+    work: Work,
+    unmaps: Sequence[MapItem] = (),
+    lasting: LastingQueue | None = None,
 ) -> OffloadDevice:
-    """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue.
+    """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue; a
+    `lasting` queue is not drained.
 
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
@@ -44,8 +51,11 @@ async def in_directive(
     queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
     try:
         await where.work(program.costs.directive)
-        await work(where, queue)
-        await where.synchronize(queue)
+        if lasting is None:
+            await work(where, queue)
+            await where.synchronize(queue)
+        else:
+            await lasting.use(where, queue, work)
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)
@@ -62,3 +72,9 @@ async def in_directive(
         if trace is not None:
             trace(events.DirectiveEnd, where.number, -1, number, number, name)
     return where
+
+
+def leave_region(program: Program[Any], name: str, device: int | None, items: Sequence[MapItem]) -> None:
+    """A structured region is left early: the mappings of its items end without being copied back."""
+    queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
+    abandon(program.device(device), queue, name)

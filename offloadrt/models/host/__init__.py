@@ -1,0 +1,13 @@
+"""What the programming models share: the host side of an offloading program, before any clause is read.
+
+====================  ===============================================================================================
+``program.py``        `Program`: devices, teams of host threads, arrays, globals, the end; open it first
+``host_thread.py``    `ProgramThread`: a thread's arrays, its computing, its barrier
+``directive.py``      one directive or routine from its begin to its end
+``section.py``        array sections, and the map item of one
+``launch.py``         the launch configuration of a kernel
+``host_places.py``    where arrays lie; ``barrier.py``, ``device_globals.py`` as their names say
+====================  ===============================================================================================
+
+`offloadrt.models.openmp` and `offloadrt.models.openacc` build on it and know nothing of each other.
+"""

@@ -1,0 +1,119 @@
+"""A host thread of an offloading program, whatever model it is written in: its arrays, its own work, its team."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.section import Section
+from offloadrt.runtime.host_array import HostArray, Kind
+
+if TYPE_CHECKING:
+    from offloadrt.models.host.program import Program
+
+
+class ProgramThread(ABC):
+    """Given to the body of a host thread as ``t``."""
+
+    def __init__(
+        self, program: Program[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
+    ) -> None:
+        self.program = program
+        self.sim = program.sim
+        self.number = number
+        self.num_threads = num_threads
+        self._barrier = barrier
+        self._heap = heap
+        self._stack = stack
+
+    def __repr__(self) -> str:
+        return f"<host thread {self.number}>"
+
+    @property
+    def name(self) -> str:
+        return self.sim.current.name
+
+    # data of the program
+
+    def array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        kind: Kind = "static",
+        align: int = 16,
+    ) -> HostArray:
+        """An array in host memory: a C array of this thread, or with ``kind="heap"`` a pointer to allocated memory.
+
+        The difference is OpenMP's: an array that no clause names is mapped tofrom as a whole, of a pointer only what is
+        mapped already is found; and a section of a pointer is attached, which costs two more searches of the table.
+
+        fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
+        values; by default what the program says.
+        """
+        return self.program.make_array(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
+
+    def pointer(self, array: HostArray) -> HostArray:
+        """The pointer variable of a heap array, itself as an array of one address. ValueError for a C array, which has
+        none.
+
+        Mapped together with a section of the array, the device's pointer is attached to the device's section.
+        """
+        if not array.pointer_address:
+            raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
+        value = np.array([array.address], "<u8")
+        return HostArray(f"&{array.name}", array.pointer_address, (1,), value.dtype, "static", 0, value)
+
+    def free(self, array: HostArray) -> None:
+        """Give the memory of a heap array back to this thread's heap."""
+        self._heap.release(array.address)
+        array.freed = True
+        self.program.free_managed(array)
+        self.program.machine.host_memory.contents.remove(array.address)
+        for device in self.program.devices:
+            if device.objects is not None:
+                device.objects.remove(array)
+            device.table.generation += 1  # what is remembered of places in it holds no longer
+
+    def first_touch(self, array: HostArray) -> Awaitable[object]:
+        """Write to all pages of an array that was made without `fill`: on an APU, those that nobody has touched are
+        populated now, which takes its time, instead of when a kernel or a copy comes to them.
+        """
+        return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
+
+    def host_access(self, place: HostArray | Section) -> Awaitable[object]:
+        """Read or write all of an array, or of a section, on the host. Managed memory that the device owns comes back
+        by page faults; other memory takes no time here. What the thread computes with it is not included.
+        """
+        if isinstance(place, Section):
+            begin, nbytes = place.begin, max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
+        else:
+            begin, nbytes = place.address, place.nbytes
+        return self.program.devices[0].plugin.host_touch(begin, nbytes)
+
+    # what a thread does besides
+
+    async def compute(self, seconds: float) -> None:
+        """Occupy a core for so long."""
+        await self.program.machine.cores.compute(seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.sim.sleep(seconds)
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team."""
+        since = self.sim.now
+        await self._barrier.wait()
+        self.program.machine.host_time.add("threads", self.sim.now - since)
+
+    @abstractmethod
+    async def leave_team(self) -> None:
+        """The end of the team's region: wait for what this thread left running, where the model says so."""

@@ -1,0 +1,226 @@
+"""An offloading program on an emulated machine: its devices, its host threads, its arrays and its globals."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.driver import Rocr
+from offloadrt.machine import Machine
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.device_globals import DeviceGlobals
+from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.runtime.configurations import configuration as configuration_named
+from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
+from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
+from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.reachable import reaches_host
+from offloadrt.sim import Lock, LockStatistics
+from offloadrt.trace import Trace
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import HostProgram
+
+R = TypeVar("R")
+T = TypeVar("T", bound=ProgramThread)
+
+
+class Program(ABC, Generic[T]):
+    """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
+
+    configuration, allocator: names, for every device. phantom: are arrays made without values unless they say
+    otherwise? host_program: what a compiler knows of it, for a configuration that places objects. ValueError for a name
+    that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what the configuration
+    asks for.
+
+    A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
+    """
+
+    default_device = 0
+
+    def __init__(
+        self,
+        machine: Machine,
+        drivers: Sequence[UserModeDriver | Rocr],
+        *,
+        trace: Trace | None,
+        configuration: str,
+        allocator: str,
+        phantom: bool,
+        host_program: HostProgram | None = None,
+    ) -> None:
+        self.machine = machine
+        self.sim = machine.sim
+        self.trace = trace
+        self.phantom = phantom
+        self.costs = RuntimeCosts.of(machine.spec)
+        self.devices = [
+            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace, host_program)
+            for number, driver in enumerate(drivers)
+        ]
+        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
+        self._places: dict[int, tuple[Arena, Arena]] = {}
+        self._directives = 0
+        self._threads = 0
+        self._started = False
+        self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
+        self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
+        self._devices_reach_host = any(reaches_host(device) for device in self.devices)
+
+    def start(self) -> None:
+        """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
+        if not self._started:
+            self._started = True
+            self.start_actors()
+
+    def start_actors(self) -> None:
+        """Spawn the daemon actors, once."""
+        for device in self.devices:
+            device.start()
+
+    # threads
+
+    def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
+        """The current actor as a host thread of the program."""
+        self.start()
+        if number is None:
+            number = self._threads
+            self._threads += 1
+        return self.make_thread(
+            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._places_of(number)
+        )
+
+    @abstractmethod
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
+        """A host thread in the words of the model."""
+
+    def _places_of(self, number: int) -> tuple[Arena, Arena]:
+        """Heap and stack of a thread; they outlive the team that it is in."""
+        memory = self.machine.host_memory
+        if number not in self._places:
+            self._places[number] = (Arena.heap(memory), Arena.stack(memory))
+        return self._places[number]
+
+    async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
+        """A team of host threads, each `await body(t)`; returns their results in order when all are done, what
+        they left running included.
+        """
+        if num_threads < 1:
+            raise ValueError(f"num_threads is {num_threads}; a team has at least one thread")
+        self.start()
+        barrier = Barrier(self.sim, num_threads)
+        results: dict[int, R] = {}
+
+        async def member(number: int) -> None:
+            thread = self.host_thread(number, num_threads, barrier)
+            born = self.sim.now
+            results[number] = await body(thread)
+            await thread.leave_team()
+            self.machine.host_time.lived(self.sim.now - born)
+
+        async with self.sim.open_nursery() as nursery:
+            for number in range(num_threads):
+                nursery.spawn(member, number, name=f"host thread {number}")
+        return [results[number] for number in range(num_threads)]
+
+    # data
+
+    def make_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike,
+        fill: Any,
+        phantom: bool | None,
+        kind: Kind,
+        align: int,
+        heap: Arena,
+        stack: Arena,
+    ) -> HostArray:
+        """A new array at a modelled address; with `fill` its pages are populated. A heap array gets a pointer variable
+        on the stack.
+        """
+        lengths = shape_of(shape)
+        element = np.dtype(dtype)
+        values = None if (self.phantom if phantom is None else phantom) else make_values(lengths, element, fill)
+        nbytes = math.prod(lengths) * element.itemsize
+        memory = self.machine.host_memory
+        pointer = 0
+        if kind == "heap":
+            address = heap.allocate(nbytes, align)
+            pointer = stack.allocate(POINTER_BYTES, 8)
+        elif kind == "static":
+            address = stack.allocate(nbytes, align)
+        else:
+            address = memory.allocate(nbytes, align, "global")
+            if kind == "link":
+                pointer = memory.allocate(POINTER_BYTES, 8, "global")
+        if fill is not None and nbytes and self._pages_matter:
+            memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
+        for managed in self._managed:
+            managed.add(address, nbytes, fill is not None)
+        array = HostArray(name, address, lengths, element, kind, pointer, values)
+        if self._devices_reach_host:
+            memory.contents.add(array)
+        return array
+
+    def free_managed(self, array: HostArray) -> None:
+        """The program gives an array back: if it is managed memory, nobody owns its pages any more."""
+        for managed in self._managed:
+            managed.remove(array.address, array.nbytes)
+
+    # devices
+
+    def device(self, number: int | None = None, call: str = "") -> OffloadDevice:
+        """A device by number, the default device for None. Raises InvalidDevice."""
+        chosen = self.default_device if number is None else number
+        if not 0 <= chosen < len(self.devices):
+            raise InvalidDevice(
+                f"device number {chosen} is invalid, only {len(self.devices)} devices are available",
+                call=call,
+                thread=self.sim.current.name,
+                time_s=self.sim.now,
+                device=chosen,
+            )
+        return self.devices[chosen]
+
+    def next_directive(self) -> int:
+        self._directives += 1
+        return self._directives
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of the runtime's locks, by name, of all devices."""
+        found: dict[str, LockStatistics] = {}
+        for device in self.devices:
+            found.update(device.locks())
+        found[self.globals.lock.name] = self.globals.lock.statistics()
+        return found
+
+    # the end
+
+    async def finish(self) -> None:
+        """The end of the program, in the actor that began it: what a real one does between main's return and exit."""
+        await self.complete_tasks()
+        await self.shutdown()
+
+    @abstractmethod
+    async def complete_tasks(self) -> None:
+        """Wait for everything that the threads left running; for some of it nobody may have waited."""
+
+    async def shutdown(self) -> None:
+        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit. A device that a
+        fatal error has ended keeps both.
+        """
+        begin = self.sim.now
+        for device in self.devices:
+            if device.ended is None:
+                await device.release_pooled()
+                await device.plugin.unload()
+        self.machine.host_time.lived(self.sim.now - begin)

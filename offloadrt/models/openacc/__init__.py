@@ -1,0 +1,101 @@
+"""OpenACC as a program writes it: ``from offloadrt import openacc as acc``.
+
+=====================================  ===============================================================================
+``OpenACC``                            a program on a machine: devices, teams of host threads, async queues; `compiler`
+                                       and `pools` say whose run-time library it is linked with
+``HostThread`` (``t``)                 what a thread does: ``t.data``, ``t.enter_data``, ``t.exit_data``, ``t.update``,
+                                       ``t.host_data``, ``t.parallel``, ``t.kernels``, ``t.wait``, ``t.acc_*``
+``copy``, ``copyin``, ``copyout``,     data clauses; ``host`` and ``device`` of update
+``create``, ``present``, ``delete``
+``section``                            a subarray, ``section(a, lower, length)``
+``Jacc``                               JACC's routines: ``jacc_create``, ``jacc_copyin``, ``jacc_kernel_push``, …
+``jacc_arg_build``, ``jacc_args``      argument descriptors (`Argument`, `Attribute`)
+``PushFlags``, ``Effects``             how a pushed kernel is specialised, and what that does to its time
+``Rules``, ``AdaptiveController``      when a kernel is divided among devices
+=====================================  ===============================================================================
+
+`lowering.py` is the compiler's part, `generation.py` and `code_cache.py` the run-time compiler's, `dependences.py` and
+`adaptive.py` are pure; the runtime's part is in `offloadrt.runtime`.
+"""
+
+from offloadrt.models.host.section import Section, section
+from offloadrt.models.openacc.adaptive import AdaptiveController, Execution, KernelState, Rules, after_execution
+from offloadrt.models.openacc.arguments import Argument, Attribute, jacc_arg_build, jacc_args
+from offloadrt.models.openacc.clauses import (
+    DataClause,
+    UpdateClause,
+    copy,
+    copyin,
+    copyout,
+    create,
+    delete,
+    device,
+    host,
+    present,
+)
+from offloadrt.models.openacc.compilers import COMPILERS, CompilerModel, compiler_model
+from offloadrt.models.openacc.dependences import Dependences, Placement
+from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
+from offloadrt.models.openacc.generation import PushFlags, generate
+from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, HostThread
+from offloadrt.models.openacc.jacc import Effects, Jacc
+from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
+from offloadrt.models.openacc.program import OpenACC
+from offloadrt.runtime import (
+    DevicePointer,
+    HostArray,
+    IllegalAddress,
+    InvalidDevice,
+    MappingError,
+    NotPresent,
+    OffloadError,
+)
+
+__all__ = [
+    "ACC_ASYNC_NOVAL",
+    "COMPILERS",
+    "AdaptiveController",
+    "AliasedArgument",
+    "Argument",
+    "Attribute",
+    "CompilerModel",
+    "DataClause",
+    "Dependences",
+    "DevicePointer",
+    "Effects",
+    "Execution",
+    "Fixed",
+    "HostArray",
+    "HostThread",
+    "IllegalAddress",
+    "InvalidDevice",
+    "Jacc",
+    "KernelState",
+    "LeftEarly",
+    "MappingError",
+    "Mode",
+    "NotPresent",
+    "OffloadError",
+    "OpenACC",
+    "OverlappingWrites",
+    "Placement",
+    "PushFlags",
+    "PushPolicy",
+    "Rules",
+    "Section",
+    "UpdateClause",
+    "after_execution",
+    "compiler_model",
+    "copy",
+    "copyin",
+    "copyout",
+    "create",
+    "delete",
+    "device",
+    "generate",
+    "host",
+    "jacc_arg_build",
+    "jacc_args",
+    "present",
+    "section",
+]

@@ -1,0 +1,132 @@
+"""Automated asynchronous execution: on which queue an operation goes, and which queues it has to come behind.
+
+Pure data, without a device: an operation says which ranges of bytes it reads and writes, and gets a queue. It depends
+on every earlier operation with which it shares bytes that one of the two writes (read after write, write after read,
+write after write). A queue runs its operations in order; coming behind another queue means behind all that is in it
+at that time (OpenACC's ``wait(p) async(q)``). Whatever order the queues allow, the result is that of the program's own
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+Range = tuple[int, int]
+"""Bytes [begin, end)."""
+
+
+@attrs.frozen
+class Placement:
+    """The queue of an operation, and the queues behind which it has to come, in ascending order."""
+
+    queue: int
+    waits: tuple[int, ...] = ()
+
+
+@attrs.define(eq=False)
+class _Bytes:
+    """A range that operations have named, and by queue the last operation in it that used the range."""
+
+    range: Range
+    written: dict[int, int] = attrs.field(factory=dict)
+    read: dict[int, int] = attrs.field(factory=dict)
+    sharing: list[_Bytes] = attrs.field(factory=list)
+    """All that have a byte in common with this one, itself included."""
+
+
+class Dependences:
+    """Of one device's queues.
+
+    An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
+    on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
+    ago. ValueError for less than one queue.
+    """
+
+    def __init__(self, queues: int) -> None:
+        if queues < 1:
+            raise ValueError(f"{queues} queues; there is at least one")
+        self._number = 0
+        """Of the last operation; operations are numbered from 1 in the order of the program."""
+        self._placed = [0] * queues
+        """The last operation of each queue."""
+        self._host = [0] * queues
+        """Up to which operation the host knows each queue to have completed."""
+        self._behind = [[0] * queues for _ in range(queues)]
+        """Up to which operation of each queue all comes before whatever a queue gets next."""
+        self._bytes: dict[Range, _Bytes] = {}
+
+    def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> Placement:
+        """Place the next operation of the program. Empty ranges depend on nothing."""
+        read, written = self._known(reads), self._known(writes)
+        last = self._last(read, written)
+        unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
+        queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
+        waits = tuple(one for one in unfinished if one != queue and last[one] > self._behind[queue][one])
+        for one in waits:
+            self._behind[queue] = list(map(max, self._behind[queue], self._behind[one]))
+            self._behind[queue][one] = self._placed[one]
+        self._number += 1
+        self._placed[queue] = self._number
+        for bytes_ in read:
+            bytes_.read[queue] = self._number
+        for bytes_ in written:
+            bytes_.written[queue] = self._number
+        return Placement(queue, waits)
+
+    def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:
+        """The host reads and writes these bytes: the queues that it has to wait for first, in ascending order."""
+        last = self._last(self._known(reads), self._known(writes))
+        return self._completed([queue for queue, number in enumerate(last) if number > self._host[queue]])
+
+    def synchronize_all(self) -> tuple[int, ...]:
+        """The host waits for everything: the queues in which something may be unfinished."""
+        return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
+
+    def forget(self, range_: Range) -> None:
+        """The program has freed these bytes, after `synchronize`."""
+        if (gone := self._bytes.pop(range_, None)) is not None:
+            for bytes_ in gone.sharing:
+                if bytes_ is not gone:
+                    bytes_.sharing.remove(gone)
+
+    def _completed(self, queues: Sequence[int]) -> tuple[int, ...]:
+        for queue in queues:
+            self._host = list(map(max, self._host, self._behind[queue]))
+            self._host[queue] = self._placed[queue]
+        return tuple(queues)
+
+    def _longest_idle(self, queue: int) -> tuple[int, int]:
+        busy = self._placed[queue] > self._host[queue]
+        return (self._placed[queue] if busy else 0, queue)
+
+    def _last(self, read: Iterable[_Bytes], written: Iterable[_Bytes]) -> list[int]:
+        """By queue the last operation in it that these accesses depend on; 0 for none."""
+        last = [0] * len(self._placed)
+        for bytes_ in read:
+            for one in bytes_.sharing:
+                _later(last, one.written)
+        for bytes_ in written:
+            for one in bytes_.sharing:
+                _later(last, one.written)
+                _later(last, one.read)
+        return last
+
+    def _known(self, ranges: Iterable[Range]) -> list[_Bytes]:
+        return [self._bytes.get(one) or self._new(one) for one in ranges if one[1] > one[0]]
+
+    def _new(self, range_: Range) -> _Bytes:
+        new = self._bytes[range_] = _Bytes(range_)
+        for bytes_ in self._bytes.values():
+            if bytes_.range[0] < range_[1] and range_[0] < bytes_.range[1]:
+                new.sharing.append(bytes_)
+                if bytes_ is not new:
+                    bytes_.sharing.append(new)
+        return new
+
+
+def _later(last: list[int], operations: dict[int, int]) -> None:
+    for queue, number in operations.items():
+        if number > last[queue]:
+            last[queue] = number

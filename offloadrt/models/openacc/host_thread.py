@@ -1,0 +1,291 @@
+"""A host thread of an OpenACC program: its directives and routines, in Python.
+
+    async def body(t):
+        a, b = t.array("a", 1 << 20, fill=1.0), t.array("b", 1 << 20)
+        async with t.data(acc.copyin(a), acc.copyout(b)):
+            await t.parallel(scale, a, b, 2.0, async_=1)
+            await t.wait(1)
+
+A directive with `async_` ends when its work is in the activity queue; every other one when it is done. Async queues
+belong to a device and are shared by all threads. A wait clause (`wait=`) orders a directive behind other queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from offloadrt.kernels import Kernel
+from offloadrt.models.host.directive import Work, in_directive, leave_region
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openacc.clauses import DataClause, UpdateClause
+from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
+from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.present_arrays import device_pointers
+from offloadrt.runtime.target import target
+
+if TYPE_CHECKING:
+    from offloadrt.models.openacc.program import OpenACC
+
+ACC_ASYNC_NOVAL = -1
+"""The queue of an `async` clause without a value."""
+
+Running = Coroutine[Any, Any, object]
+"""What a directive returns: to be awaited; lowering has been done, nothing has run."""
+
+
+class HostThread(ProgramThread):
+    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device."""
+
+    program: OpenACC
+
+    def __init__(self, program: OpenACC, *place: Any) -> None:
+        super().__init__(program, *place)
+        self.device_number = 0
+
+    async def leave_team(self) -> None:
+        """Async queues go on; they belong to the device."""
+
+    # devices
+
+    def acc_get_num_devices(self) -> int:
+        return len(self.program.devices)
+
+    def acc_get_device_num(self) -> int:
+        return self.device_number
+
+    def acc_set_device_num(self, number: int) -> None:
+        """``set device_num``: for this thread, from its next directive on. Raises InvalidDevice."""
+        self.program.device(number, "acc_set_device_num")
+        self.device_number = number
+
+    # data
+
+    def data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Data:
+        """``async with t.data(…):``. A program that fails inside the region ends there: the region is then not closed.
+        When a timeout leaves it, its data is deleted without being copied out.
+        """
+        return Data(self, clauses, async_, wait)
+
+    def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
+        """``enter data``: one dynamic reference more."""
+        items = lower_data(clauses, "enter data")
+
+        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_begin(where, items, queue, "enter data")
+
+        return self.run("enter data", begin, async_, wait)
+
+    def exit_data(
+        self,
+        *clauses: DataClause,
+        finalize: bool = False,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """``exit data``: one dynamic reference less, with `finalize` none left; data that is not there is ignored."""
+        items = lower_data(clauses, "exit data", finalize)
+
+        async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_end(where, items, queue, "exit data")
+
+        return self.run("exit data", end, async_, wait)
+
+    def update(
+        self,
+        *clauses: UpdateClause,
+        if_present: bool = False,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """``update host(…) device(…)``. Raises NotPresent for data that is not there, unless `if_present`."""
+        items = lower_update(clauses, if_present)
+
+        async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_update(where, items, queue, "update")
+
+        return self.run("update", update, async_, wait)
+
+    def host_data(self, *arrays: HostArray) -> HostData:
+        """``async with t.host_data(a, b) as pointers:`` (`use_device`). Raises NotPresent."""
+        return HostData(self, arrays)
+
+    async def acc_is_present(self, array: HostArray) -> bool:
+        """Is all of an array on the current device?"""
+        found: list[bool] = []
+
+        async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await where.work(where.costs.lookup)
+            found.append(where.table.lookup(array.address, array.nbytes).contained)
+
+        await self.run("acc_is_present", look)
+        return found[0]
+
+    # kernels
+
+    def parallel(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        data: Sequence[DataClause] = (),
+        default: Default = "copy",
+        num_gangs: int | None = None,
+        vector_length: int | None = None,
+        iterations: int | None = None,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """``parallel loop``: run a kernel with these arguments on the current device.
+
+        arguments: in the kernel's order; an array that no clause names is copied in and out (`default`), numbers are
+        firstprivate, a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: launch configuration, by
+        default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the driver raises.
+        """
+        return self._compute(
+            "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait
+        )
+
+    def kernels(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        data: Sequence[DataClause] = (),
+        default: Default = "copy",
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
+        return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
+
+    def _compute(
+        self,
+        construct: DataConstruct,
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        data: Sequence[DataClause],
+        default: Default,
+        teams: int | None,
+        threads: int | None,
+        iterations: int | None,
+        async_: int | None,
+        wait: int | Sequence[int],
+    ) -> Running:
+        items = lower_compute(construct, data, arguments, default)
+        launch = launch_of(kernel, arguments, teams, threads, iterations)
+        globals_of = self.program.globals.binding
+
+        async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target(where, launch, items, arguments, queue, construct, lambda array: globals_of(where, array))
+
+        return self.run(construct, region, async_, wait)
+
+    # queues
+
+    def wait(self, *values: int, async_: int | None = None) -> Running:
+        """``wait(…)``: for these queues of the current device, for all of them without any; with `async_` another
+        queue waits, not the host. Raises what a kernel in a queue did wrong.
+        """
+        program, number = self.program, self.device_number
+
+        def asked() -> list[LastingQueue]:
+            return [program.queue(number, value) for value in values] if values else program.queues(number)
+
+        async def drain(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for one in asked():
+                await one.drain(where, queue.cause)
+
+        async def order(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for one in asked():
+                await one.precede(where, queue)
+
+        return self.run("wait", drain if async_ is None else order, async_)
+
+    def run(
+        self,
+        name: str,
+        work: Work,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+        device: int | None = None,
+        unmaps: Sequence[MapItem] = (),
+    ) -> Running:
+        """A directive on the current device, or another one, in its own queue or an async one, behind those of `wait`.
+        unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
+
+        ValueError for an async value below `ACC_ASYNC_NOVAL`.
+        """
+        program = self.program
+        number = self.device_number if device is None else device
+        values = (wait,) if isinstance(wait, int) else tuple(wait)
+        for value in values if async_ is None else (*values, async_):
+            if value < ACC_ASYNC_NOVAL:
+                raise ValueError(f"{name}: async value {value} is none; queues have numbers from 0")
+        lasting = None if async_ is None else program.queue(number, async_)
+
+        async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for value in values:
+                await program.queue(number, value).precede(where, queue)
+            await work(where, queue)
+
+        return in_directive(program, name, number, behind if values else work, unmaps, lasting)
+
+
+class Data:
+    """A structured ``data`` region, on the device that is current when it begins."""
+
+    def __init__(
+        self, thread: HostThread, clauses: Sequence[DataClause], async_: int | None, wait: int | Sequence[int]
+    ) -> None:
+        self._thread = thread
+        self._device = thread.device_number
+        self._items = lower_data(clauses, "data")
+        self._async = async_
+        self._wait = wait
+
+    async def __aenter__(self) -> None:
+        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_begin(where, self._items, queue, "data")
+
+        await self._thread.run("data", begin, self._async, self._wait, self._device)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_end(where, self._items, queue, "data")
+
+        if kind is None:
+            await self._thread.run("data end", end, self._async, (), self._device, self._items)
+        elif not issubclass(kind, Exception):
+            leave_region(self._thread.program, "data end", self._device, self._items)
+
+
+class HostData:
+    """A ``host_data use_device`` region: it changes no reference count."""
+
+    def __init__(self, thread: HostThread, arrays: Sequence[HostArray]) -> None:
+        self._thread = thread
+        self._arrays = arrays
+
+    async def __aenter__(self) -> dict[HostArray, DevicePointer]:
+        pointers: dict[HostArray, DevicePointer] = {}
+
+        async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            found = await device_pointers(where, self._arrays, queue, "host_data")
+            pointers.update(zip(self._arrays, found, strict=True))
+
+        await self._thread.run("host_data", look)
+        return pointers
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None

@@ -1,0 +1,30 @@
+"""Pools without a limit of size: the runtime library of PGI has one, and JACC adds two to libgomp.
+
+What they do with sizes is not published. Here they are LLVM's memory manager without its threshold: freed blocks stay
+and are handed out again for exactly the same size, so that the driver is called once for each size that is live at a
+time. A hand-out costs what it costs there (``memory_manager.hand_out``).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import attrs
+
+from offloadrt.runtime.allocators.base import AllocatorSite
+from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
+
+
+class Pool(LlvmMemoryManager):
+    """Of the blocks that the program asks for (JACC's pool U)."""
+
+    title = "pool"
+
+    def __init__(self, site: AllocatorSite) -> None:
+        super().__init__(attrs.evolve(site, threshold=sys.maxsize))
+
+
+class InternalPool(Pool):
+    """Of the runtime's own small blocks (JACC's pool I)."""
+
+    title = "internal pool"
