@@ -23,19 +23,20 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold:
     ('0b11', '0b1111')
     """
     occupied = (there | faulted) & valid
-    wanted = faulted
-    trees = [((1 << pages) - 1, pages)]
-    while trees:
-        tree, size = trees.pop()
-        if not faulted & tree or size == 1:
-            continue
-        subtree = tree & valid
-        if (occupied & tree).bit_count() > threshold * subtree.bit_count():
-            wanted |= subtree
-            continue
-        size //= 2
-        lower = tree & (tree >> size)
-        trees += ((lower, size), (lower << size, size))
+    wanted = left = faulted
+    while left:  # for each faulted page the largest subtree around it that comes as a whole
+        place = (left & -left).bit_length() - 1
+        size = pages
+        while size > 1:
+            tree = ((1 << size) - 1) << (place & -size)
+            subtree = tree & valid
+            if (occupied & tree).bit_count() > threshold * subtree.bit_count():
+                wanted |= subtree
+                left &= ~tree
+                break
+            size >>= 1
+        else:
+            left &= left - 1
     return wanted
 
 
