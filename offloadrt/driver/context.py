@@ -106,11 +106,20 @@ class Context:
             self._give_back()
 
     async def submit(self, packet: Packet, dt: float) -> Signal:
-        """Work under the context lock, then put a packet into its stream; returns its completion."""
+        """Work under the context lock, then put a packet into its stream; returns its completion.
+
+        When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.
+        """
         woken = 0.0 if self._taken() else await self._take()
         try:
             await self._work(woken + dt, "driver")
-            packet.stream.submit(packet)
+            stream = packet.stream
+            while (first := stream.full(self.costs.stream_depth)) is not None:
+                begin = self.sim.now
+                await first.wait()
+                self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
+            stream.submit(packet)
+            stream.pending.append(packet.done)
             return packet.done
         finally:
             self._give_back()

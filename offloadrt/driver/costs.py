@@ -32,6 +32,8 @@ class DriverCosts:
     """For a thread that has been woken with the context lock, while it owns it."""
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
+    stream_depth: Annotated[int, "driver.stream_depth"]
+    """Commands that a stream holds until they have completed."""
     event_record: Annotated[float, "driver.event_record"]
     event_wait: Annotated[float, "driver.event_wait"]
     wake: Annotated[float, "sync.latency"]

@@ -34,6 +34,8 @@ def all_to_all(segments: Sequence[Ranges]) -> list[Transfer]:
 class _Piece:
     start: int
     end: int
+    owner: int
+    """The device that has stored them, from which others get them."""
     holders: frozenset[int]
     """The devices on which these bytes are right."""
 
@@ -50,7 +52,7 @@ class Holders:
     def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
         """Each device has stored to its own pieces: from now on only it has them right."""
         owned = [
-            _Piece(offset, offset + nbytes, frozenset({device}))
+            _Piece(offset, offset + nbytes, device, frozenset({device}))
             for device, pieces in enumerate(segments)
             for offset, nbytes in pieces
         ]
@@ -83,13 +85,17 @@ class Holders:
                     continue
                 if start < first:
                     pieces.append(attrs.evolve(piece, start=start, end=first))
-                pieces.append(_Piece(first, end, piece.holders | {device}))
-                transfers.append(Transfer(min(piece.holders), device, first, end - first))
+                pieces.append(attrs.evolve(piece, start=first, end=end, holders=piece.holders | {device}))
+                transfers.append(Transfer(piece.owner, device, first, end - first))
                 start = end
             if start < piece.end:
                 pieces.append(attrs.evolve(piece, start=start))
         self._pieces[array] = pieces
         return transfers
+
+    def is_divided(self, array: Hashable, devices: int) -> bool:
+        """Does one of so many devices not have all of an array right?"""
+        return any(len(piece.holders) < devices for piece in self._pieces.get(array, ()))
 
     def everywhere(self, array: Hashable) -> None:
         """All of an array is right on all devices (after a copy to all of them)."""

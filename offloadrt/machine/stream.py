@@ -44,11 +44,20 @@ class Stream:
     """Completion of the packet dispatched last; the hardware queue's own."""
     recent: deque[Signal] = attrs.field(factory=deque, repr=False)
     """Completions of packets that nobody has asked ``spans`` for."""
+    pending: deque[Signal] = attrs.field(factory=deque, repr=False)
+    """Completions of commands that have a place in a queue of limited depth."""
 
     @property
     def idle(self) -> bool:
         """Whether everything that was submitted has completed."""
         return self.last is None or self.last.is_set
+
+    def full(self, depth: int) -> Signal | None:
+        """What has to complete before another command gets one of ``depth`` places; None when one is free."""
+        pending = self.pending
+        while pending and pending[0].is_set:
+            pending.popleft()
+        return pending[0] if len(pending) >= depth else None
 
     def submit(self, packet: Packet) -> None:
         """Append a command."""

@@ -211,6 +211,10 @@ class AmdgpuPlugin:
         """No links between APUs are emulated."""
         return False
 
+    async def reach(self, device: int) -> None:
+        """Raises DriverError, as there are none."""
+        raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
+
     async def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:

@@ -150,6 +150,10 @@ class DevicePlugin(Protocol):
         """Whether `exchange_data` can copy to another device."""
         ...
 
+    def reach(self, device: int, /) -> Awaitable[None]:
+        """Enable access to another device's memory, which the first `exchange_data` to it does otherwise."""
+        ...
+
     def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None
     ) -> Awaitable[None]:
@@ -288,12 +292,14 @@ class Plugin:
             await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
             return
         if device not in self._asked:
-            await self._ask_for_access(device)
+            await self.reach(device)
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.memcpy_peer_async(stream, queue.cause, device, destination, self._number, source, nbytes)
 
-    async def _ask_for_access(self, device: int) -> None:
-        """Whoever comes first enables access to another device's memory; the others wait for it."""
+    async def reach(self, device: int) -> None:
+        """Enable access to another device's memory, if there is a link. Whoever comes first does it; the others wait
+        for it.
+        """
         if not self._accesses.take_now():
             await take(self._accesses, self._host_time)
         try:

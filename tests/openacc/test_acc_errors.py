@@ -128,14 +128,3 @@ def test_names_that_do_not_exist(acc_rig: MakeRig) -> None:
     acc_rig().alone(body)
     with pytest.raises(ValueError, match="no compiler 'icc'; there are: gcc, pgi"):
         acc_rig(compiler="icc")
-
-
-def test_a_divided_kernel_needs_its_predicated_form(acc_rig: MakeRig) -> None:
-    async def body(t: acc.HostThread) -> None:
-        jacc = acc.Jacc(t, devices=2, policy=acc.Fixed(acc.Mode.DIVIDED))
-        a = t.array("a", N)
-        await jacc.jacc_copyin(a)
-        with pytest.raises(ValueError, match="kernel 'increment': the policy divides it"):
-            await jacc.jacc_kernel_push(increment, acc.jacc_args(increment, a))
-
-    acc_rig(devices=2).alone(body)

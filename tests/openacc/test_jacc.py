@@ -314,13 +314,13 @@ def test_with_several_devices_every_one_runs_everything(acc_rig: MakeRig, execut
 def test_the_policy_is_asked_before_each_push(acc_rig: MakeRig) -> None:
     asked: list[str] = []
 
-    class Asked:
+    class Asked(acc.Fixed):
         def before(self, kernel: str) -> acc.Mode:
             asked.append(kernel)
             return acc.Mode.DUPLICATED
 
     async def body(t: acc.HostThread) -> None:
-        jacc = acc.Jacc(t, policy=Asked())
+        jacc = acc.Jacc(t, strategy=acc.Strategy(Asked()))
         a = t.array("a", N)
         await jacc.jacc_copyin(a)
         for _ in range(2):

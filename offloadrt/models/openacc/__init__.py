@@ -11,6 +11,7 @@
 ``Jacc``                               JACC's routines: ``jacc_create``, ``jacc_copyin``, ``jacc_kernel_push``, …
 ``jacc_arg_build``, ``jacc_args``      argument descriptors (`Argument`, `Attribute`)
 ``PushFlags``, ``Effects``             how a pushed kernel is specialised, and what that does to its time
+``Strategy``, ``strategy_named``       how several devices share kernels (`STRATEGIES`)
 ``Rules``, ``AdaptiveController``      when a kernel is divided among devices
 =====================================  ===============================================================================
 
@@ -19,7 +20,7 @@
 """
 
 from offloadrt.models.host.section import Section, section
-from offloadrt.models.openacc.adaptive import AdaptiveController, Execution, KernelState, Rules, after_execution
+from offloadrt.models.openacc.adaptive import AdaptiveController, KernelState, Rules, after_execution
 from offloadrt.models.openacc.arguments import Argument, Attribute, jacc_arg_build, jacc_args
 from offloadrt.models.openacc.clauses import (
     DataClause,
@@ -38,9 +39,11 @@ from offloadrt.models.openacc.dependences import Dependences, Placement
 from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.generation import PushFlags, generate
 from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, HostThread
-from offloadrt.models.openacc.jacc import Effects, Jacc
-from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
+from offloadrt.models.openacc.jacc import Jacc, KernelTimes
+from offloadrt.models.openacc.policy import Execution, Fixed, Mode, PushPolicy
 from offloadrt.models.openacc.program import OpenACC
+from offloadrt.models.openacc.pushes import Effects
+from offloadrt.models.openacc.strategies import STRATEGIES, Strategy, strategy_named
 from offloadrt.runtime import (
     DevicePointer,
     HostArray,
@@ -54,6 +57,7 @@ from offloadrt.runtime import (
 __all__ = [
     "ACC_ASYNC_NOVAL",
     "COMPILERS",
+    "STRATEGIES",
     "AdaptiveController",
     "AliasedArgument",
     "Argument",
@@ -71,6 +75,7 @@ __all__ = [
     "InvalidDevice",
     "Jacc",
     "KernelState",
+    "KernelTimes",
     "LeftEarly",
     "MappingError",
     "Mode",
@@ -83,6 +88,7 @@ __all__ = [
     "PushPolicy",
     "Rules",
     "Section",
+    "Strategy",
     "UpdateClause",
     "after_execution",
     "compiler_model",
@@ -98,4 +104,5 @@ __all__ = [
     "jacc_args",
     "present",
     "section",
+    "strategy_named",
 ]

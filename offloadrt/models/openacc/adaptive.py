@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 
-from offloadrt.models.openacc.policy import Mode
+from offloadrt.models.openacc.policy import Execution, Mode
 
 
 def _positive(rules: Rules, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -56,17 +56,6 @@ class Rules:
     """
     again: bool = True
     """May a kernel that was duplicated again be divided once more?"""
-
-
-@attrs.frozen
-class Execution:
-    """What was measured of one execution of a kernel: seconds of it and of the exchange after it, and the bytes that a
-    device sends, or would send.
-    """
-
-    kernel_s: float
-    communication_s: float = 0.0
-    write_bytes: float = 0.0
 
 
 @attrs.frozen
@@ -158,6 +147,7 @@ def _expected(state: KernelState, execution: Execution) -> float:
 class AdaptiveController:
     """A policy for `Jacc`: each kernel by the rules."""
 
+    measures: ClassVar[bool] = True
     rules: Rules
     _states: dict[str, KernelState] = attrs.field(factory=dict)
 

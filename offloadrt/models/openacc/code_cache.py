@@ -32,7 +32,8 @@ class CodeCache:
         self._trace = trace
         self._seconds = machine.spec.value("jit.compile")
         self._asked: dict[Hashable, tuple[Kernel, GeneratedKernel]] = {}
-        self._compiled: dict[Hashable, GeneratedKernel] = {}
+        self._generated: dict[Hashable, GeneratedKernel] = {}
+        self._compiled: set[Hashable] = set()
         self._locks: dict[Hashable, Lock] = {}
         """One for each text, held while it is compiled."""
 
@@ -52,15 +53,19 @@ class CodeCache:
         # A body over views may use anything around it, of which its text does not tell.
         text = generated.text
         key: Hashable = (text, id(kernel.body)) if kernel.body is not None and kernel.analysis is None else text
-        lock = self._locks.setdefault(key, Lock(self._machine.sim, f"compilation of {kernel.name}"))
+        await self.compiled(key, kernel.name)
+        return self._generated.setdefault(key, generated)
+
+    async def compiled(self, key: Hashable, name: str) -> None:
+        """Compile what `key` tells, usually its text, unless that has been done."""
+        lock = self._locks.setdefault(key, Lock(self._machine.sim, f"compilation of {name}"))
         await take(lock, self._machine.host_time)
         try:
             if key not in self._compiled:
-                await self._compile(kernel.name)
-                self._compiled[key] = generated
+                await self._compile(name)
+                self._compiled.add(key)
         finally:
             lock.release()
-        return self._compiled[key]
 
     async def _compile(self, name: str) -> None:
         machine, sim = self._machine, self._machine.sim

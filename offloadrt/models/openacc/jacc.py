@@ -13,21 +13,24 @@ Parallelization".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
-from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
-from offloadrt.models.host.launch import launch_of
-from offloadrt.models.openacc.arguments import Argument, Attribute
-from offloadrt.models.openacc.clauses import copy, copyin, copyout, create, delete
+from offloadrt.models.openacc.arguments import Argument
+from offloadrt.models.openacc.clauses import copyin, copyout, create, delete
 from offloadrt.models.openacc.dependences import Dependences, Range
+from offloadrt.models.openacc.division import Divider, Division
 from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
-from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags
+from offloadrt.models.openacc.exchange import Communication, Exchange
+from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
-from offloadrt.models.openacc.lowering import lower_compute, lower_data
-from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
+from offloadrt.models.openacc.lowering import lower_data
+from offloadrt.models.openacc.policy import Execution, Mode
+from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
+from offloadrt.models.openacc.strategies import Strategy, strategy_named
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -43,47 +46,30 @@ _KEPT: Final = 4096
 """Pushes that are remembered."""
 
 
-@attrs.frozen
-class Effects:
-    """What the compiler's code for a generated kernel takes, relative to that of the original program: factors of the
-    kernel's time, inputs of the program. generated: for being generated; restrict, var_opt: for each specialization.
-    """
+@attrs.define
+class KernelTimes:
+    """What executions of a kernel took that the host waited for, added up; virtual seconds."""
 
-    generated: float = 1.0
-    restrict: float = 1.0
-    var_opt: float = 1.0
-
-    def factor(self, flags: PushFlags) -> float:
-        """Of a push with these flags."""
-        factor = self.generated
-        if flags & PushFlags.RESTRICT:
-            factor *= self.restrict
-        if flags & PushFlags.VAR_OPT:
-            factor *= self.var_opt
-        return factor
-
-
-@attrs.frozen(eq=False)
-class _Push:
-    """A pushed kernel with its arguments, made ready once and pushed often."""
-
-    kernel: Kernel
-    code: GeneratedKernel
-    launch: Launch
-    arguments: list[Any]
-    present: list[HostArray]
-    items: list[MapItem]
-    """For arrays that are not present: they are copied in and out for the launch."""
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
+    executions: int = 0
+    divided: int = 0
+    """Of them."""
+    kernel_s: float = 0.0
+    """From the first launch until it had ended on all devices."""
+    communication_s: float = 0.0
+    """Of exchanges before and after it."""
+    sent_bytes: int = 0
 
 
 class Jacc:
     """The runtime of one host thread.
 
     execution: see `ExecutionStep`. queues: how many activity queues `overlap` uses (the paper does not say). devices:
-    of the program, from 0; every one gets all data. policy: is asked before each push. effects: by kernel name.
-    ValueError for another execution; InvalidDevice when the program has fewer devices.
+    of the program, from 0; every one gets all data. strategy: how they share kernels, a `Strategy` or its name.
+    communication: see `Communication`. effects: by kernel name. ValueError for what does not exist, and for a strategy
+    that divides kernels among devices which cannot copy to one another; InvalidDevice when the program has fewer
+    devices.
+
+    times: of the kernels that a strategy divides or has to measure, by kernel name.
     """
 
     def __init__(
@@ -93,22 +79,41 @@ class Jacc:
         execution: ExecutionStep = "async",
         queues: int = 8,
         devices: int = 1,
-        policy: PushPolicy | None = None,
+        strategy: str | Strategy = "duplicated",
+        communication: Communication = "all-to-all",
         effects: Mapping[str, Effects] | None = None,
     ) -> None:
         if execution not in get_args(ExecutionStep):
             raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
+        if communication not in get_args(Communication):
+            raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
+        if isinstance(strategy, str):
+            strategy = strategy_named(strategy, devices)
         self.thread = thread
         self.program = thread.program
         self.execution = execution
-        self.policy = policy or Fixed()
+        self.communication = communication
+        self.policy = strategy.policy
         self.effects = effects or {}
+        self.times: dict[str, KernelTimes] = {}
         self.program.device(devices - 1, "jacc_init")
-        self._devices = range(devices)
+        self._devices = range(devices if strategy.devices is None else strategy.devices)
         self._dependences = Dependences(queues if execution == "overlap" else 1)
+        self._exchange = Exchange(self.program, len(self._devices), queues, self._run)
+        self._divider: Divider | None = None
+        if strategy.divide is not None and len(self._devices) > 1:
+            if not self.program.devices[0].plugin.exchanges_with(1):
+                machine = self.program.machine.spec.name
+                raise ValueError(f"a strategy that divides kernels needs links between devices, and {machine} has none")
+            self._divider = Divider(strategy.divide, len(self._devices))
         self._left_early = ""
         """The name of the directive that was."""
-        self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], _Push] = {}
+        self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """By kernel name, why a strategy that would divide a kernel cannot: every device runs all of it."""
+        return {} if self._divider is None else dict(self._divider.refused)
 
     # data
 
@@ -129,6 +134,7 @@ class Jacc:
         """One reference less; the last one copies the values to the host. Waits for the queues that use the arrays, and
         no others. The values are those of device 0.
         """
+        await self._gather(arrays, self._devices[:1])
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
@@ -140,6 +146,7 @@ class Jacc:
         writes them, also for those in which they are read.
         """
         ranges = _ranges(arrays)
+        await self._gather(arrays, self._devices if write else self._devices[:1])
         await self._drain(self._dependences.synchronize(ranges, ranges if write else ()))
 
     async def jacc_wait(self) -> None:
@@ -166,6 +173,7 @@ class Jacc:
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
                 self._dependences.forget(range_)
+                self._exchange.forget(array)
 
     # kernels
 
@@ -186,12 +194,23 @@ class Jacc:
         if push is None:
             if len(self._pushes) >= _KEPT:
                 self._pushes.clear()
-            push = self._pushes[key] = await self._ready(kernel, args, flags, iterations)
-        if self.policy.before(kernel.name) is Mode.DIVIDED and len(self._devices) > 1:
-            raise ValueError(f"kernel {kernel.name!r}: the policy divides it, but it has no predicated form")
+            self._check(kernel, args, flags)
+            cache = self.program.code
+            code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
+            factor = factor_of(self.effects, kernel, flags)
+            push = self._pushes[key] = ready(code, kernel, args, iterations, factor, self._divider)
+        divided = self.policy.before(kernel.name) is Mode.DIVIDED
+        if push.division is not None and (divided or self.policy.measures):
+            await self._measure(push, push.division, divided)
+        else:
+            await self._duplicate(push)
+
+    async def _duplicate(self, push: Push) -> None:
+        """Every device runs all of it; the host waits only as the execution step says."""
+        await self._gather(push.present, self._devices)
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, where, queue)
+            await self._launch(push, None, where, queue)
 
         if push.items:
             await self._drain(self._dependences.synchronize(push.reads, push.writes))
@@ -200,37 +219,53 @@ class Jacc:
         else:
             await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
 
-    async def _ready(
-        self, kernel: Kernel, args: tuple[Argument, ...], flags: PushFlags, iterations: int | None
-    ) -> _Push:
-        self._check(kernel, args, flags)
-        cache = self.program.code
-        code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
-        values = code.arguments([one.value for one in args])
-        effects = self.effects.get(kernel.name, Effects())
-        launch = _slower(launch_of(code.kernel, values, iterations=iterations), effects.factor(flags))
-        arrays = [one for one in args if one.is_array]
-        absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
-        present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
-        both = next((array for array in absent if array in present), None)
-        if both is not None:
-            raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
-        return _Push(
-            kernel,
-            code,
-            launch,
-            values,
-            list(present),
-            lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
-            tuple(one.range for one in arrays if not one.writes),
-            tuple(one.range for one in arrays if one.writes),
-        )
+    async def _measure(self, push: Push, division: Division, divided: bool) -> None:
+        """Run it alone, in its mode, with its exchange, and wait for each; tell the policy what they took."""
+        code, sim, exchange = self.program.code, self.thread.sim, self._exchange
+        if divided:
+            await code.compiled(f"{push.code.text}{division.code.source}", push.kernel.name)
+        await exchange.open()
+        await self._drain(self._dependences.synchronize_all())
+        times = self.times.setdefault(push.kernel.name, KernelTimes())
+        begin, sent = sim.now, exchange.bytes
+        await (exchange.before(division) if divided else exchange.gather(push.present, self._devices))
+        launched = sim.now
 
-    async def _launch(self, push: _Push, where: OffloadDevice, queue: DirectiveQueue) -> None:
+        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await self._launch(push, division if divided else None, where, queue)
+
+        await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
+        await self._drain(self._dependences.synchronize_all())
+        ran = sim.now
+        if divided:
+            exchange.wrote(division)
+            if self.communication == "all-to-all":
+                await exchange.gather(division.owned, self._devices)
+        execution = Execution(ran - launched, launched - begin + sim.now - ran, division.write_bytes)
+        self.policy.after(push.kernel.name, execution)
+        times.executions += 1
+        times.divided += divided
+        times.kernel_s += execution.kernel_s
+        times.communication_s += execution.communication_s
+        times.sent_bytes += exchange.bytes - sent
+
+    async def _launch(self, push: Push, division: Division | None, where: OffloadDevice, queue: DirectiveQueue) -> None:
+        """On one device; its part, if the kernel is divided."""
         pointers = await device_pointers(where, push.present, queue, "jacc_kernel_push")
         at = dict(zip(push.present, pointers, strict=True))
-        arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in push.arguments]
-        await target(where, push.launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
+        launch, given = push.launch, push.arguments
+        if division is not None:
+            launch, given = division.launches[where.number], division.arguments[where.number]
+            for array, pointer in at.items():
+                self._exchange.placed(where.number, array, pointer)
+        arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
+        await target(where, launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
+
+    async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
+        """What others have of arrays to these devices, before something else than a divided kernel uses them."""
+        if self._exchange.is_due(arrays):
+            await self._drain(self._dependences.synchronize_all())
+            await self._exchange.gather(arrays, devices)
 
     def _check(self, kernel: Kernel, args: Sequence[Argument], flags: PushFlags) -> None:
         arrays = [one for one in args if one.is_array]
@@ -276,15 +311,16 @@ class Jacc:
             self._left_early = name
             raise
 
-    async def _drain(self, queues: Iterable[int]) -> None:
-        for queue in queues:
-            for device in self._devices:
-                lasting = self.program.queue(device, queue)
+    async def _drain(self, queues: Sequence[int]) -> None:
+        """Wait for these queues of all devices, in one call of the runtime."""
 
-                async def drain(where: OffloadDevice, own: DirectiveQueue, lasting: Any = lasting) -> None:
-                    await lasting.drain(where, own.cause)
+        async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
+            for queue in queues:
+                for device in self._devices:
+                    await self.program.queue(device, queue).drain(self.program.devices[device], own.cause)
 
-                await self._run("jacc_wait", drain, device)
+        if queues:
+            await self._run("jacc_wait", drain, self._devices[0])
 
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:
@@ -293,17 +329,3 @@ def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:
 
 def _share_bytes(one: Range, other: Range) -> bool:
     return one[0] < other[1] and other[0] < one[1]
-
-
-def _slower(launch: Launch, factor: float) -> Launch:
-    """A launch whose kernel does so much more: its flops, bytes and dependent accesses times `factor`."""
-    if factor == 1.0:
-        return launch
-    kernel = launch.kernel
-    slower = attrs.evolve(
-        kernel,
-        flops_per_iteration=kernel.flops_per_iteration * factor,
-        bytes_per_iteration=kernel.bytes_per_iteration * factor,
-        dependent_accesses=kernel.dependent_accesses * factor,
-    )
-    return attrs.evolve(launch, kernel=slower)

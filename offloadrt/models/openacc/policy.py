@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import attrs
 
 
 class Mode(enum.Enum):
-    """DUPLICATED: whole, on every device. DIVIDED: each device accesses the part that it writes, then the parts are
-    exchanged. With one device both are the same.
+    """DUPLICATED: whole, on every device. DIVIDED: each device does its part, then the parts are exchanged. With one
+    device both are the same.
     """
 
     DUPLICATED = "duplicated"
     DIVIDED = "divided"
 
 
+@attrs.frozen
+class Execution:
+    """What was measured of one execution of a kernel: seconds of it and of the exchange after it, and the bytes that a
+    device sends, or would send, to each other one.
+    """
+
+    kernel_s: float
+    communication_s: float = 0.0
+    write_bytes: float = 0.0
+
+
 class PushPolicy(Protocol):
     """One strategy."""
 
+    measures: ClassVar[bool]
+    """Does it have to know what each execution took? The host then waits for each one."""
+
     def before(self, kernel: str) -> Mode:
         """How the kernel of this name runs next."""
+        ...
+
+    def after(self, kernel: str, execution: Execution) -> None:
+        """It has run so."""
         ...
 
 
@@ -29,7 +47,11 @@ class PushPolicy(Protocol):
 class Fixed:
     """The same for every kernel, always."""
 
+    measures: ClassVar[bool] = False
     mode: Mode = Mode.DUPLICATED
 
     def before(self, kernel: str) -> Mode:
         return self.mode
+
+    def after(self, kernel: str, execution: Execution) -> None:
+        """It does not matter what it took."""

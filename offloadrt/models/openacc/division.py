@@ -1,0 +1,74 @@
+"""A pushed kernel divided among devices: what each of them launches, owns afterwards and needs before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.kernels import DividedKernel, Kernel, KernelError, Launch
+from offloadrt.kernels.boxes import Ranges
+from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openacc.generation import GeneratedKernel
+from offloadrt.runtime.host_array import HostArray
+
+
+@attrs.frozen(eq=False)
+class Division:
+    """Of one kernel with one set of arguments. The sequences are by device."""
+
+    code: DividedKernel
+    launches: Sequence[Launch]
+    arguments: Sequence[Sequence[Any]]
+    owned: dict[HostArray, Sequence[Ranges]]
+    needed: Sequence[list[tuple[HostArray, Ranges | None]]]
+    """None: all of the array."""
+
+    @property
+    def write_bytes(self) -> int:
+        """What a device sends to each other one when all of its part is exchanged: that of the device with most."""
+        devices = range(len(self.launches))
+        return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
+
+
+class Divider:
+    """Divides kernels among so many devices, each kernel once.
+
+    refused: by kernel name, why one is not divided; every device then runs all of it.
+    """
+
+    def __init__(self, divide: Callable[[Kernel], DividedKernel], devices: int) -> None:
+        self.refused: dict[str, str] = {}
+        self._divide = divide
+        self._devices = devices
+        self._divided: dict[GeneratedKernel, DividedKernel] = {}
+
+    def division(
+        self, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
+    ) -> Division | None:
+        """The parts of a launch; None for a kernel that cannot be divided, or not with these arguments."""
+        try:
+            if code not in self._divided:
+                self._divided[code] = self._divide(code.kernel)
+            return self._of(self._divided[code], arguments, slower)
+        except KernelError as error:
+            self.refused[code.kernel.name] = str(error)
+            return None
+
+    def _of(self, divided: DividedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]) -> Division:
+        assert divided.original.analysis is not None
+        by_address: dict[int, HostArray] = {}
+        for one in arguments:
+            if isinstance(one, HostArray) and by_address.setdefault(one.address, one) is not one:
+                raise KernelError(f"kernel {divided.original.name!r}: array {one.name!r} is two arguments of two types")
+        of_name = dict(zip(divided.original.analysis.parameters, arguments, strict=True))
+        parts = divided.parts(self._devices, arguments)
+        given = [divided.arguments(part.share, arguments) for part in parts]
+        return Division(
+            divided,
+            [slower(launch_of(divided.kernel, one)) for one in given],
+            given,
+            {of_name[name]: [part.segments[name] for part in parts] for name in parts[0].segments},
+            [[(of_name[name], ranges) for name, ranges in part.reads.items()] for part in parts],
+        )

@@ -1,0 +1,126 @@
+"""The exchange between devices after a divided kernel: copies over their links, each pair's in a queue of its own.
+
+As the paper's runtime does, the host starts all copies and waits for all of them: they are not hidden behind kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, Protocol
+
+import attrs
+
+from offloadrt.kernels import Holders, Transfer
+from offloadrt.models.host.directive import Work
+from offloadrt.models.openacc.division import Division
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.lasting_queue import LastingQueue
+
+Communication = Literal["all-to-all", "needed"]
+"""``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
+device gets those bytes that the analysis says it reads (all of them where that cannot be proven).
+"""
+
+
+class Devices(Protocol):
+    """What is asked of the program: its devices and their activity queues."""
+
+    devices: list[OffloadDevice]
+
+    def queue(self, device: int, value: int) -> LastingQueue: ...
+
+
+@attrs.define(eq=False)
+class Exchange:
+    """Between devices 0 to `devices` - 1; queues from `first_queue` on. run: does a directive's work on a device."""
+
+    program: Devices
+    devices: int
+    first_queue: int
+    run: Callable[[str, Work, int], Awaitable[None]]
+    bytes: int = 0
+    """That were sent so far."""
+    _open: bool = False
+    _holders: Holders = attrs.field(factory=Holders)
+    _addresses: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    """By device and host address, as that of an array tells what it is whatever its type."""
+
+    async def open(self) -> None:
+        """Have every device reach the others' memory, once."""
+        if self._open:
+            return
+        self._open = True
+
+        async def reach(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for other in range(self.devices):
+                if other != where.number:
+                    await where.plugin.reach(other)
+
+        for number in range(self.devices):
+            await self.run("jacc_init", reach, number)
+
+    def placed(self, device: int, array: HostArray, pointer: DevicePointer) -> None:
+        """Where an array lies on a device, as far as it was looked up for a launch."""
+        self._addresses[device, array.address] = pointer.address
+
+    def wrote(self, division: Division) -> None:
+        """A divided kernel has run: each device has its own parts right, and nobody else."""
+        for array, owned in division.owned.items():
+            self._holders.wrote(array.address, owned)
+
+    def forget(self, array: HostArray) -> None:
+        """An array has left the devices."""
+        self._holders.everywhere(array.address)
+
+    def is_due(self, arrays: Iterable[HostArray]) -> bool:
+        """Is any of these arrays not right on some device?"""
+        return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
+
+    async def before(self, division: Division) -> None:
+        """Each device gets what it reads in its part."""
+        await self._carry(
+            (array, self._holders.fetch(array.address, device, ranges))
+            for device, needed in enumerate(division.needed)
+            for array, ranges in needed
+        )
+
+    async def gather(self, arrays: Iterable[HostArray], devices: Iterable[int]) -> None:
+        """All of these arrays to these devices, as far as they do not have it."""
+        await self._carry(
+            (array, self._holders.fetch(array.address, device, None)) for array in arrays for device in devices
+        )
+
+    async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
+        """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
+        pairs: dict[tuple[int, int], list[tuple[HostArray, Transfer]]] = {}
+        for array, transfers in found:
+            for one in transfers:
+                pairs.setdefault((one.source, one.target), []).append((array, one))
+        if not pairs:
+            return
+
+        async def exchange(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for (source, target), pieces in pairs.items():
+                await self._send(self.program.devices[source], queue.cause, target, pieces)
+            for source, target in pairs:
+                await self._queue(source, target).drain(self.program.devices[source], queue.cause)
+
+        await self.run("jacc_exchange", exchange, 0)
+
+    async def _send(
+        self, where: OffloadDevice, cause: int, target: int, pieces: Iterable[tuple[HostArray, Transfer]]
+    ) -> None:
+        async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for array, one in pieces:
+                source = self._addresses[where.number, array.address] + one.offset
+                destination = self._addresses[target, array.address] + one.offset
+                self.bytes += one.nbytes
+                await where.plugin.exchange_data(queue, destination, source, one.nbytes, device=target)
+
+        await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
+
+    def _queue(self, source: int, target: int) -> LastingQueue:
+        return self.program.queue(source, self.first_queue + target)

@@ -1,0 +1,108 @@
+"""A pushed kernel with its arguments, made ready once and pushed often."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openacc.arguments import Argument, Attribute
+from offloadrt.models.openacc.clauses import copy
+from offloadrt.models.openacc.dependences import Range
+from offloadrt.models.openacc.division import Divider, Division
+from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags
+from offloadrt.models.openacc.lowering import lower_compute
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem
+
+
+@attrs.frozen
+class Effects:
+    """What the compiler's code for a generated kernel takes, relative to that of the original program: factors of the
+    kernel's time, inputs of the program. generated: for being generated; restrict, var_opt: for each specialization.
+    """
+
+    generated: float = 1.0
+    restrict: float = 1.0
+    var_opt: float = 1.0
+
+    def factor(self, flags: PushFlags) -> float:
+        """Of a push with these flags."""
+        factor = self.generated
+        if flags & PushFlags.RESTRICT:
+            factor *= self.restrict
+        if flags & PushFlags.VAR_OPT:
+            factor *= self.var_opt
+        return factor
+
+
+@attrs.frozen(eq=False)
+class Push:
+    """What `jacc_kernel_push` runs."""
+
+    kernel: Kernel
+    code: GeneratedKernel
+    launch: Launch
+    arguments: Sequence[Any]
+    present: list[HostArray]
+    items: list[MapItem]
+    """For arrays that are not present: they are copied in and out for the launch."""
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+    division: Division | None
+    """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
+    program says how many iterations there are.
+    """
+
+
+def ready(
+    code: GeneratedKernel,
+    kernel: Kernel,
+    args: tuple[Argument, ...],
+    iterations: int | None,
+    factor: float,
+    divider: Divider | None,
+) -> Push:
+    """A push of generated code. ValueError for an array that is an argument with PRESENT and one without."""
+    values = code.arguments([one.value for one in args])
+    slower = functools.partial(_slower, factor=factor)
+    arrays = [one for one in args if one.is_array]
+    absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
+    present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
+    both = next((array for array in absent if array in present), None)
+    if both is not None:
+        raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
+    return Push(
+        kernel,
+        code,
+        slower(launch_of(code.kernel, values, iterations=iterations)),
+        values,
+        list(present),
+        lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
+        tuple(one.range for one in arrays if not one.writes),
+        tuple(one.range for one in arrays if one.writes),
+        None if divider is None or absent or iterations is not None else divider.division(code, values, slower),
+    )
+
+
+def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
+    """Of a kernel's time, as the program says."""
+    return effects.get(kernel.name, Effects()).factor(flags)
+
+
+def _slower(launch: Launch, factor: float) -> Launch:
+    """A launch whose kernel does so much more: its flops, bytes and dependent accesses times `factor`."""
+    if factor == 1.0:
+        return launch
+    kernel = launch.kernel
+    slower = attrs.evolve(
+        kernel,
+        flops_per_iteration=kernel.flops_per_iteration * factor,
+        bytes_per_iteration=kernel.bytes_per_iteration * factor,
+        dependent_accesses=kernel.dependent_accesses * factor,
+    )
+    return attrs.evolve(launch, kernel=slower)
