@@ -58,7 +58,7 @@ RUNS = (
     Case("qmcpack", {**S2, "fraction": "0.05"}, 90.0, 600.0, S2_KERNELS),
 )
 FULL = (
-    Case("qmcpack", S2, 90.0, 600.0),
+    Case("qmcpack", {**S2, "fraction": "1"}, 90.0, 600.0),
     Case("rodinia", {"benchmark": "bfs", "size_gb": "32", "placement": "um"}, 10.0, 500.0),
 )
 
