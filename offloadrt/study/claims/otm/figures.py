@@ -11,6 +11,7 @@ from offloadrt.study.claims.otm.places import (
     Grid,
     banded,
     bench,
+    handler_share,
     listed,
     mean,
     number,
@@ -45,8 +46,8 @@ def bfs_gains(grid: Grid) -> Asking:
     part = number(um.measured["to_device_gb"]) / number(explicit.measured["to_device_gb"])
     reason = (
         f"slower at {sizes(slower)}: the search reaches every node and edge of Rodinia's random graphs, so that "
-        f"managed memory migrates {part:.3g} of the bytes that explicit copies move, at less bandwidth; the paper does "
-        "not describe its graphs"
+        f"managed memory migrates {part:.3g} of the bytes that explicit copies move, and its page-fault handler is "
+        f"busy for {handler_share(um):.0%} of the time; the paper does not describe its graphs"
     )
     return Judgement(f"t(UM) / t(explicit): {listed(ratio)}", not slower, reason)
 

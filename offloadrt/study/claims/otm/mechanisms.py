@@ -148,13 +148,13 @@ def explicit(grid: Grid) -> Asking:
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
     said = (
         f"{fact['blocks']} blocks for {fact['objects']} objects, {fact['copied_in']:,} B copied in, "
-        f"{fact['copied_out']:,} B out, {fact['faults']} faults; the original is {values['inside']:g} after the kernel, "
-        f"{values['after']:g} at the end"
+        f"{fact['copied_out']:,} B out, {fact['kernel_faults']} faults; the original is {values['inside']:g} after the "
+        f"kernel, {values['after']:g} at the end"
     )
     wrong = [
         *(["not a block each"] if fact["blocks"] != fact["objects"] or fact["entries"] != fact["objects"] else []),
         *(["not copied once each way"] if (fact["copied_in"], fact["copied_out"]) != (all_bytes, all_bytes) else []),
-        *(["kernels fault"] if fact["faults"] or fact["migrated"] else []),
+        *(["kernels fault"] if fact["kernel_faults"] or fact["migrated"] else []),
         *(["the kernel writes to the original"] if (values["inside"], values["after"]) != (0.0, 1.0) else []),
     ]
     return Judgement(said, not wrong, "; ".join(wrong))
@@ -166,12 +166,12 @@ def implicit(grid: Grid) -> Asking:
     (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [IMPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
     said = (
-        f"{fact['blocks']} blocks, {fact['copied_in']} B copied in, {fact['faults']} faults, {fact['migrated']:,} of "
-        f"{all_bytes:,.0f} B migrate; the original is {values['inside']:g} after the kernel"
+        f"{fact['blocks']} blocks, {fact['copied_in']} B copied in, {fact['kernel_faults']} faults, "
+        f"{fact['migrated']:,} of {all_bytes:,.0f} B migrate; the original is {values['inside']:g} after the kernel"
     )
     wrong = [
         *(["there are blocks or copies"] if fact["blocks"] or fact["copied_in"] or fact["copied_out"] else []),
-        *(["kernels do not fault"] if not fact["faults"] or fact["migrated"] != all_bytes else []),
+        *(["kernels do not fault"] if not fact["kernel_faults"] or fact["migrated"] != all_bytes else []),
         *(["the kernel does not write to the original"] if values["inside"] != 1.0 else []),
     ]
     return Judgement(said, not wrong, "; ".join(wrong))
@@ -181,18 +181,18 @@ def implicit(grid: Grid) -> Asking:
     "otm.mech.counters", "explicit and implicit bytes add up; an object is placed iff free >= size, to the byte"
 )
 def counters(grid: Grid) -> Asking:
-    exact, less = yield from grid.facts(OBJECTS, [{"room": 3.0}, {"room": 3.0 - 2e-6}])
+    exact, less = yield from grid.facts(OBJECTS, [{}, {"lacking": 1}])
     each = number(exact["object_bytes"])
     counted = (number(exact["explicit_bytes"]) / each, number(exact["implicit_bytes"]) / each)
     short = number(less["explicit_bytes"]) + number(less["implicit_bytes"])
     said = (
-        f"room for 3: {counted[0]:g} explicit, {counted[1]:g} implicit; {3 * each - number(less['budget_bytes']):.0f} B "
-        f"less: {short / each:g} placed, b {less['b_mechanism']}"
+        f"room for 3: {counted[0]:g} explicit, {counted[1]:g} implicit; "
+        f"{3 * each - number(less['budget_bytes']):.0f} B less: {short / each:g} placed, b {less['b_mechanism']}"
     )
     wrong = [
         *(["the counters are not the sizes of what is placed"] if counted != (2.0, 1.0) or short != 2 * each else []),
         *(["an object that fits exactly is pinned"] if exact["b_mechanism"] != "implicit" else []),
-        *(["an object that lacks some bytes is placed"] if less["b_mechanism"] != "pinned" else []),
+        *(["an object that lacks a byte is placed"] if less["b_mechanism"] != "pinned" else []),
     ]
     return Judgement(said, not wrong, "; ".join(wrong))
 

@@ -134,6 +134,11 @@ def seconds(result: Result) -> float:
     return number(result.measured.get("time_s", result.elapsed_s))
 
 
+def handler_share(result: Result) -> float:
+    """The part of the time in which the page-fault handler is busy."""
+    return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
+
+
 def number(value: Any) -> float:
     """A measured figure that is a number."""
     assert isinstance(value, int | float)

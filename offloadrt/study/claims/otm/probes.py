@@ -73,10 +73,11 @@ async def two_then_three(t: omp.HostThread) -> None:
 async def objects(
     run: Run,
     room: Annotated[float, Range(0.0, 100.0)] = 3.0,
+    lacking: Annotated[int, Range(0, None)] = 0,
     threshold: Annotated[float, Range(0.0, 2.0)] = 0.6,
     late: bool = False,
 ) -> Facts:
-    """The three objects, with memory for `room` of them: where they lie, and what moves.
+    """The three objects, with memory for `room` of them less `lacking` bytes: where they lie, and what moves.
 
     late: `c`, which ranks first, comes when the others are in use.
     """
@@ -84,12 +85,9 @@ async def objects(
     run.configuration = "otm"
     body = two_then_three if late else three_objects
     run.host_program = HostProgram.of(body)
-    for key, value in {
-        "mem.size": f"{round(room * N * DOUBLE)} B",
-        "mem.reserved": "0 B",
-        "otm.reserve": "0 B",
-    }.items():
-        run.set(key, value)
+    run.set("mem.size", f"{round(room * N * DOUBLE)} B")
+    run.set("mem.reserved", "0 B")
+    run.set("otm.reserve", f"{lacking} B")
     run.set("otm.threshold", threshold)
     await run.parallel(body)
     await run.finish()
@@ -109,7 +107,7 @@ async def objects(
         "copied_in": _bytes(copies, "h2d", managed=False),
         "copied_out": _bytes(copies, "d2h", managed=False),
         "migrated": _bytes(copies, "h2d", managed=True) + _bytes(copies, "d2h", managed=True),
-        "faults": len(_rows(run, "PageFaultBegin")),
+        "kernel_faults": len(_rows(run, "PageFaultBegin")),
         "remote_bytes": port,
         "advice": calls["cuMemAdvise"].count if "cuMemAdvise" in calls else 0,
         "objects": len(run.device().placements),
@@ -197,7 +195,7 @@ async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "manag
     starts, ends = _rows(run, "KernelStart"), _rows(run, "KernelEnd")
     cold, warm = ((end[1] - start[1]) * 1e-12 for start, end in zip(starts, ends, strict=True))
     moving = copied if placement == "explicit" else cold - warm
-    return {"bytes_per_s": SWEPT / moving, "faults": len(_rows(run, "PageFaultBegin"))}
+    return {"bytes_per_s": SWEPT / moving}
 
 
 def _rows(run: Run, *names: str) -> list[Row]:

@@ -6,7 +6,7 @@ is the part of the pages of 64 KiB that a kernel touches, at random. One array, 
 
 from __future__ import annotations
 
-from offloadrt.study.claims.otm.places import Grid, banded, bench, number, synthetic
+from offloadrt.study.claims.otm.places import Grid, banded, bench, handler_share, number, synthetic
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 
@@ -94,8 +94,9 @@ def crossover(grid: Grid) -> Asking:
     value = (low + high) / 2.0
     moved = number(most.measured["to_device_gb"]) / (grid.small * grid.part)
     why = (
-        f"pages that are met at random lie in every block of 2 MiB, so that each batch of faults serves many blocks, "
-        f"and prefetching brings {moved:.2g} of the bytes at density {high:.2g}"
+        f"at density {high:.2g}, with {moved:.2g} of the bytes moved, the page-fault handler is busy for "
+        f"{handler_share(most):.0%} of the time: pages that are met at random lie in all blocks of 2 MiB, and a block "
+        "is served again for each few of them"
     )
     return banded("otm.fit.density_threshold", value, f"{value:.2g}", why, "copies cost more than faults")
 
