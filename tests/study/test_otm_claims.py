@@ -62,6 +62,12 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
     assert over_memory("ends", 18.0) == pytest.approx(over_memory("quick", 18.0), rel=5e-3)
 
 
+def test_smaller_grids_divide_what_is_changed_of_the_memory_as_well() -> None:
+    grid = otm.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
+    overrides = grid.point({"benchmark": "bfs", "placement": "otm", "size_gb": 1.0}).options.overrides
+    assert overrides["otm.reserve"] == f"{32 << 20} B" and overrides["mem.size"] == "1000000000 B"
+
+
 def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
     """Answers that `measure(parameters and overrides)` makes up: attributes of a result, else measured figures."""
 

@@ -61,8 +61,6 @@ class Grid(Places):
     """Of the synthetic program, one that fits and one that does not."""
     part: float
     """Of the device's memory and of all sizes that is looked at."""
-    memory: Mapping[str, str] = attrs.field(factory=dict)
-    """Entries of the machine that make the memory so large."""
 
     @property
     def described(self) -> str:
@@ -80,7 +78,10 @@ class Grid(Places):
     ) -> Point:
         """A run with entries of the machine replaced."""
         point = Places.point(self, parameters, scenario=scenario, record=record)
-        changed = {**point.options.overrides, **self.memory, **overrides}
+        changed = {**point.options.overrides, **overrides}
+        if self.part != 1.0:
+            spec = profiles.load(point.options.machine or MACHINE, changed)
+            changed |= {key: f"{round(spec.value(key) * self.part)} B" for key in _MEMORY}
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 
     def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
@@ -95,15 +96,7 @@ def grid(extent: Extent, options: Options) -> Grid:
         "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
         "ends": ((8.0, 14.0), (18.0, 24.0), 8.0, 24.0, 0.0625),
     }
-    chosen = places[extent]
-    return Grid(SCENARIO, *chosen, memory=_memory(chosen[-1], options), options=options)
-
-
-def _memory(part: float, options: Options) -> dict[str, str]:
-    if part == 1.0:
-        return {}
-    spec = profiles.load(options.machine or MACHINE, options.overrides)
-    return {key: f"{round(spec.value(key) * part)} B" for key in _MEMORY}
+    return Grid(SCENARIO, *places[extent], options=options)
 
 
 def runs(grid: Grid, places: Iterable[Place]) -> Runs:
