@@ -201,9 +201,11 @@ class ManagedKernels:
 
 
 def _teams_held(accesses: Accesses, launch: Launch) -> float:
-    """The part of a kernel's teams with a thread whose accesses depend on others, as a branch may leave out."""
-    first = min(access.level for access in accesses)
-    later = [access for access in accesses if access.level > first]
+    """The part of a kernel's teams with a thread whose accesses depend on others, as a branch may leave out.
+
+    The others need not be managed memory: what is in device memory is at level 0 as well, and found there at once.
+    """
+    later = [access for access in accesses if access.level]
     if not later or any(not (access.picked or access.scattered) for access in later):
         return 1.0
     most = max(access.picked or access.scattered for access in later)

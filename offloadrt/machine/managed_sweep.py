@@ -63,6 +63,7 @@ class Sweep:
     windows: int
     step_windows: int
     levels: tuple[int, ...]
+    """From 0, the kernel's first accesses, even when all of these find device memory."""
     ahead: int = 1
     """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
@@ -97,7 +98,7 @@ class Sweep:
         rng: np.random.Generator,
     ) -> Sweep:
         """The progress of a kernel that starts."""
-        levels = tuple(sorted({access.level for access in accesses}))
+        levels = tuple(sorted({0, *(access.level for access in accesses)}))
         sweep = cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses))
         sweep.picks = [_picks(access, pages.page_size, rng) for access in accesses]
         sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
@@ -120,7 +121,7 @@ class Sweep:
     def look_ahead(self, pages: ManagedPages) -> None:
         """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
         if self.ahead > 1:
-            first = [place for place, access in enumerate(self.accesses) if access.level == self.levels[0]]
+            first = [place for place, access in enumerate(self.accesses) if access.level == 0]
             self.end = self._swept_up_to(pages, first, self.at + 1, min(self.windows, self.at + self.ahead))
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> list[int]:

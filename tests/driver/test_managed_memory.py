@@ -193,6 +193,28 @@ def test_levels_are_asked_for_one_after_the_other(uvm):
     assert rig.counters.batches == 3
 
 
+@pytest.mark.parametrize("further", [{"picked": 200.0, "run": 8.0}, {"scattered": 200.0}])
+def test_teams_that_only_read_device_memory_make_room_as_those_that_find_their_pages(uvm, further):
+    """A kernel whose first accesses are to a device block is one whose first accesses are to pages that it has."""
+    count = 1 << 24
+    launch = SWEEP.launch(count // 128, 128, count)
+
+    def batches(mask_is_managed):
+        rig = uvm()
+        mask = Access(rig.array(count, touched=True), count)
+        nodes = Access(rig.array(8 * count, touched=True), 8 * count, 1, **further)
+
+        async def main():
+            await rig.kernel(launch, mask)
+            before = rig.counters.batches
+            await rig.kernel(launch, *([mask] if mask_is_managed else []), nodes)
+            return rig.counters.batches - before
+
+        return rig.run(main)
+
+    assert batches(False) == batches(True) <= 4  # 200 faults in batches of up to 256
+
+
 def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm):
     rig = uvm()
     address, value = rig.array(BLOCK, touched=True), rig.machine.spec.value

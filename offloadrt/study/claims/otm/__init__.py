@@ -1,0 +1,13 @@
+"""Judges of the OTM paper's claims: each asks for the runs that its expression needs.
+
+`places` says where they look; `figures` (Rodinia under explicit copies and managed memory), `placed` (Rodinia under
+OTM), `synthetic` (Table 2 and what the paper says of density) and `mechanisms` hold the judges, `probes` the small
+recorded runs of the mechanisms.
+"""
+
+from __future__ import annotations
+
+from offloadrt.study.claims.otm import figures, mechanisms, placed, synthetic
+from offloadrt.study.claims.otm.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
+
+__all__ = ["CANDIDATES", "MACHINE", "SENSITIVITY", "bench", "figures", "grid", "mechanisms", "placed", "synthetic"]
