@@ -98,13 +98,16 @@ class DeviceTableLock:
         self._granted_to = self.owner  # somebody may have taken it meanwhile
 
     def take_now(self) -> bool:
-        """Take the table if nobody has it or wants it: ``lock.take_now() or await lock.acquire()``."""
+        """Take the table if nobody has it or wants it: ``lock.take_now() or await lock.acquire()``.
+
+        False also when others are ready at this instant, who come first where a message has to be served.
+        """
         sim = self.sim
         me = sim.running
         if self.uncontended:
             self._acquired += 1
             return True
-        if self._users or self._taken or me is None or not sim.fuel:
+        if self._users or self._taken or me is None or sim.ready or not sim.fuel:
             return False
         sim.fuel -= 1
         self._users = 1

@@ -66,6 +66,8 @@ class Run:
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
     ) -> None:
+        if seed < 0:
+            raise UserError(f"--seed {seed}: it cannot be negative")
         if gear not in GEARS:
             raise UserError(f"--gear {gear}: it can be native or turbo")
         self.seed = seed

@@ -175,3 +175,19 @@ def test_both_drivers_have_lasting_queues(acc_rig: MakeRig, machine: str) -> Non
         return a
 
     assert (rig.alone(body).data == 6.0).all()
+
+
+@pytest.mark.parametrize("machine", ["alex-a100", "mi300a"])
+def test_threads_that_meet_at_a_queue_have_one_history_in_both_gears(acc_rig: MakeRig, machine: str) -> None:
+    async def body(t: acc.HostThread) -> None:
+        x = t.array("x", 16, fill=1.0)
+        await t.enter_data(acc.copyin(x), async_=1)
+        await t.exit_data(acc.copyout(x), async_=1)
+        await t.wait(1)
+
+    def history(gear: str) -> str:
+        rig = acc_rig(gear=gear, machine_name=machine)
+        rig.run(body, num_threads=3)
+        return rig.trace.hash()
+
+    assert history("turbo") == history("native")

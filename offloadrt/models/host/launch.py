@@ -25,5 +25,5 @@ def launch_of(
     if kernel.analysis is not None and iterations is None:
         iterations = kernel.analysis.trip_count(*arguments)
     if teams is None:
-        teams = 1 if iterations is None else max(1, -(-iterations // per_team))
+        teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
     return kernel.launch(teams, per_team, iterations, known)
