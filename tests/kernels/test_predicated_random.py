@@ -179,6 +179,9 @@ def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
     expected = in_order([made], start)
     assume(expected is not None)
     assert expected is not None
+    assume(
+        not any(np.isnan(value).any() for value in expected.values() if isinstance(value, np.ndarray))
+    )  # their signs
     devices = Devices(2, start)
     devices.run(divided, "compile_and_run")
     assert all(same_bits(found, expected) for found in devices.memories), divided.source
@@ -191,7 +194,8 @@ def test_loads_and_stores_of_a_share_are_counted_exactly(
     divide: Callable[[Kernel], DividedKernel], made: Kernel, count: int
 ) -> None:
     (divided,) = divided_by(divide, [made])
-    assume("if b" not in divided.source and "else 1.5" not in divided.source)  # branches on data are guessed
+    source = " ".join(divided.source.split())  # long lines are wrapped
+    assume("if b" not in source and "else 1.5" not in source)  # branches on data are guessed
     given_ = arguments_of(made, memory(0))
     analysis = divided.kernel.analysis
     assert analysis is not None
