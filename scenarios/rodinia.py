@@ -83,6 +83,8 @@ async def rodinia(
             raise ParameterError("size_gb", f"{size_gb:g} GB do not fit as {placement} objects: {error}") from None
 
     await run.parallel(body)
+    if not run.device().memory.capacity:
+        raise ParameterError("size_gb", "the device has no memory (mem.size less mem.reserved holds no segment)")
     moved, faults, managed = run.measured.bytes, run.measured.faults, run.device().managed
     remote = 0.0 if managed is None else managed.ports["h2d"].bytes + managed.ports["d2h"].bytes
     return {

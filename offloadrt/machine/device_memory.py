@@ -77,10 +77,6 @@ class DeviceMemory:
     def __init__(self, index: int, capacity: int, segment: int, alignment: int, fill: int | None = None) -> None:
         self.base = BASE_ADDRESS + index * DEVICE_STRIDE
         self.capacity = capacity - capacity % segment
-        if self.capacity <= 0:
-            raise ValueError(
-                f"device {index}: {capacity} bytes (mem.size less mem.reserved) hold no segment of {segment}"
-            )
         self.segment = segment
         self.alignment = alignment
         self.peak = 0

@@ -215,7 +215,7 @@ def program_of(steps: list[tuple[str, list[str], str]]) -> Body:
     return body
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     STEPS,
     st.integers(0, 3),

@@ -113,6 +113,7 @@ def test_both_gears_give_the_same_trace(benchmark: str) -> None:
     assert hashes[0].elapsed_s == hashes[1].elapsed_s == rodinia(SMALL, benchmark=benchmark, size_gb=0.3).elapsed_s
 
 
+@pytest.mark.slow
 def test_32_gb_take_less_than_500_mb() -> None:
     code = (
         "from pathlib import Path\nfrom offloadrt.study import execute, find_scenario\n"

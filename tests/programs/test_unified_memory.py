@@ -70,6 +70,7 @@ print(time.process_time() - begin, int(status.split("VmHWM:")[1].split()[0]) / 1
 """
 
 
+@pytest.mark.slow
 def test_32_gb_take_less_than_10_s_and_500_mb() -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True)
     seconds, megabytes = map(float, done.stdout.split())
