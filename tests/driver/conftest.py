@@ -91,7 +91,7 @@ class _Queue:
     number = 0
 
     def submit(self, packet: Any) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"{packet!r} was submitted to a queue that is only a name")
 
 
 QUEUE = _Queue()
