@@ -2,8 +2,8 @@
 
 A real directive cannot be left. Here an actor of the runtime's waits for what the directive has submitted, gives its
 stream back unless the queue lasts, unmaps what is left to unmap (what it had mapped itself; or the rest of what it was
-about to unmap), and does what was put off until then. It copies nothing back. Nobody waits for it but the end of the
-run.
+about to unmap), does what was put off until then, and lets objects go that it kept active. It copies nothing back.
+Nobody waits for it but the end of the run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from offloadrt.runtime.data_environment import target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.map_type import ALWAYS, FROM, PRESENT
+from offloadrt.runtime.placing import put_off_data_ended, put_off_target_ended
 
 
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     """The running actor leaves a directive, of this name, before its end. Nothing to do on a device that has ended."""
     begun = queue.stream is not None or queue.post_processing or queue.mapped or queue.copy or queue.private
-    if begun and device.ended is None and not device.sim.ending:
+    if (
+        (begun or (device.objects is not None and (queue.placed or queue.items)))
+        and device.ended is None
+        and not device.sim.ending
+    ):
         device.sim.spawn(_bring_to_an_end, device, queue, name=f"rest of directive {queue.cause} ({name})")
 
 
@@ -27,9 +32,15 @@ async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue) -> None
     """The actor."""
     born = device.sim.now
     device.sim.current.cause = queue.cause
+    items = queue.items
     mapped = [attrs.evolve(item, type=item.type & ~(FROM | ALWAYS | PRESENT)) for item in queue.items[: queue.mapped]]
     queue.mapped = 0
     await target_data_end(device, mapped, queue, "target")
+    if device.objects is not None:
+        if queue.placed is None:
+            put_off_data_ended(device, device.objects, items, queue)
+        else:
+            put_off_target_ended(device, device.objects, queue)
     await device.plugin.synchronize(queue)
     await device.settle(queue)
     if queue.private is not None:

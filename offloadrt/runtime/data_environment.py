@@ -40,7 +40,7 @@ from offloadrt.runtime.mapping import (
     null_pointer,
     restore_host_pointers,
 )
-from offloadrt.runtime.placing import data_ended, place_for_data
+from offloadrt.runtime.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.present_table import ShadowPointer
 from offloadrt.runtime.resident_items import begin_run, begin_stretch, end_run, end_stretch
 from offloadrt.trace import events
@@ -68,13 +68,13 @@ async def target_data_begin(
     """
     if device.tool is not None:
         device.tool.target_map(device.number, call, items)
-    if device.objects is not None and call != "target":
+    queue.items = items
+    if device.objects is not None and queue.placed is None:
         await place_for_data(device, device.objects, items, queue, call)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
     following, count = 0, len(items)
-    queue.items = items
     while following < count:
         position, item = following, items[following]
         following += 1
@@ -136,7 +136,7 @@ async def _begin_item(
     finally:
         if owner is not None:
             owner.release(device)
-    if in_place and device.objects is not None and call != "target":
+    if in_place and device.objects is not None and queue.placed is None:
         device.objects.put_off(item)
     if in_place and device.prefaults and item.size:
         await device.plugin.prefault(item.begin, item.size)
@@ -210,9 +210,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
                 continue
         position -= 1
         await _end_item(device, item, position, queue, call)
-    if device.objects is not None and call != "target":
-        arrays = [item.array for item in items if item.array is not None]
-        queue.post_processing.append(functools.partial(data_ended, device, device.objects, arrays))
+    if device.objects is not None and queue.placed is None:
+        put_off_data_ended(device, device.objects, items, queue)
 
 
 async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: DirectiveQueue, call: str) -> None:
@@ -233,9 +232,11 @@ async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: 
                 NotPresent, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name
             )
         entry = pointer.entry
+        if device.objects is not None and queue.placed is None:
+            deletes = item.type & DELETE != 0
+            if deletes or entry is None or not pointer.is_present or (entry.total == 0 and not pointer.is_last):
+                device.objects.drop(item, deletes)  # without a block, or with one that was on its way out before
         if not pointer.is_present or entry is None:
-            if device.objects is not None and call != "target":
-                device.objects.drop(item, bool(item.type & DELETE))
             return
         queue.post_processing.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
         wanted = item.type & FROM and (item.type & ALWAYS or pointer.is_last) and item.size

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.sim import Signal
 
@@ -22,7 +23,8 @@ class DirectiveQueue:
     kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
     queue has drained, and the stream belongs to a `LastingQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
-    stream; private, which frees its private arguments.
+    stream; private, which frees its private arguments; placed, of a target region the arrays that its call uses as
+    objects (None of a data directive).
     """
 
     cause: int
@@ -34,3 +36,4 @@ class DirectiveQueue:
     mapped: int = 0
     copy: Signal | None = None
     private: PostProcessing | None = None
+    placed: Sequence[HostArray] | None = None

@@ -72,11 +72,10 @@ class ManagedObject:
 
 @attrs.frozen
 class Change:
-    """An object that was decided on, and the advice that the driver needs for that."""
+    """An object that was decided on."""
 
     array: HostArray
     mechanism: Mechanism
-    advice: Advice | None = None
 
 
 class ObjectTable:
@@ -121,8 +120,19 @@ class ObjectTable:
             self._active[key] = one.latest = placed
             if before is None or before.mechanism != placed.mechanism:
                 one.by_data = placed.density is None
-                changes.append(Change(one.array, placed.mechanism, _advice(one, placed.mechanism)))
+                changes.append(Change(one.array, placed.mechanism))
         return changes
+
+    def advice_due(self, array: HostArray) -> Advice | None:
+        """What the driver has to be told of an active object; explicit ones leave its advice as it is."""
+        one, mechanism = self._objects[array], self.mechanism(array)
+        if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
+            return None
+        return "prefer_host" if mechanism == "pinned" else "prefer_nothing"
+
+    def advised(self, array: HostArray, advice: Advice) -> None:
+        """The driver has been told."""
+        self._objects[array].prefers_host = advice == "prefer_host"
 
     def placements(self) -> tuple[ObjectPlacement, ...]:
         """The latest decision on every object, in order of rank, those of one rank in order of first use."""
@@ -168,6 +178,11 @@ class ObjectTable:
         item = one.open.pop(0)
         return item, item.type | TO if one.used_in_place else item.type
 
+    def put_back(self, item: MapItem) -> None:
+        """What was taken has not been carried out."""
+        if item.array is not None and (one := self._objects.get(item.array)) is not None:
+            one.open.insert(0, item)
+
     # the end
 
     def ended(self, array: HostArray) -> None:
@@ -202,11 +217,3 @@ class ObjectTable:
     def _release(self, array: HostArray) -> None:
         if (placed := self._active.pop(array, None)) is not None:
             self.counters = self.counters.minus(placed)
-
-
-def _advice(one: ManagedObject, mechanism: Mechanism) -> Advice | None:
-    """What the driver has to be told when an object is placed; explicit ones leave its advice as it is."""
-    if mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
-        return None
-    one.prefers_host = mechanism == "pinned"
-    return "prefer_host" if one.prefers_host else "prefer_nothing"

@@ -6,8 +6,9 @@ of the paper's authors does it: no thread sees an object that is half placed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from offloadrt.kernels import Launch
 from offloadrt.runtime.device import OffloadDevice
@@ -33,9 +34,9 @@ async def place_for_target(
     arguments: Sequence[Any],
     queue: DirectiveQueue,
     call: str,
-) -> list[HostArray]:
+) -> None:
     """Decide on the arrays that a region maps and its kernel uses, and carry out what data directives have put off for
-    those that are explicit. Returns the arrays; `target_ended` is due for them.
+    those that are explicit. From then on they are the queue's `placed`, and `put_off_target_ended` is due.
 
     Raises PlacementError for an array of which the program's analysis knows nothing.
     """
@@ -51,6 +52,7 @@ async def place_for_target(
         if found is None:
             raise _unknown(device, table, array, call)
         objects.append(found)
+    queue.placed = arrays = [one.array for one in objects]
     for one in objects:
         one.running += 1
     candidates = [
@@ -64,12 +66,10 @@ async def place_for_target(
         for one in objects
     ]
     await _decide(device, table, candidates, queue.cause)
-    arrays = [one.array for one in objects]
     for array in arrays:
         await _carry_out(device, table, array, queue, call)
         if table.mechanism(array) != "explicit":
             table.use_in_place(array)
-    return arrays
 
 
 async def place_for_data(
@@ -94,15 +94,27 @@ async def place_for_data(
     await _decide(device, table, candidates, queue.cause)
 
 
-async def target_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
-    """A target call has ended, and its device blocks are gone that nobody needs."""
+def put_off_target_ended(device: OffloadDevice, table: ObjectTable, queue: DirectiveQueue) -> None:
+    """A target call ends after what its queue has to do so far, as the removal of device blocks that nobody needs."""
+    arrays, queue.placed = queue.placed or (), ()
+    queue.post_processing.append(functools.partial(_target_ended, device, table, arrays))
+
+
+def put_off_data_ended(
+    device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], queue: DirectiveQueue
+) -> None:
+    """The same of a data directive."""
+    arrays = [item.array for item in items if item.array is not None]
+    queue.post_processing.append(functools.partial(_data_ended, device, table, arrays))
+
+
+async def _target_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
     for array in arrays:
         table.ended(array)
-    await data_ended(device, table, arrays)
+    await _data_ended(device, table, arrays)
 
 
-async def data_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
-    """The same of a data directive."""
+async def _data_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
     for array in dict.fromkeys(arrays):
         if table.leave(array, _has_block(device, array)):
             device.table.generation += 1  # what is remembered of places in it holds no longer
@@ -152,10 +164,17 @@ async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequenc
             array = change.array
             if (trace := device.trace) is not None:
                 trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, change.mechanism)
-            if change.advice is not None:
-                await device.plugin.advise(array.address, array.nbytes, change.advice)
+            await _advise(device, table, array)
+        for candidate in candidates:  # the thread that decided on it may have been left before it told the driver
+            await _advise(device, table, cast(HostArray, candidate.key))
     finally:
         device.table_lock.release()
+
+
+async def _advise(device: OffloadDevice, table: ObjectTable, array: HostArray) -> None:
+    if (advice := table.advice_due(array)) is not None:
+        await device.plugin.advise(array.address, array.nbytes, advice)
+        table.advised(array, advice)
 
 
 async def _carry_out(
@@ -172,9 +191,13 @@ async def _carry_out(
         if item is None:
             device.table_lock.release()
             return
-        pointer = await get_target_pointer(
-            device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits
-        )
+        try:
+            pointer = await get_target_pointer(
+                device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits
+            )
+        except BaseException:
+            table.put_back(item)
+            raise
         try:
             if pointer.address is None:
                 raise null_pointer(device, item, call)

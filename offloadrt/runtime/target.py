@@ -35,7 +35,7 @@ from offloadrt.runtime.managed_accesses import accesses_of
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.mapping import get_present_pointer
-from offloadrt.runtime.placing import place_for_target, target_ended
+from offloadrt.runtime.placing import place_for_target, put_off_target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
 from offloadrt.runtime.reachable import Reachable, pointed_to
 from offloadrt.runtime.resident_items import Stretch, look_up_arguments
@@ -72,9 +72,8 @@ async def target(
     arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value.
     globals_of: says where the device finds a global that is no argument of the region.
     """
-    placed: list[HostArray] = []
     if device.objects is not None:
-        placed = await place_for_target(device, device.objects, launch, items, arguments, queue, call)
+        await place_for_target(device, device.objects, launch, items, arguments, queue, call)
     try:
         await target_data_begin(device, items, queue, call)
     except MappingError as error:
@@ -129,7 +128,7 @@ async def target(
     if private is not None:
         queue.post_processing.append(private.free)
     if device.objects is not None:
-        queue.post_processing.append(functools.partial(target_ended, device, device.objects, placed))
+        put_off_target_ended(device, device.objects, queue)
 
 
 def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
