@@ -8,7 +8,7 @@ copy of pinned memory at once, one of pageable memory when the bytes are staged 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -34,6 +34,7 @@ from offloadrt.machine import (
     Statistics,
     Stream,
 )
+from offloadrt.machine.managed_usage import ManagedUsage
 from offloadrt.machine.messages import KernelPacket, PrefetchPacket, WaitPacket
 from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
@@ -105,6 +106,10 @@ class Driver:
         """Faults and migrations of managed memory; nothing without any."""
         return {} if self.uvm is None else self.uvm.counters.table()
 
+    def managed_objects(self) -> Mapping[str, ManagedUsage]:
+        """What became of managed memory, by name of the object; nothing without any."""
+        return {} if self.uvm is None else self.uvm.pages.usage
+
     def statistics(self) -> DriverStatistics:
         """What the driver counted so far."""
         return DriverStatistics(len(self.streams), self._visited)
@@ -132,7 +137,7 @@ class Driver:
 
     async def _allocate(self, nbytes: int, phantom: bool, woken: float) -> int:
         memory, sim = self.device.memory, self.machine.sim
-        if self.uvm is not None and nbytes > memory.free_bytes:
+        if self.uvm is not None and not memory.has_room(memory.needs(nbytes)):
             await self.uvm.make_room(nbytes, sim.current.cause)
         try:
             block, segments = memory.allocate(nbytes, phantom)
@@ -169,6 +174,8 @@ class Driver:
                         raise DriverError(call.api, INVALID, str(error)) from None
                     if (trace := self.machine.trace) is not None:
                         trace(events.Free, self.device.index, -1, call.cause, address, block.size, call.api)
+                    if self.uvm is not None:
+                        self.uvm.try_again()
                     if segments:
                         await self._context.work(segments * self.costs.free_segment)
                 finally:
@@ -195,11 +202,12 @@ class Driver:
 
     # Managed memory
 
-    async def mem_alloc_managed(self, nbytes: int, cause: int | None = None) -> int:
+    async def mem_alloc_managed(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
         """cuMemAllocManaged: the address of memory that host and device both use; nobody has touched its pages yet.
 
-        Small allocations share blocks of the unified-memory driver.  Raises DriverError without managed memory, and for
-        a size that is not positive.
+        Small allocations share blocks of the unified-memory driver.  ``name`` is the object's, for reports.
+
+        Raises DriverError without managed memory, and for a size that is not positive.
         """
         with self._context.call("cuMemAllocManaged", None, cause) as call:
             uvm = self._managed(call.api)
@@ -209,7 +217,7 @@ class Driver:
                 await self._context.work(woken + self.costs.allocate_managed)
                 address = self.machine.host_memory.allocate(nbytes, self.costs.managed_alignment, "managed")
                 self._managed_sizes[address] = nbytes
-                uvm.add(address, nbytes, populated=False)
+                uvm.add(address, nbytes, populated=False, name=name)
             return address
 
     async def mem_prefetch_async(

@@ -51,17 +51,13 @@ class Uvm(UvmBlocks):
 
     # Allocations
 
-    def add(self, begin: int, nbytes: int, populated: bool) -> None:
-        """A new allocation; ``populated``: the host has written it at some time before."""
-        self.pages.add(begin, nbytes, populated)
+    def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
+        """A new allocation, of the object of this name; ``populated``: the host has written it at some time before."""
+        self.pages.add(begin, nbytes, populated, name)
 
     def remove(self, begin: int, nbytes: int) -> None:
-        """An allocation is no more; pages that it shares with others stay as they are."""
-        size = self.pages.page_size
-        low = -(-begin // size) * size
-        for block, pages in self.pages.parts(low, (begin + nbytes) // size * size - low):
-            block.valid &= ~pages
-            block.populated &= ~pages
+        """An allocation is no more; pages that it shares with others stay as they are until the last one goes."""
+        for block, pages in self.pages.remove(begin, nbytes):
             self.unmap(block, pages & (block.resident | block.remote))
             block.prefers_host &= ~pages
             block.accessed_by &= ~pages
@@ -83,6 +79,8 @@ class Uvm(UvmBlocks):
         try:
             wanted = faulted & ~(block.resident | block.remote)
             counters.faults += wanted.bit_count()
+            for count, usage in pages.shares(block, wanted):
+                usage.faults += count
             counters.duplicates += (faulted & ~wanted).bit_count()
             if not wanted:
                 return 0.0, 0
@@ -102,8 +100,7 @@ class Uvm(UvmBlocks):
             mapped_by_host = block.host_mapped and brought & block.populated
             cost = costs.block + (costs.first_touch if mapped_by_host else 0.0)
             if not await self.fetch(block, brought, cost, cause, evicts=True):
-                counters.remote_maps += 1  # not a block of memory to be had: as if the host were preferred
-                pages.set_state(block, wanted, REMOTE)
+                await self.map_without_room(block, wanted)
                 return self.sim.now - begin, throttled
             if moved:
                 self.thrashing.migrated(index, moved, "device", self.sim.now)
@@ -169,6 +166,8 @@ class Uvm(UvmBlocks):
                     until = self.thrashing.throttled_until(block.index, place)
                 else:
                     await self._bring_back(block, page, hint, cause)
+                    for count, usage in self.pages.shares(block, page):
+                        usage.host_faults += count
             finally:
                 self.give(block)
         finally:
@@ -190,7 +189,7 @@ class Uvm(UvmBlocks):
         await self.machine.work(self.costs.host_fault, "driver")
         self.unmap(block, wanted)
         since = self.sim.now
-        await self.move("d2h", wanted, cause)
+        await self.move("d2h", block, wanted, cause)
         self.machine.host_time.add("copies", self.sim.now - since)
         self.map_remote_again(block)
         if hint is Hint.PIN:
@@ -226,7 +225,7 @@ class Uvm(UvmBlocks):
             self.thrashing.forget(block.index, pages)
             self.unmap(block, pages)
             await self.pay(self.costs.prefetch_block)
-            await self.move("d2h", pages, cause)
+            await self.move("d2h", block, pages, cause)
             self.map_remote_again(block)
             self.release(block)
 

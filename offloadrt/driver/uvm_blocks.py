@@ -38,6 +38,8 @@ class UvmBlocks:
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
         self._channel = internal_channel()
         self._busy: dict[int, Signal | None] = {}
+        self._without_room: dict[int, int] = {}
+        """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
     # The lock, and one worker a block
 
@@ -97,7 +99,7 @@ class UvmBlocks:
             self.pages.lru[block.index] = block
         await self.pay(cost)
         if moved := brought & block.populated:
-            await self.move("h2d", moved, cause)
+            await self.move("h2d", block, moved, cause)
             block.host_mapped = False
         brought &= block.valid  # what was freed meanwhile stays away
         self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
@@ -117,14 +119,16 @@ class UvmBlocks:
         """Work of one of the driver's own threads."""
         return self.sim.sleep(self.machine.jitter(dt))
 
-    def move(self, direction: Literal["h2d", "d2h"], pages: int, cause: int) -> Awaitable[None]:
-        """The pages' bytes go over the link, on a copy engine.  Await it at once."""
+    def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[None]:
+        """The bytes of pages of a block go over the link, on a copy engine.  Await it at once."""
         nbytes = pages.bit_count() * self.pages.page_size
         number, engines = self.machine.next_number(), self.device.engines[direction]
         if direction == "h2d":
             self.counters.bytes_htod += nbytes
         else:
             self.counters.bytes_dtoh += nbytes
+        for count, usage in self.pages.shares(block, pages):
+            usage.moved(direction, count * self.pages.page_size)
         if engines.serve_alone(nbytes):
             return PASSED
         done = Signal(self.sim, f"migration {number} ({direction})")
@@ -153,7 +157,7 @@ class UvmBlocks:
             self.counters.evictions += 1
             await self.pay(self.costs.evict)
             if gone:
-                await self.move("d2h", gone, cause)
+                await self.move("d2h", block, gone, cause)
             self.map_remote_again(block)
         finally:
             self.release(block)
@@ -161,10 +165,11 @@ class UvmBlocks:
         return True
 
     async def make_room(self, nbytes: int, cause: int) -> None:
-        """Evict until so many bytes are free, for an allocation of the program, or nothing is left to evict."""
+        """Evict until there is room for a block of so many bytes of the program, or nothing is left to evict."""
+        memory = self.device.memory
         await self.lock_for_reading()
         try:
-            while self.device.memory.free_bytes < nbytes and await self.evict_one(cause):
+            while not memory.has_room(memory.needs(nbytes)) and await self.evict_one(cause):
                 pass
         finally:
             self.unlock()
@@ -175,9 +180,27 @@ class UvmBlocks:
         """The GPU loses its translations of these pages; kernels that have them ahead are told."""
         if pages:
             self.pages.set_state(block, pages, UNMAPPED)
+            if self._without_room:
+                self._without_room[block.index] = self._without_room.get(block.index, 0) & ~pages
             if self.kernels.running:
                 low = block.index * self.pages.per_block
                 self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
+
+    async def map_without_room(self, block: ManagedBlock, pages: int) -> None:
+        """There is no device memory to be had: the GPU reaches these pages over the link until ``try_again``."""
+        await self.pay(self.costs.block)
+        self.counters.remote_maps += 1
+        pages &= block.valid
+        self.pages.set_state(block, pages, REMOTE)
+        self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
+
+    def try_again(self) -> None:
+        """The program has freed device memory: what is mapped over the link for want of it is to fault, and migrate."""
+        if self._without_room and self.device.memory.has_room(self.pages.block_size):
+            without, self._without_room = self._without_room, {}
+            for index, pages in without.items():
+                block = self.pages.block(index)
+                self.unmap(block, pages & ~(block.prefers_host | block.accessed_by))
 
     def release(self, block: ManagedBlock) -> None:
         """A block without resident pages gives its device memory back."""

@@ -100,9 +100,20 @@ class DeviceMemory:
         """Bytes that the kernel driver can still give."""
         return self.capacity - self._held - self.managed
 
+    def needs(self, nbytes: int) -> int:
+        """Bytes that the kernel driver has to give for a new block of so many; 0 for one that finds a hole."""
+        extent = self._extent(nbytes)
+        return 0 if extent < self.segment and self._small.fits(extent) else -(-extent // self.segment) * self.segment
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether the kernel driver can give so many bytes; when memory is short, empty shared segments go back."""
+        if nbytes > self.free_bytes:
+            self._trim()
+        return nbytes <= self.free_bytes
+
     def take_managed(self, nbytes: int) -> bool:
         """Give so many bytes to managed memory, if there are any."""
-        if self.free_bytes < nbytes:
+        if not self.has_room(nbytes):
             return False
         self.managed += nbytes
         return True
@@ -130,7 +141,7 @@ class DeviceMemory:
         """
         if nbytes <= 0:
             raise ValueError(f"a block of {nbytes} bytes")
-        extent = -(-nbytes // self.alignment) * self.alignment
+        extent = self._extent(nbytes)
         if extent < self.segment:
             block, new = self._allocate_small(nbytes, extent, phantom)
         else:
@@ -193,6 +204,9 @@ class DeviceMemory:
         """A NumPy view of an array in this memory.  Raises InvalidDeviceAddress."""
         return self.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
 
+    def _extent(self, nbytes: int) -> int:
+        return -(-nbytes // self.alignment) * self.alignment
+
     def _allocate_small(self, nbytes: int, extent: int, phantom: bool) -> tuple[Block, int]:
         new = 0
         address = self._small.take(extent)
@@ -207,9 +221,7 @@ class DeviceMemory:
 
     def _reserve(self, size: int) -> int:
         """Address of ``size`` bytes of segments from the kernel driver."""
-        if size > self.free_bytes:
-            self._trim()
-        if size > self.free_bytes:
+        if not self.has_room(size):
             raise OutOfSegments
         address = self._large.take(size)
         if address is None:

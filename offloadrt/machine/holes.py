@@ -30,6 +30,10 @@ class Holes:
             self._add(address + size, found - size)
         return address
 
+    def fits(self, size: int) -> bool:
+        """Whether a hole holds ``size`` bytes."""
+        return bool(self._by_size) and self._by_size[-1][0] >= size
+
     def give(self, address: int, size: int, low: int, high: int) -> tuple[int, int]:
         """Return a range; merges with holes within [low, high) and returns the resulting hole (address, size)."""
         end = address + size

@@ -175,7 +175,12 @@ class ManagedKernels:
 
     def _reach(self, resident: ResidentKernel, sweep: Sweep) -> None:
         """What a step reads and writes in host memory goes over the link meanwhile."""
-        reads, writes = sweep.remote_bytes(self.pages, self.spec.sector)
+        reads = writes = 0.0
+        for access, nbytes in sweep.remote_bytes(self.pages, self.spec.sector):
+            if nbytes:
+                reads += nbytes if access.reads else 0.0
+                writes += nbytes if access.writes else 0.0
+                self.pages.usage_at(access.begin).remote_bytes += nbytes * (access.reads + access.writes)
         for direction, nbytes in (("h2d", reads), ("d2h", writes)):
             if nbytes:
                 sweep.remote += 1

@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 import numpy as np
 
+from offloadrt.machine.managed_usage import ManagedUsage
 from offloadrt.machine.tree_prefetch import runs
 
 UNMAPPED: Final = 0
@@ -49,6 +50,8 @@ class ManagedBlock:
     """Pages with the advice that they stay on the host."""
     accessed_by: int = 0
     """Pages with the advice that the GPU can always translate them."""
+    users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
+    """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
     host_mapped: bool = False
     """Does the host have translations that a migration has to take away?"""
 
@@ -83,6 +86,8 @@ class ManagedPages:
         """How many pages the GPU reaches over the link."""
         self.watches: list[Watch] = []
         """Ranges of which is known at any time how many pages the GPU cannot translate."""
+        self.usage: dict[str, ManagedUsage] = {}
+        """By name of the object; what belongs to none has the name ""."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
         self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
         self._table: dict[int, bytearray] = {}
@@ -109,13 +114,48 @@ class ManagedPages:
             first, last = max(low - base, 0), min(high - base, per_block)
             yield self.block(index), (1 << last) - (1 << first)
 
-    def add(self, begin: int, nbytes: int, populated: bool) -> None:
-        """A new allocation; ``populated``: the host has written it."""
+    def add(self, begin: int, nbytes: int, populated: bool, name: str) -> None:
+        """A new allocation, of the object of this name; ``populated``: the host has written it."""
+        usage = self._usage(name)
         for block, pages in self.parts(begin, nbytes):
+            block.users[begin] = pages, usage
             block.valid |= pages
             if populated:
                 block.populated |= pages & ~block.resident
                 block.host_mapped = True
+
+    def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
+        """An allocation is no more: (block, pages that are no other's), ascending."""
+        for block, pages in self.parts(begin, nbytes):
+            del block.users[begin]
+            for others, _ in block.users.values():
+                pages &= ~others
+            block.valid &= ~pages
+            block.populated &= ~pages
+            yield block, pages
+
+    def shares(self, block: ManagedBlock, pages: int) -> Iterator[tuple[int, ManagedUsage]]:
+        """(how many, whose) of some pages of a block; one that several share is the first one's."""
+        for own, usage in block.users.values():
+            if (part := pages & own) != 0:
+                yield part.bit_count(), usage
+                pages &= ~own
+                if not pages:
+                    return
+        if pages:
+            yield pages.bit_count(), self._usage("")
+
+    def usage_at(self, address: int) -> ManagedUsage:
+        """Where it is counted what becomes of the allocation that holds an address."""
+        users = self.block(address // self.block_size).users
+        begin = max((begin for begin in users if begin <= address), default=None)
+        return self._usage("") if begin is None else users[begin][1]
+
+    def _usage(self, name: str) -> ManagedUsage:
+        found = self.usage.get(name)
+        if found is None:
+            found = self.usage[name] = ManagedUsage()
+        return found
 
     def resident_pages(self) -> int:
         """How many pages lie in the GPU's memory."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -184,9 +184,8 @@ class Sweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: float) -> tuple[float, float]:
-        """Bytes of the present step that come (reads) and go (writes) over the link; accesses at random in sectors."""
-        reads = writes = 0.0
+    def remote_bytes(self, pages: ManagedPages, sector: float) -> Iterator[tuple[Access, float]]:
+        """Bytes of the present step over the link, each way that an access goes; accesses at random in sectors."""
         for access in self.accesses:
             if not access.nbytes:
                 continue
@@ -196,10 +195,7 @@ class Sweep:
             else:
                 low, high = self._pages(pages, access, self.at, self.until)
                 amount = (self._byte(access, self.until) - self._byte(access, self.at)) * access.part_of(sector)
-            over_link = amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
-            reads += over_link if access.reads else 0.0
-            writes += over_link if access.writes else 0.0
-        return reads, writes
+            yield access, amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
 
     # where accesses are
 

@@ -315,7 +315,7 @@ class AmdgpuPlugin:
         """The calling thread touches host memory: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
-    async def alloc_managed(self, nbytes: int) -> int:
+    async def alloc_managed(self, nbytes: int, name: str) -> int:
         """Raises DriverError: hipMallocManaged is not emulated where nothing migrates."""
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
 

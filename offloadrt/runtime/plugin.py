@@ -60,7 +60,7 @@ class UserModeDriver(MemoryDriver, Protocol):
         self, address: int, nbytes: int, stream: Any, to_host: bool = False, cause: int | None = None
     ) -> None: ...
     async def mem_advise(self, address: int, nbytes: int, advice: Advice) -> None: ...
-    async def mem_alloc_managed(self, nbytes: int) -> int: ...
+    async def mem_alloc_managed(self, nbytes: int, *, name: str) -> int: ...
     def manage(self) -> Uvm: ...
     async def stream_synchronize(self, stream: Any) -> None: ...
     async def event_record(self, stream: Any) -> Any: ...
@@ -204,7 +204,7 @@ class DevicePlugin(Protocol):
         """
         ...
 
-    def alloc_managed(self, nbytes: int, /) -> Awaitable[int]:
+    def alloc_managed(self, nbytes: int, name: str, /) -> Awaitable[int]:
         """Managed memory, whatever the program's other arrays are: its address."""
         ...
 
@@ -372,12 +372,12 @@ class Plugin:
         if self.managed is not None:
             await self.managed.host_access(address, nbytes)
 
-    async def alloc_managed(self, nbytes: int) -> int:
+    async def alloc_managed(self, nbytes: int, name: str) -> int:
         """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
         if self.managed is None:
             self.managed = self.driver.manage()
             self.managed.start()
-        return await self.driver.mem_alloc_managed(nbytes)
+        return await self.driver.mem_alloc_managed(nbytes, name=name)
 
     async def free_managed(self, address: int) -> None:
         """cuMemFree."""

@@ -165,7 +165,7 @@ class Program(ABC, Generic[T]):
         if fill is not None and nbytes and self._pages_matter:
             memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
         for managed in self._managed:
-            managed.add(address, nbytes, fill is not None)
+            managed.add(address, nbytes, fill is not None, name)
         array = HostArray(name, address, lengths, element, kind, pointer, values)
         if self._devices_reach_host:
             memory.contents.add(array)

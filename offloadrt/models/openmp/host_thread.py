@@ -86,7 +86,7 @@ class HostThread(Routines):
         found: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found.append(await where.plugin.alloc_managed(nbytes))
+            found.append(await where.plugin.alloc_managed(nbytes, name))
 
         await in_directive(self.program, "cuMemAllocManaged", None, allocate)
         ghost = self.program.phantom if phantom is None else phantom
