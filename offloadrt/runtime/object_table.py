@@ -7,7 +7,7 @@ the run-time part an entry for each array. An array is placed by `placement.deci
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, cast
 
 import attrs
@@ -66,7 +66,7 @@ class ManagedObject:
             return None
         density = placed.density or 0.0
         return ObjectPlacement(
-            known.name, placed.nbytes, placed.rank, known.gaf, density, placed.place, placed.mechanism
+            known.name, self.array.nbytes, placed.rank, known.gaf, density, placed.place, placed.mechanism
         )
 
 
@@ -84,9 +84,11 @@ class ObjectTable:
     def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:
         self.spec = spec.read(ObjectSpec)
         self.budget = max(0, device.memory.capacity - self.spec.reserve)
+        """Bytes, as those of the counters in what the allocator gives: whole segments."""
         self.counters = Counters()
         self.peak = Counters()
         """The most bytes of each mechanism at one time."""
+        self._segment = device.memory.segment
         self.program = program
         self._known = {one.name: one for one in program.objects}
         self._objects: dict[HostArray, ManagedObject] = {}
@@ -103,6 +105,16 @@ class ObjectTable:
         if found is None and (known := self._known.get(array.name)) is not None:
             found = self._objects[array] = ManagedObject(array, known)
         return found
+
+    def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
+        """Bytes of the segments that an object takes, mapped by these items and those that are put off, at most: each
+        section is a block of its own, and may be the only one in its last segment.
+        """
+        own = [(item.begin, item.size) for item in (*items, *one.open) if item.array is one.array]
+        segments = 0
+        for _, size in dict.fromkeys(own):
+            segments += -(-size // self._segment)
+        return max(segments, -(-one.array.nbytes // self._segment)) * self._segment
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
         """How an active object is reached; None for all else."""

@@ -32,6 +32,7 @@ class Candidate:
 
     key: Hashable
     nbytes: int
+    """That it takes on the GPU."""
     rank: int
     density: float | None
     """Accesses an element in this call, at most 1; None at a data directive, where no loop says so."""

@@ -55,13 +55,14 @@ async def place_for_target(
     queue.placed = arrays = [one.array for one in objects]
     for one in objects:
         one.running += 1
+    mapped = [item for item in items if _maps(item)]
     candidates = [
         Candidate(
             one.array,
-            one.array.nbytes,
+            table.extent(one, mapped),
             one.known.rank,
             _density(accesses[one.array], launch.iterations, one.array),
-            _is_mapped(device, one, items),
+            _is_mapped(device, one, mapped),
         )
         for one in objects
     ]
@@ -79,6 +80,7 @@ async def place_for_data(
     use_device_addr: the address of an object that is still to be placed is not known.
     """
     found: dict[HostArray, ManagedObject] = {}
+    mapped: list[MapItem] = []
     for item in items:
         array = item.array
         if array is None:
@@ -86,11 +88,12 @@ async def place_for_data(
         if item.type & RETURN_PARAM:
             message = f"use_device_ptr and use_device_addr of array {array.name!r}: under 'otm' the runtime decides at "
             raise device.error(PlacementError, message + "each target call where an object lies", call, array.name)
-        if item.size and not item.type & _NO_MAP and array.kind not in ("global", "link"):
+        if _maps(item) and array.kind not in ("global", "link"):
+            mapped.append(item)
             one = table.find(array)  # None: no target region uses it
             if one is not None:
                 found[array] = one
-    candidates = [Candidate(array, array.nbytes, one.known.rank, None) for array, one in found.items()]
+    candidates = [Candidate(array, table.extent(one, mapped), one.known.rank, None) for array, one in found.items()]
     await _decide(device, table, candidates, queue.cause)
 
 
@@ -135,9 +138,14 @@ def _density(laf: float, iterations: int, array: HostArray) -> float:
     return min(1.0, laf * iterations * array.itemsize / array.nbytes)
 
 
-def _is_mapped(device: OffloadDevice, one: ManagedObject, items: Sequence[MapItem]) -> bool:
-    """Does the region, or a data directive around it, map bytes of an object? A pointer alone says nothing of them."""
-    own = any(item.array is one.array and item.size and not item.type & _NO_MAP for item in items)
+def _maps(item: MapItem) -> bool:
+    """Does an item map bytes? A pointer alone does not."""
+    return item.size > 0 and not item.type & _NO_MAP
+
+
+def _is_mapped(device: OffloadDevice, one: ManagedObject, mapped: Sequence[MapItem]) -> bool:
+    """Does the region, or a data directive around it, map bytes of an object?"""
+    own = any(item.array is one.array for item in mapped)
     return own or bool(one.open) or _has_block(device, one.array)
 
 
