@@ -43,13 +43,19 @@ class Access:
     picked: float = 0.0
     """Places that a sweep visits, at random among all of them; 0: it leaves nothing out."""
     run: float = 0.0
-    """Bytes at each such place."""
+    """Bytes at each such place, a multiple of the alignment on average."""
+    alignment: int = 1
+    """Each such place begins at a multiple of so many bytes."""
 
-    def part_of(self, size: float) -> float:
+    def part_of(self, size: int) -> float:
         """The part of the pieces of `size` bytes, page or sector, that a sweep touches; 1 of those that leave nothing
         out.
+
+        Where a place begins within a piece is a multiple of what alignment and size have in common: aligned to its own
+        length, it lies in one piece.
         """
-        return -math.expm1(-self.picked * (size + self.run) / self.nbytes) if self.picked else 1.0
+        reach = size + max(self.run - math.gcd(self.alignment, size), 0.0)
+        return -math.expm1(-self.picked * reach / self.nbytes) if self.picked else 1.0
 
 
 Accesses = tuple[Access, ...]
@@ -184,7 +190,7 @@ class Sweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: float) -> Iterator[tuple[Access, float]]:
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[Access, float]]:
         """Bytes of the present step over the link, each way that an access goes; accesses at random in sectors."""
         for access in self.accesses:
             if not access.nbytes:

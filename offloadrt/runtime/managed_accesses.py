@@ -75,10 +75,11 @@ def _accesses(use: ArrayUse | None, launch: Launch, begin: int, nbytes: int, sha
 
 def _counted(stream: Stream, element_size: int, begin: int, nbytes: int, share: float) -> Access:
     """What a loop nest does, as its launch counts it."""
-    moved, places = stream.read + stream.written, 0.0 if stream.order == "swept" else stream.places * share
+    places = 0.0 if stream.order == "swept" else stream.places * share
     scattered, picked = (places, 0.0) if stream.order == "random" else (0.0, places)
-    run = moved * element_size / stream.places if picked else 0.0
-    return Access(begin, nbytes, stream.level, scattered, stream.read > 0, stream.written > 0, picked, run)
+    run = max(stream.read, stream.written) * element_size / stream.places if picked else 0.0
+    reads, writes = stream.read > 0, stream.written > 0
+    return Access(begin, nbytes, stream.level, scattered, reads, writes, picked, run, element_size)
 
 
 def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, share: float) -> Access:

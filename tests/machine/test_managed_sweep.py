@@ -1,0 +1,41 @@
+"""What a sweep that leaves some of an array out touches of it, counted place by place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offloadrt.machine.managed_sweep import Access
+
+
+@pytest.mark.parametrize("size", [32, 4096])
+@pytest.mark.parametrize("alignment", [1, 4, 8, 12, 32, 96])
+@pytest.mark.parametrize("elements", [1, 2, 7])
+@pytest.mark.parametrize("density", [0.05, 0.5])
+def test_the_part_of_the_pieces_is_what_random_places_touch(
+    size: int, alignment: int, elements: int, density: float
+) -> None:
+    rng = np.random.default_rng(1)
+    pieces, run = 3 * 20_000, elements * alignment
+    nbytes = pieces * size
+    picked = int(density * nbytes / (size + run))
+    begins = rng.integers(0, nbytes // alignment, picked) * alignment
+    touched = np.zeros(pieces, bool)
+    for piece in range(-(-run // size) + 1):
+        met = begins // size + piece
+        touched[met[met * size < begins + run] % pieces] = True
+    expected = Access(0, nbytes, picked=picked, run=run, alignment=alignment).part_of(size)
+    assert touched.mean() == pytest.approx(expected, rel=0.03)
+
+
+@given(st.integers(1, 10**6), st.sampled_from([1, 2, 4, 8, 16, 32]))
+def test_places_that_are_far_apart_and_aligned_to_their_length_touch_one_piece_each(picked: int, run: int) -> None:
+    nbytes = 1 << 50
+    part = Access(0, nbytes, picked=picked, run=run, alignment=run).part_of(32)
+    assert part * nbytes / 32 == pytest.approx(picked, rel=1e-3)
+
+
+def test_a_sweep_that_leaves_nothing_out_touches_everything() -> None:
+    assert Access(0, 1 << 20).part_of(32) == 1.0
