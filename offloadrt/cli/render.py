@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -123,6 +124,8 @@ def result(found: Result) -> Iterable[RenderableType]:
         yield "page faults and prefaults: " + ", ".join(pages)
     if found.placements:
         yield _placements(found)
+    if any(any(attrs.astuple(one)) for one in found.managed.values()):
+        yield _managed(found)
     if found.repeats:
         yield from _repeats(found)
 
@@ -132,6 +135,19 @@ def _placements(found: Result) -> Table:
     table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
     for name, one in found.placements.items():
         table.add_row(escape(name), size(one.nbytes), f"{one.density:.4g}", one.place, one.mechanism)
+    return table
+
+
+def _managed(found: Result) -> Table:
+    """What became of managed memory, object by object."""
+    table = table_of(
+        "\nmanaged memory by object", "", "GPU faults", "CPU faults", "to device", "to host", "over the link",
+        right=(1, 2, 3, 4, 5),
+    )  # fmt: skip
+    for name, one in found.managed.items():
+        if any(attrs.astuple(one)):
+            moved = (one.bytes_htod, one.bytes_dtoh, one.remote_bytes)
+            table.add_row(escape(name), str(one.faults), str(one.host_faults), *(size(nbytes) for nbytes in moved))
     return table
 
 

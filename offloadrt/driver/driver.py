@@ -8,7 +8,7 @@ copy of pinned memory at once, one of pageable memory when the bytes are staged 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -34,7 +34,6 @@ from offloadrt.machine import (
     Statistics,
     Stream,
 )
-from offloadrt.machine.managed_usage import ManagedUsage
 from offloadrt.machine.messages import KernelPacket, PrefetchPacket, WaitPacket
 from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
@@ -105,10 +104,6 @@ class Driver:
     def faults(self) -> dict[str, int]:
         """Faults and migrations of managed memory; nothing without any."""
         return {} if self.uvm is None else self.uvm.counters.table()
-
-    def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """What became of managed memory, by name of the object; nothing without any."""
-        return {} if self.uvm is None else self.uvm.pages.usage
 
     def statistics(self) -> DriverStatistics:
         """What the driver counted so far."""

@@ -6,7 +6,7 @@ table for the memory that it shares with the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute_units import ComputeUnits
@@ -19,6 +19,7 @@ from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed_pages import ManagedPages
+from offloadrt.machine.managed_usage import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.page_fault import FaultStatistics
 from offloadrt.machine.page_table import PageTable
@@ -136,6 +137,11 @@ class Device:
     def placements(self) -> tuple[ObjectPlacement, ...]:
         """Where the objects of the program lie, by rank; empty unless the runtime decides that object by object."""
         return self.tells_placements()
+
+    @property
+    def managed_objects(self) -> Mapping[str, ManagedUsage]:
+        """What became of the program's managed memory, by name of the object; empty when it has none."""
+        return {} if self.managed is None else self.managed.pages.usage
 
     def open_stream(self) -> Stream:
         """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""

@@ -13,6 +13,7 @@ from offloadrt.study.results import (
     CallFigures,
     DeviceFigures,
     LockFigures,
+    ManagedFigures,
     PlacementFigures,
     Result,
     TimeShare,
@@ -44,6 +45,10 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         },
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={name: int(count) for name, count in ledger.faults.items()},
+        managed={
+            name: ManagedFigures(**{figure: round(count) for figure, count in one.items()})
+            for name, one in ledger.managed.items()
+        },
         events=run.sim.events,
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),

@@ -14,6 +14,7 @@ Figures = Mapping[str, Mapping[str, float]]
 """By name (of a lock, an engine, ...), the figures of each by their names."""
 LOCK = ("acquired", "contended", "wait_s", "hold_s")
 ENGINE = ("busy_s", "idle_s", "wait_s")
+MANAGED = ("faults", "host_faults", "bytes_htod", "bytes_dtoh", "remote_bytes")
 
 
 @attrs.frozen
@@ -24,6 +25,8 @@ class Ledger:
     engines: Figures = attrs.field(factory=dict)
     bytes: Mapping[str, float] = attrs.field(factory=dict)
     faults: Mapping[str, float] = attrs.field(factory=dict)
+    managed: Figures = attrs.field(factory=dict)
+    """By name of the object."""
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
     """The lives of host threads that ended in it."""
@@ -42,6 +45,7 @@ class Ledger:
             engines={name: _figures(engine, ENGINE) for name, engine in run.engines.items()},
             bytes=moved,
             faults=dict(run.faults),
+            managed={name: _figures(one, MANAGED) for name, one in run.managed_objects.items()},
             host_time=dict(run.host_time.seconds),
             lived_s=run.host_time.lived_s,
             elapsed_s=run.now,
@@ -65,6 +69,7 @@ class Ledger:
             engines=_each(self._parts(parts), other._parts(parts), operation),
             bytes=_joined(self.bytes, other.bytes, operation),
             faults=_joined(self.faults, other.faults, operation),
+            managed=_each(self.managed, other.managed, operation),
             host_time=_joined(self.host_time, other.host_time, operation),
             lived_s=operation(self.lived_s, other.lived_s),
             elapsed_s=operation(self.elapsed_s, other.elapsed_s),

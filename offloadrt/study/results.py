@@ -75,6 +75,19 @@ class PlacementFigures:
 
 
 @attrs.frozen
+class ManagedFigures:
+    """What became of the managed memory of an object: faults of the GPU and of the CPU, bytes that migrated to the
+    device and to the host, and bytes that kernels reached over the link.
+    """
+
+    faults: int
+    host_faults: int
+    bytes_htod: int
+    bytes_dtoh: int
+    remote_bytes: int
+
+
+@attrs.frozen
 class TimeShare:
     """Host-thread time that went into one thing: virtual seconds summed over the threads, and its share of all their
     lives.
@@ -88,9 +101,9 @@ class TimeShare:
 class Result:
     """One run. `measured` is what the scenario returned.
 
-    `elapsed_s`, calls, locks, devices, bytes, faults and where_time_went are of its measured windows (everything when
-    it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash are of the whole
-    run.
+    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went are of its measured windows
+    (everything when it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash
+    are of the whole run.
     """
 
     scenario: str
@@ -115,6 +128,8 @@ class Result:
     """By object, in order of rank; empty unless the runtime places objects."""
     otm: dict[str, int] = attrs.field(factory=dict)
     """The counters of that (`Run.objects`)."""
+    managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
+    """By object, those of one name together; empty without managed memory. Their sums are those of `faults`."""
     repeats: list[Repeat] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
@@ -159,12 +174,12 @@ class Spread:
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
 
 
-_LEFT_OUT_WHEN_EMPTY = ("repeats", "spreads", "calls_outside", "placements", "otm")
+_LEFT_OUT_WHEN_EMPTY = ("repeats", "spreads", "calls_outside", "placements", "otm", "managed")
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, without
-    `calls_outside`, `placements` and `otm` when there are none.
+    `calls_outside`, `placements`, `otm` and `managed` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from offloadrt.driver import Driver, Rocr
     from offloadrt.kernels import HostProgram
     from offloadrt.machine import Device, Machine
+    from offloadrt.machine.managed_usage import ManagedUsage
     from offloadrt.models.openacc import OpenACC
     from offloadrt.models.openmp import OpenMP
     from offloadrt.sim import Actor
@@ -391,6 +392,11 @@ class Run:
             for name, count in driver.faults().items():
                 found[name] = found.get(name, 0) + count
         return found
+
+    @property
+    def managed_objects(self) -> Mapping[str, ManagedUsage]:
+        """What became of managed memory so far, by name of the object, over all devices: its sums are `faults`."""
+        return {name: one for device in self.devices for name, one in device.managed_objects.items()}
 
     @property
     def objects(self) -> Mapping[str, int]:

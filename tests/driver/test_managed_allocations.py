@@ -24,7 +24,7 @@ def sweep(nbytes):
 
 def assert_conserved(rig):
     """The sums over objects are the totals."""
-    used, total = list(rig.driver.managed_objects().values()), rig.counters
+    used, total = list(rig.machine.devices[0].managed_objects.values()), rig.counters
     assert sum(one.faults for one in used) == total.faults
     assert sum(one.host_faults for one in used) == total.host_faults
     assert sum(one.bytes_htod for one in used) == total.bytes_htod

@@ -1,0 +1,62 @@
+"""Results say of each object of managed memory what became of it; together that is what became of all."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from offloadrt.cli.render import result as shown
+from offloadrt.study import execute, find_scenario
+from offloadrt.study.results import Result, to_json
+from offloadrt.study.table import row
+
+RODINIA = find_scenario("rodinia")
+SMALL = {"mem.size": "40 MiB", "mem.reserved": "0 B", "otm.reserve": "0 B"}
+
+
+def run(benchmark: str, placement: str, size_gb: float = 0.06) -> Result:
+    return execute(RODINIA, {"benchmark": benchmark, "placement": placement, "size_gb": size_gb}, overrides=SMALL)
+
+
+@pytest.mark.parametrize("benchmark", ["bfs", "cfd", "srad"])
+@pytest.mark.parametrize("placement", ["um", "otm"])
+def test_the_sums_over_objects_are_the_totals(benchmark: str, placement: str) -> None:
+    result = run(benchmark, placement)
+    objects, total = list(result.managed.values()), result.faults
+    assert total["faults"] > 0
+    assert sum(one.faults for one in objects) == total["faults"]
+    assert sum(one.host_faults for one in objects) == total["cpu_page_fault_count"]
+    assert sum(one.bytes_htod for one in objects) == total["bytes_transfer_htod"]
+    assert sum(one.bytes_dtoh for one in objects) == total["bytes_transfer_dtoh"]
+    remote = result.measured["remote_gb"]
+    assert isinstance(remote, float)
+    assert sum(one.remote_bytes for one in objects) == pytest.approx(remote * 1e9, abs=len(objects))
+
+
+def test_objects_go_by_the_names_of_their_placements() -> None:
+    result = run("bfs", "otm")
+    pinned = [name for name, one in result.placements.items() if one.mechanism == "pinned"]
+    explicit = [name for name, one in result.placements.items() if one.mechanism == "explicit"]
+    assert pinned and explicit
+    assert all(result.managed[name].remote_bytes and not result.managed[name].bytes_htod for name in pinned)
+    assert not any(result.managed[name].faults for name in explicit)
+
+
+def test_they_are_in_json_in_tables_and_on_the_screen() -> None:
+    result = run("bfs", "um")
+    edges = result.managed["edges"]
+    assert msgspec.json.decode(to_json(result))["managed"]["edges"]["faults"] == edges.faults > 0
+    assert row(result)["managed.edges.bytes_htod"] == edges.bytes_htod > 0
+    console = Console(width=150, file=StringIO(), record=True)
+    for part in shown(result):
+        console.print(part)
+    (line,) = [line for line in console.export_text().splitlines() if line.startswith("edges  ")]
+    assert str(edges.faults) in line
+
+
+def test_without_managed_memory_there_is_nothing_to_say() -> None:
+    result = run("bfs", "explicit", size_gb=0.02)
+    assert not result.managed and b"managed" not in to_json(result)
