@@ -143,8 +143,10 @@ class UvmBlocks:
         A block that somebody works on is passed over; when all are, this waits for the first.
         """
         lru = self.pages.lru
-        block = next((one for one in lru.values() if one.index not in self._busy), None)
-        if block is None:
+        for block in lru.values():
+            if block.index not in self._busy:
+                break
+        else:
             if (first := next(iter(lru.values()), None)) is None:
                 return False
             await self.take(first)

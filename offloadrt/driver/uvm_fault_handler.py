@@ -99,9 +99,8 @@ class UvmFaultHandler:
         for message in messages:
             own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
-        uvm.device.compute.mailbox.put(
-            Replay(tuple(message.kernel for message in messages), frozenset(pages) - throttled)
-        )
+        served = frozenset(pages) - throttled if throttled else frozenset(pages)
+        uvm.device.compute.mailbox.put(Replay(tuple([message.kernel for message in messages]), served))
 
     def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
         """What the blocks took on which a kernel faulted."""
@@ -115,14 +114,17 @@ class UvmFaultHandler:
         """
         uvm = self._uvm
         per_block, groups = uvm.pages.per_block, dict[int, int]()
-        index, low, high = -1, 0, 0
+        index, low, high, faulted = -1, 0, 0, 0
         for page in pages:
             if not low <= page < high:
+                groups[index] = faulted
                 index = page // per_block
                 low = index * per_block
                 high = low + per_block
-                groups.setdefault(index, 0)
-            groups[index] |= 1 << page - low
+                faulted = groups.get(index, 0)
+            faulted |= 1 << page - low
+        groups[index] = faulted
+        del groups[-1]
         uvm.counters.batches += 1
         different = 0
         for faulted in groups.values():

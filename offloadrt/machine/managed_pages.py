@@ -134,16 +134,18 @@ class ManagedPages:
             block.populated &= ~pages
             yield block, pages
 
-    def shares(self, block: ManagedBlock, pages: int) -> Iterator[tuple[int, ManagedUsage]]:
+    def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
         """(how many, whose) of some pages of a block; one that several share is the first one's."""
+        found: list[tuple[int, ManagedUsage]] = []
         for own, usage in block.users.values():
             if (part := pages & own) != 0:
-                yield part.bit_count(), usage
+                found.append((part.bit_count(), usage))
                 pages &= ~own
                 if not pages:
-                    return
+                    return found
         if pages:
-            yield pages.bit_count(), self._usage("")
+            found.append((pages.bit_count(), self._usage("")))
+        return found
 
     def usage_at(self, address: int) -> ManagedUsage:
         """Where it is counted what becomes of the allocation that holds an address."""
@@ -298,15 +300,15 @@ class ManagedPages:
     def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
         """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
         stretches = list(self._stretches(low, high))
-        counts = np.array([self._how_many(UNMAPPED, *one) for one in stretches], np.int64)
-        total = int(counts.sum())
+        counts = [self._how_many(UNMAPPED, *one) for one in stretches]
+        total = sum(counts)
         if not total:
             return []
         found: set[int] = set()
-        shares = rng.multinomial(draws, counts / total)
-        for place in np.flatnonzero(shares):
-            span, first, last = stretches[place]
-            found.update(self._draw_in(span, first, last, int(counts[place]), int(shares[place]), rng))
+        shares = rng.multinomial(draws, [count / total for count in counts]).tolist()
+        for (span, first, last), missing, share in zip(stretches, counts, shares, strict=True):
+            if share:
+                found.update(self._draw_in(span, first, last, missing, share, rng))
         return sorted(found)
 
     def _draw_in(
@@ -315,8 +317,8 @@ class ManagedPages:
         """The same within one span, of which ``missing`` pages have no translation; a page may come twice."""
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
-            places = np.flatnonzero(np.frombuffer(table, np.uint8)[first:last] == UNMAPPED)
-            return [base + first + int(place) for place in places[rng.integers(0, places.size, draws)]]
+            (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
+            return [base + first + place for place in places[rng.integers(0, places.size, draws)].tolist()]
         found: list[int] = []
         while len(found) < draws:  # those that have a translation are drawn again
             tried = rng.integers(first, last, draws).tolist()
