@@ -134,8 +134,8 @@ def guards_of(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) ->
 
 
 def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> tuple[tuple[Access, int], ...]:
-    """Accesses to written arrays, each with a dimension in which predicates test the index as it is: one below zero would
-    be taken for another element than it is. Of an array that is only stored, that is the divided dimension.
+    """Accesses to written arrays, each with a dimension in which predicates test the index as it is, so that one below
+    zero would be taken for no element. Of an array that is only stored, that is the divided dimension.
     """
     changed = _changed(nest)
     loaded = {access.array for access in walked.accesses if access.kind == "read"}

@@ -197,8 +197,8 @@ def counts_from_the_front(kernel: Kernel, access: Access, dimension: int, counti
         what = "is not known to be 0 at least" if ends is None else f"may be {ends[0]}, which counts from the end"
         raise KernelError(
             f"{kernel.analysis.file}:{access.line}: kernel {kernel.name!r}: index {dimension} of {access.text}, an "
-            f"array that it writes, {what}: it cannot be told whose element that is; begin the loop where the index is 0, or "
-            f"write it % {access.array}.shape[{dimension}]"
+            f"array that it writes, {what}: it cannot be told whose element that is; begin the loop where the "
+            f"index is 0, or write it % {access.array}.shape[{dimension}]"
         )
 
 
