@@ -5,7 +5,7 @@ As the paper's runtime does, the host starts all copies and waits for all of the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Literal, Protocol
 
 import attrs
@@ -18,6 +18,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.sim import Simulation
 
 Communication = Literal["all-to-all", "needed"]
 """``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
@@ -29,6 +30,7 @@ class Devices(Protocol):
     """What is asked of the program: its devices and their activity queues."""
 
     devices: list[OffloadDevice]
+    sim: Simulation
 
     def queue(self, device: int, value: int) -> LastingQueue: ...
 
@@ -43,6 +45,8 @@ class Exchange:
     run: Callable[[str, Work, int], Awaitable[None]]
     bytes: int = 0
     """That were sent so far."""
+    seconds: float = 0.0
+    """That the host started transfers and waited for them, so far."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[tuple[int, int], int] = attrs.field(factory=dict)
@@ -87,11 +91,14 @@ class Exchange:
             for array, ranges in needed
         )
 
-    async def gather(self, arrays: Iterable[HostArray], devices: Iterable[int]) -> None:
+    async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
         """All of these arrays to these devices, as far as they do not have it."""
         await self._carry(
             (array, self._holders.fetch(array.address, device, None)) for array in arrays for device in devices
         )
+        if len(devices) == self.devices:
+            for array in arrays:
+                self._holders.everywhere(array.address)
 
     async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
         """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
@@ -108,7 +115,9 @@ class Exchange:
             for source, target in pairs:
                 await self._queue(source, target).drain(self.program.devices[source], queue.cause)
 
+        begin = self.program.sim.now
         await self.run("jacc_exchange", exchange, 0)
+        self.seconds += self.program.sim.now - begin
 
     async def _send(
         self, where: OffloadDevice, cause: int, target: int, pieces: Iterable[tuple[HostArray, Transfer]]

@@ -15,23 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
-import attrs
-
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.arguments import Argument
-from offloadrt.models.openacc.clauses import copyin, copyout, create, delete
+from offloadrt.models.openacc.arguments import Argument, is_whole
+from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.dependences import Dependences, Range
 from offloadrt.models.openacc.division import Divider, Division
 from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.exchange import Communication, Exchange
 from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
-from offloadrt.models.openacc.lowering import lower_data
+from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
+from offloadrt.models.openacc.lowering import lower_data, lower_update
 from offloadrt.models.openacc.policy import Execution, Mode
 from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
 from offloadrt.models.openacc.strategies import Strategy, strategy_named
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
@@ -46,20 +45,6 @@ _KEPT: Final = 4096
 """Pushes that are remembered."""
 
 
-@attrs.define
-class KernelTimes:
-    """What executions of a kernel took that the host waited for, added up; virtual seconds."""
-
-    executions: int = 0
-    divided: int = 0
-    """Of them."""
-    kernel_s: float = 0.0
-    """From the first launch until it had ended on all devices."""
-    communication_s: float = 0.0
-    """Of exchanges before and after it."""
-    sent_bytes: int = 0
-
-
 class Jacc:
     """The runtime of one host thread.
 
@@ -69,7 +54,7 @@ class Jacc:
     that divides kernels among devices which cannot copy to one another; InvalidDevice when the program has fewer
     devices.
 
-    times: of the kernels that a strategy divides or has to measure, by kernel name.
+    times: what the executions of each kernel that have ended took on the devices, by the kernel's name in reports.
     """
 
     def __init__(
@@ -87,17 +72,25 @@ class Jacc:
             raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
         if communication not in get_args(Communication):
             raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
+        if not is_whole(devices) or devices < 1:
+            raise ValueError(f"Jacc: devices is {devices!r}, but must be a whole number from 1")
+        if not is_whole(queues) or queues < 1:
+            raise ValueError(f"Jacc: queues is {queues!r}, but must be a whole number from 1")
         if isinstance(strategy, str):
             strategy = strategy_named(strategy, devices)
+        if strategy.devices is not None and strategy.devices > devices:
+            raise ValueError(f"Jacc: the strategy uses {strategy.devices} devices, but devices is {devices}")
         self.thread = thread
         self.program = thread.program
         self.execution = execution
         self.communication = communication
         self.policy = strategy.policy
         self.effects = effects or {}
+        self._records = self.program.records
         self.times: dict[str, KernelTimes] = {}
         self.program.device(devices - 1, "jacc_init")
         self._devices = range(devices if strategy.devices is None else strategy.devices)
+        thread.spread = max(thread.spread, len(self._devices))
         self._dependences = Dependences(queues if execution == "overlap" else 1)
         self._exchange = Exchange(self.program, len(self._devices), queues, self._run)
         self._divider: Divider | None = None
@@ -111,6 +104,11 @@ class Jacc:
         self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
 
     @property
+    def communication_s(self) -> float:
+        """Seconds of all exchanges between devices, also of those for the host."""
+        return self._exchange.seconds
+
+    @property
     def refused(self) -> Mapping[str, str]:
         """By kernel name, why a strategy that would divide a kernel cannot: every device runs all of it."""
         return {} if self._divider is None else dict(self._divider.refused)
@@ -119,10 +117,12 @@ class Jacc:
 
     async def jacc_create(self, *arrays: HostArray) -> None:
         """Device memory for these arrays; one reference more."""
+        _check_arrays("jacc_create", arrays)
         await self._begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
         """The same, with the host's values when they are new on the device. Behind pushes that use the arrays."""
+        _check_arrays("jacc_copyin", arrays)
         items = lower_data([copyin(*arrays)], "enter data")
 
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -134,20 +134,47 @@ class Jacc:
         """One reference less; the last one copies the values to the host. Waits for the queues that use the arrays, and
         no others. The values are those of device 0.
         """
+        _check_arrays("jacc_copyout", arrays)
         await self._gather(arrays, self._devices[:1])
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
         """One reference less, without a copy."""
+        _check_arrays("jacc_delete", arrays)
         await self._end("jacc_delete", lower_data([delete(*arrays)], "exit data"), arrays)
 
     async def jacc_host_access(self, *arrays: HostArray, write: bool = False) -> None:
         """Before the host uses arrays, or updates them: wait for the queues in which their values are made; before it
-        writes them, also for those in which they are read.
+        writes them, also for those in which they are read. What it writes is not on the devices: `jacc_update_device`.
         """
+        _check_arrays("jacc_host_access", arrays)
         ranges = _ranges(arrays)
         await self._gather(arrays, self._devices if write else self._devices[:1])
         await self._drain(self._dependences.synchronize(ranges, ranges if write else ()))
+
+    async def jacc_update_host(self, *arrays: HostArray) -> None:
+        """``update host(…)``: wait for the queues in which the values are made, then copy those of device 0. Raises
+        NotPresent.
+        """
+        _check_arrays("jacc_update_host", arrays)
+        await self.jacc_host_access(*arrays)
+        await self._run("jacc_update_host", self._update([host(*arrays)], "jacc_update_host"), self._devices[0])
+
+    async def jacc_update_device(self, *arrays: HostArray) -> None:
+        """``update device(…)``: the host's values to all devices, behind pushes that use them. Raises NotPresent."""
+        _check_arrays("jacc_update_device", arrays)
+        update = self._update([device(*arrays)], "jacc_update_device")
+        await self._submit("jacc_update_device", update, (), _ranges(arrays))
+        for array in arrays:
+            self._exchange.forget(array)
+
+    def _update(self, clauses: Sequence[UpdateClause], name: str) -> Work:
+        items = lower_update(clauses, if_present=False)
+
+        async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_update(where, items, queue, name)
+
+        return update
 
     async def jacc_wait(self) -> None:
         """Wait for everything that was pushed. Raises what a kernel did wrong."""
@@ -157,8 +184,8 @@ class Jacc:
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_begin(where, items, queue, name)
 
-        for device in self._devices:
-            await self._run(name, begin, device)
+        for number in self._devices:
+            await self._run(name, begin, number)
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
         ranges = _ranges(arrays)
@@ -168,8 +195,8 @@ class Jacc:
         async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_end(where, elsewhere if where.number else items, queue, name)
 
-        for device in self._devices:
-            await self._run(name, end, device)
+        for number in self._devices:
+            await self._run(name, end, number)
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
                 self._dependences.forget(range_)
@@ -187,19 +214,25 @@ class Jacc:
         """Generate and compile the kernel unless that has been done, and run it behind all that it depends on.
 
         iterations: of a kernel that is no loop nest. Raises AliasedArgument, OverlappingWrites and NotPresent; what a
-        kernel does wrong is raised when its queue is waited for; KernelError for a source that cannot be read.
+        kernel does wrong is raised when its queue is waited for; KernelError for a source that cannot be read;
+        TypeError for what is no kernel or no tuple of argument descriptors.
         """
+        if type(args) is not tuple:
+            raise TypeError(f"jacc_kernel_push: {args!r} is no tuple of arguments; build one with jacc_args")
         key = (id(kernel), args, flags, iterations)
         push = self._pushes.get(key)
         if push is None:
             if len(self._pushes) >= _KEPT:
                 self._pushes.clear()
+            _check_push(kernel, args, flags, iterations)
             self._check(kernel, args, flags)
             cache = self.program.code
             code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
             factor = factor_of(self.effects, kernel, flags)
-            push = self._pushes[key] = ready(code, kernel, args, iterations, factor, self._divider)
-        divided = self.policy.before(kernel.name) is Mode.DIVIDED
+            name = self._records.name(kernel, code)
+            push = self._pushes[key] = ready(name, code, kernel, args, iterations, factor, self._divider)
+            self.times.setdefault(name, KernelTimes())
+        divided = self.policy.before(push.name) is Mode.DIVIDED
         if push.division is not None and (divided or self.policy.measures):
             await self._measure(push, push.division, divided)
         else:
@@ -207,15 +240,23 @@ class Jacc:
 
     async def _duplicate(self, push: Push) -> None:
         """Every device runs all of it; the host waits only as the execution step says."""
-        await self._gather(push.present, self._devices)
+        times, exchange = self.times[push.name], self._exchange
+        used = [*push.present, *push.absent]
+        if exchange.is_due(used):
+            await self._drain(self._dependences.synchronize_all())
+            seconds, sent = exchange.seconds, exchange.bytes
+            await exchange.gather(used, self._devices)
+            times.communication_s += exchange.seconds - seconds
+            times.sent_bytes += exchange.bytes - sent
+        execution = InFlight(times, False, len(self._devices))
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, None, where, queue)
+            await self._launch(push, None, execution, where, queue)
 
         if push.items:
             await self._drain(self._dependences.synchronize(push.reads, push.writes))
-            for device in self._devices:
-                await self._run("jacc_kernel_push", launch, device)
+            for number in self._devices:
+                await self._run("jacc_kernel_push", launch, number)
         else:
             await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
 
@@ -226,39 +267,48 @@ class Jacc:
             await code.compiled(f"{push.code.text}{division.code.source}", push.kernel.name)
         await exchange.open()
         await self._drain(self._dependences.synchronize_all())
-        times = self.times.setdefault(push.kernel.name, KernelTimes())
-        begin, sent = sim.now, exchange.bytes
-        await (exchange.before(division) if divided else exchange.gather(push.present, self._devices))
-        launched = sim.now
+        times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
+        if divided:
+            await exchange.before(division)
+        elif exchange.is_due(push.present):
+            await exchange.gather(push.present, self._devices)
+        begin = sim.now
+        execution = InFlight(times, divided, len(self._devices))
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, division if divided else None, where, queue)
+            await self._launch(push, division if divided else None, execution, where, queue)
 
         await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
         await self._drain(self._dependences.synchronize_all())
-        ran = sim.now
+        kernel_s = sim.now - begin
         if divided:
             exchange.wrote(division)
             if self.communication == "all-to-all":
                 await exchange.gather(division.owned, self._devices)
-        execution = Execution(ran - launched, launched - begin + sim.now - ran, division.write_bytes)
-        self.policy.after(push.kernel.name, execution)
-        times.executions += 1
-        times.divided += divided
-        times.kernel_s += execution.kernel_s
-        times.communication_s += execution.communication_s
+        communication_s = exchange.seconds - seconds
+        self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
+        times.communication_s += communication_s
         times.sent_bytes += exchange.bytes - sent
 
-    async def _launch(self, push: Push, division: Division | None, where: OffloadDevice, queue: DirectiveQueue) -> None:
+    async def _launch(
+        self, push: Push, division: Division | None, execution: InFlight, where: OffloadDevice, queue: DirectiveQueue
+    ) -> None:
         """On one device; its part, if the kernel is divided."""
-        pointers = await device_pointers(where, push.present, queue, "jacc_kernel_push")
-        at = dict(zip(push.present, pointers, strict=True))
-        launch, given = push.launch, push.arguments
+        number = where.number
+        known = await device_pointers(where, push.present, queue, "jacc_kernel_push", push.known.get(number))
+        push.known[number] = known
+        launch = push.launch if division is None else division.launches[number]
+        key = number, division is not None
+        of, arguments = push.given.get(key, (None, []))
+        if of is not known:
+            at = dict(zip(push.present, known.pointers, strict=True))
+            given = push.arguments if division is None else division.arguments[number]
+            arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
+            push.given[key] = known, arguments
         if division is not None:
-            launch, given = division.launches[where.number], division.arguments[where.number]
-            for array, pointer in at.items():
-                self._exchange.placed(where.number, array, pointer)
-        arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
+            for array, pointer in zip(push.present, known.pointers, strict=True):
+                self._exchange.placed(number, array, pointer)
+        self._records.expect(number, queue.cause, execution)
         await target(where, launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
@@ -280,8 +330,8 @@ class Jacc:
                     self._refuse(OverlappingWrites, f"{what} are both written, and share bytes", other)
 
     def _refuse(self, kind: type[AliasedArgument | OverlappingWrites], message: str, argument: Argument) -> None:
-        device = self.program.device(self._devices[0])
-        raise device.error(kind, message, "jacc_kernel_push", argument.value.name)
+        where = self.program.device(self._devices[0])
+        raise where.error(kind, message, "jacc_kernel_push", argument.value.name)
 
     # order
 
@@ -291,8 +341,8 @@ class Jacc:
             await self._run(name, work, self._devices[0])
             return
         placement = self._dependences.place(reads, writes)
-        for device in self._devices:
-            await self._run(name, work, device, placement.queue, placement.waits)
+        for number in self._devices:
+            await self._run(name, work, number, placement.queue, placement.waits)
         if self.execution == "sync":
             await self._drain(self._dependences.synchronize_all())
 
@@ -316,11 +366,29 @@ class Jacc:
 
         async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
             for queue in queues:
-                for device in self._devices:
-                    await self.program.queue(device, queue).drain(self.program.devices[device], own.cause)
+                for number in self._devices:
+                    await self.program.queue(number, queue).drain(self.program.devices[number], own.cause)
 
         if queues:
             await self._run("jacc_wait", drain, self._devices[0])
+
+
+def _check_arrays(name: str, arrays: Sequence[HostArray]) -> None:
+    for array in arrays:
+        if not isinstance(array, HostArray):
+            raise TypeError(f"{name}: {array!s} is no array; JACC's routines take whole arrays")
+
+
+def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iterations: int | None) -> None:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"jacc_kernel_push: {kernel!r} is no kernel")
+    for position, one in enumerate(args):
+        if not isinstance(one, Argument):
+            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {one!r}; build it with jacc_args")
+    if not isinstance(flags, PushFlags):
+        raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
+    if iterations is not None and (not is_whole(iterations) or iterations < 0):
+        raise ValueError(f"kernel {kernel.name!r}: iterations is {iterations!r}, but must be a whole number from 0")
 
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:

@@ -18,6 +18,7 @@ from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.lowering import lower_compute
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.present_arrays import Known
 
 
 @attrs.frozen
@@ -42,24 +43,32 @@ class Effects:
 
 @attrs.frozen(eq=False)
 class Push:
-    """What `jacc_kernel_push` runs."""
+    """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
 
+    name: str
     kernel: Kernel
     code: GeneratedKernel
     launch: Launch
     arguments: Sequence[Any]
     present: list[HostArray]
+    absent: list[HostArray]
+    """Those without PRESENT. They may be present all the same."""
     items: list[MapItem]
-    """For arrays that are not present: they are copied in and out for the launch."""
+    """For the absent ones: they are copied in and out for the launch."""
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
     division: Division | None
     """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
     program says how many iterations there are.
     """
+    known: dict[int, Known] = attrs.field(factory=dict)
+    """By device, where the present arrays lie."""
+    given: dict[tuple[int, bool], tuple[Known, list[Any]]] = attrs.field(factory=dict)
+    """By device and whether the kernel is divided, the arguments of its launch as far as they lie there."""
 
 
 def ready(
+    name: str,
     code: GeneratedKernel,
     kernel: Kernel,
     args: tuple[Argument, ...],
@@ -69,7 +78,8 @@ def ready(
 ) -> Push:
     """A push of generated code. ValueError for an array that is an argument with PRESENT and one without."""
     values = code.arguments([one.value for one in args])
-    slower = functools.partial(_slower, factor=factor)
+    phantom = any(one.is_array and one.value.phantom for one in args)
+    slower = functools.partial(_slower, name=name, factor=factor, phantom=phantom)
     arrays = [one for one in args if one.is_array]
     absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
     present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
@@ -77,15 +87,17 @@ def ready(
     if both is not None:
         raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
     return Push(
+        name,
         kernel,
         code,
         slower(launch_of(code.kernel, values, iterations=iterations)),
         values,
         list(present),
+        list(absent),
         lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
         tuple(one.range for one in arrays if not one.writes),
         tuple(one.range for one in arrays if one.writes),
-        None if divider is None or absent or iterations is not None else divider.division(code, values, slower),
+        None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
     )
 
 
@@ -94,13 +106,15 @@ def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) 
     return effects.get(kernel.name, Effects()).factor(flags)
 
 
-def _slower(launch: Launch, factor: float) -> Launch:
-    """A launch whose kernel does so much more: its flops, bytes and dependent accesses times `factor`."""
-    if factor == 1.0:
-        return launch
+def _slower(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
+    """A launch under this name whose kernel does so much more: flops, bytes and dependent accesses times `factor`; with
+    a phantom among its arguments it computes nothing.
+    """
     kernel = launch.kernel
     slower = attrs.evolve(
         kernel,
+        name=name,
+        body=None if phantom else kernel.body,
         flops_per_iteration=kernel.flops_per_iteration * factor,
         bytes_per_iteration=kernel.bytes_per_iteration * factor,
         dependent_accesses=kernel.dependent_accesses * factor,
