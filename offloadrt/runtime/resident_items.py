@@ -94,7 +94,7 @@ class Places:
 
 def places(device: OffloadDevice, items: MapItems) -> Places:
     """What a search finds now; the caller holds the table, or only wants to know whether to ask for it."""
-    known = items.places.get(device.number)
+    known: Places | None = items.places.get(device.number)
     if known is not None and known.generation == device.table.generation:
         return known
     found = Places(device.table.generation, [_place(device, item) for item in items])
