@@ -61,23 +61,25 @@ class Cores:
         ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.  Await it at once: when a
         core is idle and nobody else is due meanwhile, the time has passed already.
         """
+        if not 0.0 <= dt < inf:
+            raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
         sim = self._sim
-        now, heap = sim.now, sim.heap
-        due = now + dt
-        alone = not sim.ready and (not heap or heap[0][0] > due) and 0.0 <= dt < inf
-        if alone and (self._busy < self.count or self._uncontended) and sim.pass_to(due):
-            self._computed += 1
-            self._busy_s -= now
-            self._busy_s += due
-            self._host_seconds[category] += due - now
-            return PASSED
+        if not sim.ready and sim.strides and (self._busy < self.count or self._uncontended):
+            now, heap, me = sim.now, sim.heap, sim.running
+            due = now + dt
+            if (not heap or heap[0][0] > due) and me is not None and me.trap is None:  # as sim.pass_to(due) does
+                sim.events += 1
+                sim.strides -= 1
+                sim.now = due
+                self._computed += 1
+                self._busy_s = self._busy_s - now + due
+                self._host_seconds[category] += due - now
+                return PASSED
         return self._compute(dt, category)
 
     @uninterrupted
     @types.coroutine
     def _compute(self, dt: float, category: str) -> Generator[Any, Any, None]:
-        if not 0.0 <= dt < inf:
-            raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
         sim = self._sim
         me = sim.running
         if me is None:
@@ -90,7 +92,8 @@ class Cores:
         else:
             yield from self.take().__await__()
         try:
-            heappush(sim.heap, (sim.now + dt, sim.next_sequence(), me))
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, me))
             yield me.trap
             if me.trouble is not None:
                 yield from sim.interrupted(me)

@@ -8,6 +8,7 @@ the head and holds up all that is behind it, also of other streams.  Which queue
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from offloadrt.machine.hardware_queue import QueueStatistics
 from offloadrt.machine.level import Level
@@ -38,14 +39,16 @@ class HsaQueue:
             self._packets += 1
             self._compute.put(packet)
             return
-        self._behind.rise()
+        if not self.mailbox.getters:
+            self._behind.rise()
         self.mailbox.put(packet)
 
     async def run(self) -> None:
         """The actor: dispatch in order, for ever."""
         while True:
             packet = await self.mailbox.get()
-            self._behind.fall()
+            if self._behind.number > len(self.mailbox.items):  # it was not handed to an idle queue
+                self._behind.fall()
             self._packets += 1
             if isinstance(packet, KernelPacket):
                 self._compute.put(packet)
@@ -74,6 +77,9 @@ class _Unassigned:
 
     def submit(self, packet: Packet) -> None:
         raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
+
+
+_USERS = attrgetter("users")
 
 
 class HsaQueues:
@@ -131,10 +137,9 @@ class HsaQueues:
             place = self._taken % self._count
             self._taken += 1
             return place
-        best, made = 0, len(self.queues)
-        for place, queue in enumerate(self.queues):
-            if not queue.users:
-                return place
-            if queue.users < self.queues[best].users:
-                best = place
-        return made if made < self._count or self._uncontended else best
+        made = len(self.queues)
+        if not made:
+            return 0
+        users = list(map(_USERS, self.queues))
+        least = min(users)
+        return users.index(least) if not least or (made >= self._count and not self._uncontended) else made

@@ -200,9 +200,7 @@ class FairShare:
 
     def _divide(self) -> None:
         """Fill the users up: those with small caps are content first, the others share equally what is left."""
-        self._used = 0.0
-        if not self._classes:
-            return
+        all_used = 0.0
         left = 0.0 if self._halts else self.capacity
         users = self.users
         for group in self._classes:
@@ -213,7 +211,8 @@ class FairShare:
             used = rate * group.users
             left -= used
             users -= group.users
-            self._used += used
+            all_used += used
+        self._used = all_used
 
 
 class SharedPool:

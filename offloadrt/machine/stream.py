@@ -74,8 +74,9 @@ class Stream:
     def spans(self) -> list[tuple[str, float, float]]:
         """(``copies`` or ``kernels``, begin, end) of the packets that completed since the last call, in order."""
         spans: list[tuple[str, float, float]] = []
-        while self.recent and self.recent[0].is_set:
-            span = self.recent.popleft().value
+        recent = self.recent
+        while recent and recent[0].is_set:
+            span = recent.popleft().value
             if span is not None:
                 spans.append(span)
         return spans

@@ -203,17 +203,11 @@ class OffloadDevice:
         await self.plugin.host_touch(destination.address, destination.nbytes)
         await self.plugin.retrieve_data(queue, destination, device_address)
 
-    async def synchronize(self, queue: DirectiveQueue) -> None:
-        """Drain the directive's queue, then do what was put off until then.
+    async def settle(self, queue: DirectiveQueue) -> None:
+        """What was put off until the directive's queue has drained, which it has.
 
         Raises what a kernel of the queue did wrong, which ends the device.
         """
-        if queue.stream is not None:
-            await self.plugin.synchronize(queue)
-        await self.settle(queue)
-
-    async def settle(self, queue: DirectiveQueue) -> None:
-        """What is left to do for a directive whose queue has drained. Raises what its kernel did wrong."""
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
@@ -60,7 +61,7 @@ class MapItems(list[MapItem]):
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
-        self.places: dict[int, object] = {}
+        self.places: dict[int, Any] = {}
         self.touching: dict[int, object] = {}
         self.arguments = [
             position

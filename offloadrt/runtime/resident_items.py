@@ -60,9 +60,9 @@ class Stretch:
     """Items [start, stop) that share one hold of the table.
 
     searched: those that are looked up, each with its entry, in the order in which they are. entries: these, whose
-    references are counted. visited: all entries that the searches lock. lookups: how many. bindings: where a kernel
-    finds the arrays, for whoever wants to remember it; on_host: which of the region's it uses in place, when all of
-    them are there.
+    references are counted. visited: all entries that the searches lock; while somebody holds one, a search would wait.
+    lookups: how many; fewer than two have nothing to share. bindings: where a kernel finds the arrays, for whoever
+    wants to remember it; on_host: which of the region's it uses in place, when all of them are there.
     """
 
     start: int
@@ -94,8 +94,8 @@ class Places:
 
 def places(device: OffloadDevice, items: MapItems) -> Places:
     """What a search finds now; the caller holds the table, or only wants to know whether to ask for it."""
-    known = items.places.get(device.number)
-    if isinstance(known, Places) and known.generation == device.table.generation:
+    known: Places | None = items.places.get(device.number)
+    if known is not None and known.generation == device.table.generation:
         return known
     found = Places(device.table.generation, [_place(device, item) for item in items])
     items.places[device.number] = found
@@ -117,11 +117,6 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
     request = MapRequest(item.size, close, implicit, device.number, device.mechanism(item.array))
     on_host = device.configuration.place(request) is Placement.HOST_POINTER
     return Place(found.visited, is_open=not on_host)
-
-
-def _can_share(device: OffloadDevice, stretch: Stretch) -> bool:
-    """Are there two items at least, and does nobody hold one of the entries, for which a search would wait?"""
-    return stretch.lookups > 1 and device.locked_entries.isdisjoint(stretch.visited)
 
 
 # At the begin of a construct
@@ -159,7 +154,7 @@ def begin_stretch(device: OffloadDevice, items: MapItems, start: int) -> Stretch
     stretch = found.begins.get(start)
     if stretch is None:
         stretch = found.begins[start] = _cut_begin(device, items, found.of, start)
-    if not _can_share(device, stretch):
+    if stretch.lookups < 2 or not device.locked_entries.isdisjoint(stretch.visited):
         return None
     for entry in stretch.entries:
         if entry.event is not None:
@@ -214,7 +209,7 @@ def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None
                 break
             searched.append((items[position], found.of[position]))
         stretch = found.arguments = Stretch.of(0, len(searched), searched)
-    return stretch if _can_share(device, stretch) else None
+    return stretch if stretch.lookups > 1 and device.locked_entries.isdisjoint(stretch.visited) else None
 
 
 # At the end of a construct
@@ -257,7 +252,7 @@ def end_stretch(device: OffloadDevice, items: MapItems, stop: int) -> Stretch | 
     stretch = found.ends.get(stop)
     if stretch is None:
         stretch = found.ends[stop] = _cut_end(device, items, found.of, stop)
-    if not _can_share(device, stretch):
+    if stretch.lookups < 2 or not device.locked_entries.isdisjoint(stretch.visited):
         return None
     for entry in stretch.entries:
         if entry.dynamic < 2:
@@ -288,22 +283,25 @@ async def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQu
     queue's post-processing, of which this is the first.
     """
     device.table_lock.take_now() or await device.lock_table()
-    rest: list[PostProcessing] = []
+    rest: list[Entry] = []
     try:
         if device.handover_due:
             await device.table_work(0.0)
         locked = device.locked_entries
-        for item, entry in stretch.searched:
-            if entry is None:
-                continue
-            stays = entry.dynamic or entry.hold or entry.data_end_users > 1
-            if stays and entry not in locked and not entry.shadow_pointers:
+        all_free = locked.isdisjoint(stretch.entries)
+        for entry in stretch.entries:  # each is there once: see `_cut_end`
+            needed = entry.dynamic or entry.hold or entry.data_end_users > 1
+            if needed and not entry.shadow_pointers and (all_free or entry not in locked):
                 entry.data_end_users -= 1
             else:
-                rest.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
+                rest.append(entry)
     finally:
         device.table_lock.release()
-    queue.post_processing[1:1] = rest
+    if rest:
+        finish, cause = functools.partial(finish_data_end, device), queue.cause
+        queue.post_processing[1:1] = [
+            functools.partial(finish, entry, item, cause) for item, entry in stretch.searched if entry in rest
+        ]
 
 
 def _trace(device: OffloadDevice, stretch: Stretch, cause: int, counts: bool = True) -> None:

@@ -83,7 +83,10 @@ class Clock(trio.abc.Clock):
         self.now = 0.0
         self.heap: list[tuple[float, int, Any]] = []
         self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
-        self.next_sequence = itertools.count(1).__next__
+        self.events = 0
+        """Timers set so far: sleeps, services, timeouts; the same in both gears, and part of every result of study/.
+        Each has the next number in the heap, so that of those due at one time the one set first comes first.
+        """
         self.next_index = itertools.count().__next__
         self.running: Actor | None = None
         """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
@@ -103,7 +106,6 @@ class Clock(trio.abc.Clock):
         self._livelock_limit = livelock_limit
         self.trouble: SimulationError | None = None
         """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
-        self._looked = 0
         self._looks = 0
         self._steps = 0
         self._still = 0

@@ -79,7 +79,7 @@ class Mailbox:
     names the actors on which a reply depends; a report of a deadlock shows them.
     """
 
-    __slots__ = ("_got", "_put", "getters", "items", "name", "reply_name", "served_for", "sim")
+    __slots__ = ("_put", "getters", "items", "name", "reply_name", "served_for", "sim")
 
     def __init__(self, sim: Simulation, name: str) -> None:
         self.sim = sim
@@ -88,7 +88,7 @@ class Mailbox:
         self.items: deque[Any] = deque()
         self.getters: deque[Actor] = deque()
         self.served_for: Any = tuple
-        self._put = self._got = 0
+        self._put = 0
         sim.primitives.append(self)
 
     def forget(self, actor: Actor) -> None:
@@ -102,7 +102,6 @@ class Mailbox:
             getter = self.getters.popleft()
             getter.waits_for = None
             getter.value = item
-            self._got += 1
             self.sim.ready.append(getter)
         else:
             self.items.append(item)
@@ -121,7 +120,6 @@ class Mailbox:
             else:
                 yield from sim.pause(me)
             if self.items:
-                self._got += 1
                 return self.items.popleft()
         self.getters.append(me)
         me.waits_for = self
@@ -146,7 +144,8 @@ class Mailbox:
         if sim.pass_to(time):  # nobody is there who could leave a message before
             return TIMED_OUT
         expiry = Expiry(self, me)
-        heappush(sim.heap, (time, sim.next_sequence(), expiry))
+        sim.events = number = sim.events + 1
+        heappush(sim.heap, (time, number, expiry))
         self.getters.append(me)
         me.waits_for = self
         me.waits_since = sim.now
@@ -178,7 +177,8 @@ class Mailbox:
         return me.value
 
     def statistics(self) -> MailboxStatistics:
-        return MailboxStatistics(self._put, self._got, len(self.items), len(self.getters))
+        left = len(self.items)
+        return MailboxStatistics(self._put, self._put - left, left, len(self.getters))
 
 
 class Expiry:

@@ -89,7 +89,8 @@ class TimeoutScope:
             raw = trio.CancelScope()
             raw.__enter__()
         self._alarm = Alarm(me, self._expired, raw)
-        heappush(sim.heap, (sim.now + self._dt, sim.next_sequence(), self._alarm))
+        sim.events += 1
+        heappush(sim.heap, (sim.now + self._dt, sim.events, self._alarm))
         return self
 
     @uninterrupted
@@ -139,7 +140,8 @@ class Alarm:
             return None
         sim = actor.sim
         if actor.trouble is not None:  # interrupted already at this instant: after that
-            heappush(sim.heap, (sim.now, sim.next_sequence(), self))
+            sim.events += 1
+            heappush(sim.heap, (sim.now, sim.events, self))
             return None
         if actor in sim.ready:  # a strategy lets it go on later at this instant: after that
             sim.ready.append(self)

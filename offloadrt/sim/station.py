@@ -72,7 +72,8 @@ class Station:
         if self._free:
             self._account()
             self._free -= 1
-            heappush(sim.heap, (sim.now + dt, sim.next_sequence(), me))
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, me))
         else:
             self._waited += 1
             self.waiters.append((me, dt))
@@ -99,7 +100,8 @@ class Station:
             actor, dt = self.waiters.popleft()
             actor.waits_for = None
             self._wait_s += sim.now - actor.waits_since
-            heappush(sim.heap, (sim.now + dt, sim.next_sequence(), actor))
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, actor))
         else:
             self._account()
             self._free += 1

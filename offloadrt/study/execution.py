@@ -103,9 +103,11 @@ def _patient_collector() -> Iterator[None]:
     """A run makes many short-lived objects and hardly a cycle: look for cycles less often (6 % of a run)."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 50)
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.set_threshold(*before)
 
 

@@ -53,7 +53,10 @@ async def in_directive(
         await where.work(program.costs.directive)
         if lasting is None:
             await work(where, queue)
-            await where.synchronize(queue)
+            if queue.stream is not None:
+                await where.plugin.synchronize(queue)
+            if queue.post_processing or queue.kernel_error is not None:
+                await where.settle(queue)
         else:
             await lasting.use(where, queue, work)
     except MappingError as error:
