@@ -4,7 +4,7 @@ import socket
 
 import pytest
 import trio
-from conftest import leaves
+from error_leaves import leaves
 
 from offloadrt.sim import (
     DetachedTrioCall,

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from conftest import leaves
+from error_leaves import leaves
 
 from offloadrt.sim import Deadlock, Lock, Mailbox, RWLock, Semaphore, Signal, SimulationError, Station
 
