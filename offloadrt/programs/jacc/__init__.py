@@ -5,10 +5,13 @@ worth; each program has a file of its own.
 """
 
 from offloadrt.programs.jacc.benchmark import Benchmark
+from offloadrt.programs.jacc.bt import BT
+from offloadrt.programs.jacc.cg import CG
+from offloadrt.programs.jacc.ep import EP
 from offloadrt.programs.jacc.experiment import Experiment, KernelRow, Outcome
 from offloadrt.programs.jacc.himeno import HIMENO
 
-BENCHMARKS: dict[str, Benchmark] = {one.name: one for one in (HIMENO,)}
+BENCHMARKS: dict[str, Benchmark] = {one.name: one for one in (BT, CG, EP, HIMENO)}
 """By the paper's names."""
 
 __all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome"]
