@@ -31,7 +31,9 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """A number that the host computes while the program runs, an argument of kernels."""
+    """A number that the host computes while the program runs, an argument of kernels. A phantom leaves it as it is, and
+    so every call with it the same, if it changes nothing of what kernels cost.
+    """
 
     value: float = 0.0
 

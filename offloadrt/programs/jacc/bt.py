@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from offloadrt.programs.jacc.benchmark import Arrays, Benchmark, Call, Program, Step, Timed, call
+from offloadrt.programs.jacc.benchmark import (
+    Arrays,
+    Benchmark,
+    Call,
+    Number,
+    OnHost,
+    Program,
+    Repeat,
+    Step,
+    Timed,
+    call,
+)
 from offloadrt.programs.jacc.fields import (
     AXES,
     Doubles,
@@ -499,6 +510,13 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     f, g = arrays("fjac", (5, 5, *cube)), arrays("njac", (5, 5, *cube))
     lhs = arrays("lhs", (5, 5, 3, *cube))
     velocity = {"x": us, "y": vs, "z": ws}
+    plane = Number(0)
+
+    def last_plane() -> None:
+        plane.value = 0 if u.phantom else n - 2
+
+    def next_plane() -> None:
+        plane.value -= 0 if u.phantom else 1
 
     def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
         """Bounds of the three loops: the inner points, and from low to high along one axis."""
@@ -525,7 +543,8 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(of["last_vector"], lhs, rhs, n),
             call(of["last_block"], lhs, n),
             call(of["last_point"], lhs, rhs, n),
-            *(call(of["substitute"], lhs, rhs, n, l) for l in range(n - 2, -1, -1)),
+            OnHost((), last_plane),
+            Repeat(n - 1, (call(of["substitute"], lhs, rhs, n, plane), OnHost((), next_plane))),
         )
 
     return Program(
