@@ -6,16 +6,16 @@ The matrix is in compressed rows. Every inner product is a kernel of its own, wh
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.kernels import Kernel, expect, kernel
+from offloadrt.kernels import expect
 from offloadrt.programs.jacc.benchmark import Arrays, Benchmark, Number, OnHost, Program, Repeat, Step, Timed, call
+from offloadrt.programs.jacc.fields import Doubles, named
 
-Doubles = NDArray[np.float64]
 Ints = NDArray[np.int32]
 INNER: Final = 25
 """Steps of conjugate gradients in an iteration."""
@@ -109,28 +109,27 @@ def normalise(x: Doubles, z: Doubles, n: int, scale: float) -> None:
         x[j] = scale * z[j]
 
 
-def _made(**functions: Any) -> dict[str, Kernel]:
-    return {name: kernel(name=name)(function) for name, function in functions.items()}
-
-
-KERNELS: Final = _made(
-    clear_vectors=clear_vectors,
-    fill_x=fill_ones,
-    warm_norms=norms,
-    warm_normalise=normalise,
-    refill_x=fill_ones,
-    start_gradients=start_gradients,
-    first_rho=square_sum,
-    multiply=multiply,
-    inner_product=inner_product,
-    step_solution=step_solution,
-    rho=square_sum,
-    step_direction=step_direction,
-    multiply_z=multiply,
-    residual=residual,
-    norms=norms,
-    normalise=normalise,
-)
+KERNELS: Final = {
+    name: named(name, function, 1)
+    for name, function in (
+        ("clear_vectors", clear_vectors),
+        ("fill_x", fill_ones),
+        ("warm_norms", norms),
+        ("warm_normalise", normalise),
+        ("refill_x", fill_ones),
+        ("start_gradients", start_gradients),
+        ("first_rho", square_sum),
+        ("multiply", multiply),
+        ("inner_product", inner_product),
+        ("step_solution", step_solution),
+        ("rho", square_sum),
+        ("step_direction", step_direction),
+        ("multiply_z", multiply),
+        ("residual", residual),
+        ("norms", norms),
+        ("normalise", normalise),
+    )
+}
 """The warm-up, the eigenvalue's iteration and the gradients have kernels of their own, as in the public code."""
 
 
@@ -237,7 +236,7 @@ ROOM: Final = 150_000 * 16 * 16 + 150_000 * 17
 LONG_S: Final = 286_000 * 0.25e-3
 """Divided executions and their time on one device."""
 
-CG = Benchmark(
+BENCHMARK = Benchmark(
     name="CG",
     language="C",
     memory_gb=0.747,

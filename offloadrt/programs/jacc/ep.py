@@ -159,7 +159,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     )
 
 
-EP = Benchmark(
+BENCHMARK = Benchmark(
     name="EP",
     language="C",
     memory_gb=2.305,

@@ -6,9 +6,11 @@ public codes have a statement for each of the five fields, and so have these.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +21,14 @@ AXES = {"x": (0, 0, 1), "y": (0, 1, 0), "z": (1, 0, 0)}
 """The step along each."""
 
 
+@functools.cache
+def _read(function: Callable[..., Any], collapse: int) -> Kernel:
+    return kernel(collapse=collapse)(function)
+
+
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """A kernel of its own of a function that several share."""
-    return kernel(name=name, collapse=collapse)(function)
+    """A kernel of its own of a function that several share; it is read once."""
+    return attrs.evolve(_read(function, collapse), name=name)
 
 
 def primitives(
