@@ -306,7 +306,7 @@ class HostData:
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             found = await device_pointers(where, self._arrays, queue, "host_data")
-            pointers.update(zip(self._arrays, found, strict=True))
+            pointers.update(zip(self._arrays, found.pointers, strict=True))
 
         await self._thread.run("host_data", look)
         return pointers

@@ -268,7 +268,10 @@ class Jacc:
         await exchange.open()
         await self._drain(self._dependences.synchronize_all())
         times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
-        await (exchange.before(division) if divided else exchange.gather(push.present, self._devices))
+        if divided:
+            await exchange.before(division)
+        elif exchange.is_due(push.present):
+            await exchange.gather(push.present, self._devices)
         begin = sim.now
         execution = InFlight(times, divided, len(self._devices))
 
@@ -291,15 +294,21 @@ class Jacc:
         self, push: Push, division: Division | None, execution: InFlight, where: OffloadDevice, queue: DirectiveQueue
     ) -> None:
         """On one device; its part, if the kernel is divided."""
-        pointers = await device_pointers(where, push.present, queue, "jacc_kernel_push")
-        at = dict(zip(push.present, pointers, strict=True))
-        launch, given = push.launch, push.arguments
+        number = where.number
+        known = await device_pointers(where, push.present, queue, "jacc_kernel_push", push.known.get(number))
+        push.known[number] = known
+        launch = push.launch if division is None else division.launches[number]
+        key = number, division is not None
+        of, arguments = push.given.get(key, (None, []))
+        if of is not known:
+            at = dict(zip(push.present, known.pointers, strict=True))
+            given = push.arguments if division is None else division.arguments[number]
+            arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
+            push.given[key] = known, arguments
         if division is not None:
-            launch, given = division.launches[where.number], division.arguments[where.number]
-            for array, pointer in at.items():
-                self._exchange.placed(where.number, array, pointer)
-        arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
-        self._records.expect(where.number, queue.cause, execution)
+            for array, pointer in zip(push.present, known.pointers, strict=True):
+                self._exchange.placed(number, array, pointer)
+        self._records.expect(number, queue.cause, execution)
         await target(where, launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.lowering import lower_compute
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.present_arrays import Known
 
 
 @attrs.frozen
@@ -60,6 +61,10 @@ class Push:
     """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
     program says how many iterations there are.
     """
+    known: dict[int, Known] = attrs.field(factory=dict)
+    """By device, where the present arrays lie."""
+    given: dict[tuple[int, bool], tuple[Known, list[Any]]] = attrs.field(factory=dict)
+    """By device and whether the kernel is divided, the arguments of its launch as far as they lie there."""
 
 
 def ready(
@@ -73,7 +78,8 @@ def ready(
 ) -> Push:
     """A push of generated code. ValueError for an array that is an argument with PRESENT and one without."""
     values = code.arguments([one.value for one in args])
-    slower = functools.partial(_slower, name=name, factor=factor)
+    phantom = any(one.is_array and one.value.phantom for one in args)
+    slower = functools.partial(_slower, name=name, factor=factor, phantom=phantom)
     arrays = [one for one in args if one.is_array]
     absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
     present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
@@ -100,14 +106,15 @@ def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) 
     return effects.get(kernel.name, Effects()).factor(flags)
 
 
-def _slower(launch: Launch, name: str, factor: float) -> Launch:
-    """A launch under this name whose kernel does so much more: flops, bytes and dependent accesses times `factor`."""
+def _slower(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
+    """A launch under this name whose kernel does so much more: flops, bytes and dependent accesses times `factor`; with
+    a phantom among its arguments it computes nothing.
+    """
     kernel = launch.kernel
-    if factor == 1.0 and kernel.name == name:
-        return launch
     slower = attrs.evolve(
         kernel,
         name=name,
+        body=None if phantom else kernel.body,
         flops_per_iteration=kernel.flops_per_iteration * factor,
         bytes_per_iteration=kernel.bytes_per_iteration * factor,
         dependent_accesses=kernel.dependent_accesses * factor,
