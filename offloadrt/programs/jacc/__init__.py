@@ -11,7 +11,7 @@ import importlib
 from offloadrt.programs.jacc.benchmark import Benchmark
 from offloadrt.programs.jacc.experiment import Experiment, KernelRow, Outcome
 
-BENCHMARKS = {name: name.lower().replace("-", "_") for name in ("BT", "CG", "EP", "FT", "LU", "SP", "Himeno")}
+BENCHMARKS = {name: name.lower().replace("-", "_") for name in ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "Himeno")}
 """By the paper's names, the modules of the programs."""
 
 

@@ -2,7 +2,8 @@
 
 Complex numbers are two arrays each, rows have one more point than they need. A transform goes over a scratch array of
 its own, which nobody else reads: it is allocated, and its traffic is that of the array. The stages are in constant
-geometry, without the permutation at the end; only phantoms are run.
+geometry, without the permutation at the end; only phantoms are run. Of the kernels' times only the sum is used: 92.1 ms,
+the mean of the four that the paper divides, is what three transforms take when the fourth kernel is short.
 """
 
 from __future__ import annotations
@@ -195,16 +196,13 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     )
 
 
-LONG_S: Final = 80 * 92.1e-3
-"""Divided executions and their time on one device."""
-
 BENCHMARK = Benchmark(
     name="FT",
     language="C",
     memory_gb=9.317,
     kernels=12,
     launches=129,
-    timed=(Timed(LONG_S, ("evolve", "cffts1_neg", "cffts2_neg", "cffts3_neg")), Timed(8.472 - LONG_S)),
+    timed=(Timed(None, ("initialise", "index_map", "evolve")), Timed(8.472)),
     sizes={"C": (9, 20), "test": (3, 2)},
     build=build,
 )
