@@ -138,7 +138,8 @@ class Program:
 
     async def begin(self, layer: Layer) -> None:
         """All arrays are on the device."""
-        await layer.copyin(*self.copyin)
+        if self.copyin:
+            await layer.copyin(*self.copyin)
         if self.create:
             await layer.create(*self.create)
 

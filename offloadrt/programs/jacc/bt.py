@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from offloadrt.programs.jacc.benchmark import (
     Arrays,
     Benchmark,
@@ -25,6 +27,7 @@ from offloadrt.programs.jacc.fields import (
     AXES,
     Doubles,
     add_fields,
+    between,
     copy_fields,
     dissipation,
     dissipation_at_walls,
@@ -360,7 +363,9 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     """A cube of n points a side; iterations, one of them the public code's warm-up."""
     n, iterations = size
     cube = (n, n, n)
-    u, rhs, forcing = (arrays(name, (5, *cube)) for name in ("u", "rhs", "forcing"))
+    fields = (5, *cube)
+    u, forcing = (arrays(name, fields, np.float64, between(name, fields, 1.0, 1.1)) for name in ("u", "forcing"))
+    rhs = arrays("rhs", fields)
     rho_i, us, vs, ws, square, qs = (arrays(name, cube) for name in ("rho_i", "us", "vs", "ws", "square", "qs"))
     f, g = arrays("fjac", (5, 5, *cube)), arrays("njac", (5, 5, *cube))
     lhs = arrays("lhs", (5, 5, 3, *cube))

@@ -21,6 +21,11 @@ AXES = {"x": (0, 0, 1), "y": (0, 1, 0), "z": (1, 0, 0)}
 """The step along each."""
 
 
+def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
+    """Random values for an array to start with, those of its name."""
+    return lambda: np.random.default_rng([*name.encode()]).uniform(low, high, shape)
+
+
 @functools.cache
 def _read(function: Callable[..., Any], collapse: int) -> Kernel:
     return kernel(collapse=collapse)(function)

@@ -24,7 +24,7 @@ from offloadrt.programs.jacc.benchmark import (
     Timed,
     call,
 )
-from offloadrt.programs.jacc.fields import AXES, Doubles, dissipation, dissipation_at_walls, named
+from offloadrt.programs.jacc.fields import AXES, Doubles, between, dissipation, dissipation_at_walls, named
 
 Ints = NDArray[np.int32]
 
@@ -382,7 +382,9 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     """A cube of n points a side; iterations."""
     n, iterations = size
     cube = (n, n, n)
-    u, rsd, frct, flux = (arrays(name, (5, *cube)) for name in ("u", "rsd", "frct", "flux"))
+    fields = (5, *cube)
+    u, frct = (arrays(name, fields, np.float64, between(name, fields, 1.0, 1.1)) for name in ("u", "frct"))
+    rsd, flux = arrays("rsd", fields), arrays("flux", fields)
     qs, rho_i = arrays("qs", cube), arrays("rho_i", cube)
     a, b, c, d = (arrays(name, (5, 5, n * n)) for name in "abcd")
     tmat, tv = arrays("tmat", (5, 5, n * n * 3 // 4)), arrays("tv", (5, n * n * 3 // 4))

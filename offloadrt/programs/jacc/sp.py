@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from offloadrt.programs.jacc.benchmark import Arrays, Benchmark, Call, Program, Timed, call
 from offloadrt.programs.jacc.fields import (
     AXES,
     Doubles,
     add_fields,
+    between,
     copy_fields,
     dissipation,
     dissipation_at_walls,
@@ -274,9 +277,12 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     """A cube of n points a side; iterations."""
     n, iterations = size
     cube = (n, n, n)
-    u, rhs, forcing, rhs_x = (arrays(name, (5, *cube)) for name in ("u", "rhs", "forcing", "rhsX"))
-    names = ("rho_i", "us", "vs", "ws", "square", "qs", "speed", "rhon")
-    rho_i, us, vs, ws, square, qs, speed, rhon = (arrays(name, cube) for name in names)
+    fields = (5, *cube)
+    u, forcing = (arrays(name, fields, np.float64, between(name, fields, 1.0, 1.1)) for name in ("u", "forcing"))
+    rhs, rhs_x = arrays("rhs", fields), arrays("rhsX", fields)
+    speed = arrays("speed", cube, np.float64, between("speed", cube, 1.0, 1.1))
+    names = ("rho_i", "us", "vs", "ws", "square", "qs", "rhon")
+    rho_i, us, vs, ws, square, qs, rhon = (arrays(name, cube) for name in names)
     lhs, lhsp, lhsm = (arrays(name, (5, *cube)) for name in ("lhs", "lhsp", "lhsm"))
     velocity = {"x": us, "y": vs, "z": ws}
 
