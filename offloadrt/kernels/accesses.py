@@ -180,16 +180,18 @@ class _Walker:
         outside = {name: known for name, known in self.tests.items() if name not in changed}
         self.guards.append(self.guards[-1].mixed((range_,), False))
         self.tests = dict(outside)
-        recorded, self.found = self.found, Walk()
-        for name in changed & set(before):  # a first pass, to learn what the scalars that the loop changes depend on
-            self.values[name] = Value(None, before[name].loops | {symbol}, before[name].arrays, before[name].integer)
-        entry = dict(self.values)
-        self.values[node.target.id] = variable
-        self.block(node.body, (*path, loop))
-        for name in changed & set(before):
-            known = self.values[name]
-            entry[name] = entry[name].mixed((known,), known.integer)
-        self.found, self.values, self.tests = recorded, entry, dict(outside)
+        if changed & set(before):  # a first pass, to learn what the scalars that the loop changes depend on
+            recorded, self.found = self.found, Walk()
+            for name in changed & set(before):
+                loops = before[name].loops | {symbol}
+                self.values[name] = Value(None, loops, before[name].arrays, before[name].integer)
+            entry = dict(self.values)
+            self.values[node.target.id] = variable
+            self.block(node.body, (*path, loop))
+            for name in changed & set(before):
+                known = self.values[name]
+                entry[name] = entry[name].mixed((known,), known.integer)
+            self.found, self.values, self.tests = recorded, entry, dict(outside)
         self.values[node.target.id] = variable
         self.found.loops.append(loop)
         self.block(node.body, (*path, loop))

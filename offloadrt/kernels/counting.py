@@ -34,9 +34,18 @@ class Counting:
     """Scalars that hints may name."""
     assumed: set[str] = attrs.field(factory=set)
     """What had to be assumed, in words."""
+    _runs: dict[tuple[int, ...], tuple[Path, float]] = attrs.field(factory=dict, init=False, repr=False)
+    """By the identity of a path's parts, which it keeps: blocks have many accesses."""
 
     def runs(self, path: Path) -> float:
         """How often a launch runs a block."""
+        key = tuple(map(id, path))
+        known = self._runs.get(key)
+        if known is None:
+            known = self._runs[key] = path, self._counted_runs(path)
+        return known[1]
+
+    def _counted_runs(self, path: Path) -> float:
         share = EVERYWHERE
         exact: list[Loop] = []
         for part in path:

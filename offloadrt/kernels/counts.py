@@ -7,8 +7,9 @@ with its hint or 0.5, a loop over data with its hint or 32; `LaunchCounts.assume
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -45,13 +46,21 @@ class ArrayCounts:
     read_range: tuple[int, int] | None
     """First and last element (inclusive, in C order) that may be loaded; None when none is, or it depends on data."""
     written_range: tuple[int, int] | None
-    touched: float
-    """Different elements that are loaded or stored."""
-    exact: bool
-    """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
+    _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
+    """Counts when it is asked for."""
     pattern: Pattern
     streams: tuple[Stream, ...] = ()
     """In which orders it comes to the elements, and how many it moves."""
+
+    @property
+    def touched(self) -> float:
+        """Different elements that are loaded or stored."""
+        return self._touched()[0]
+
+    @property
+    def exact(self) -> bool:
+        """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
+        return self._touched()[1]
 
     @property
     def accesses(self) -> float:
@@ -177,7 +186,6 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
         if often:
             index = _flat(access, shape)
             reached[access.kind].append(None if index is None else counting.extent(index, access.path))
-    touched, exact = _touched(counting, accesses, shape, size)
     streams = streams_of(counting, accesses, size)
     found = ArrayCounts(
         use.name,
@@ -188,8 +196,7 @@ def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument
         totals["write"],
         _hull(reached["read"], size),
         _hull(reached["write"], size),
-        touched,
-        exact,
+        functools.cache(functools.partial(_touched, counting, accesses, shape, size)),
         use.pattern,
         streams,
     )

@@ -21,25 +21,36 @@ class Polynomial:
 
     @classmethod
     def of(cls, terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+        return cls._added((tuple(sorted(monomial)), coefficient) for monomial, coefficient in terms)
+
+    @classmethod
+    def _added(cls, terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+        """The same for monomials whose symbols are in order."""
         total: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
-            key = tuple(sorted(monomial))
-            total[key] = total.get(key, 0) + coefficient
-        return cls(tuple(sorted((key, value) for key, value in total.items() if value)))
+            total[monomial] = total.get(monomial, 0) + coefficient
+        found = [term for term in total.items() if term[1]]
+        if len(found) > 1:
+            found.sort()
+        return cls(tuple(found))
 
     @classmethod
     def number(cls, value: int) -> Polynomial:
-        return cls.of([((), value)])
+        return cls((((), value),) if value else ())
 
     @classmethod
     def symbol(cls, name: str) -> Polynomial:
-        return cls.of([((name,), 1)])
+        return cls((((name,), 1),))
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        return Polynomial.of([*self.terms, *other.terms])
+        if not (self.terms and other.terms):
+            return self if self.terms else other
+        return Polynomial._added((*self.terms, *other.terms))
 
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other * Polynomial.number(-1)
+        if self.terms == other.terms:
+            return Polynomial(())
+        return Polynomial._added((*self.terms, *[(monomial, -value) for monomial, value in other.terms]))
 
     def __mul__(self, other: Polynomial) -> Polynomial:
         return Polynomial.of((a + b, x * y) for a, x in self.terms for b, y in other.terms)
@@ -61,18 +72,20 @@ class Polynomial:
 
     def coefficient(self, variable: str) -> Polynomial:
         """What the variable is multiplied with, in a polynomial that is affine in it."""
-        return Polynomial.of(
-            (tuple(symbol for symbol in monomial if symbol != variable), value)
+        return Polynomial._added(
+            (tuple([symbol for symbol in monomial if symbol != variable]), value)
             for monomial, value in self.terms
             if variable in monomial
         )
 
     def without(self, variables: set[str]) -> Polynomial:
         """The terms in which none of the variables is."""
-        return Polynomial.of(term for term in self.terms if not variables.intersection(term[0]))
+        return Polynomial._added(term for term in self.terms if not variables.intersection(term[0]))
 
     def substitute(self, variable: str, value: Polynomial) -> Polynomial:
         """With a polynomial in the place of a variable in which this one is affine."""
+        if not any(variable in monomial for monomial, _ in self.terms):
+            return self
         return self.without({variable}) + self.coefficient(variable) * value
 
     def value(self, symbols: Mapping[str, int]) -> int:
@@ -86,12 +99,14 @@ class Polynomial:
 
     def known(self, symbols: Mapping[str, int]) -> Polynomial:
         """With numbers in the place of the symbols that have one."""
+        if not any(symbol in symbols for monomial, _ in self.terms for symbol in monomial):
+            return self
         found = []
         for monomial, coefficient in self.terms:
             for symbol in monomial:
                 coefficient *= symbols.get(symbol, 1)
-            found.append((tuple(symbol for symbol in monomial if symbol not in symbols), coefficient))
-        return Polynomial.of(found)
+            found.append((tuple([symbol for symbol in monomial if symbol not in symbols]), coefficient))
+        return Polynomial._added(found)
 
     @property
     def sign(self) -> int | None:

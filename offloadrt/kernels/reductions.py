@@ -13,6 +13,8 @@ _OPERATORS = {ast.Add: "+", ast.Sub: "+", ast.Mult: "*"}
 
 def reduction(statement: ast.stmt, target: str) -> tuple[str, ast.expr] | None:
     """Operator and operand when the statement reduces into what is written `target`: ``s += e``, ``s = max(s, e)``."""
+    if isinstance(statement, ast.Assign) and not isinstance(statement.value, (ast.Call, ast.BinOp)):
+        return None
     if isinstance(statement, ast.AugAssign) and text(statement.target) == target:
         operator = _OPERATORS.get(type(statement.op))
         return (operator, statement.value) if operator else None

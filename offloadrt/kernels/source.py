@@ -96,4 +96,4 @@ def range_of(node: ast.expr) -> ast.Call | None:
 
 def text(node: ast.AST) -> str:
     """A piece of the source in one line."""
-    return ast.unparse(node)
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)

@@ -21,14 +21,22 @@ Frequency = Callable[[Access, Callable[[Loop], bool]], float]
 def streams(accesses: Iterable[Access]) -> list[list[Access]]:
     """The accesses to one array, those together that walk the same elements."""
     found: list[list[Access]] = []
+    alike: dict[object, list[list[Access]]] = {}
     for access in accesses:
-        for stream in found:
+        candidates = alike.setdefault(_constants(access), [])
+        for stream in candidates:
             if _same_elements(stream[0], access):
                 stream.append(access)
                 break
         else:
             found.append([access])
+            candidates.append(found[-1])
     return found
+
+
+def _constants(access: Access) -> tuple[int | None, ...]:
+    """The indices that are numbers, in which accesses to the same elements agree."""
+    return tuple([None if index is None else index.constant for index in access.index])
 
 
 def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, float]:
