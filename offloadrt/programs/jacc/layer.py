@@ -129,12 +129,10 @@ class Routines:
         await self.jacc.jacc_kernel_push(kernel, self._args[key], self._flags)
 
     async def update_host(self, array: acc.HostArray) -> None:
-        await self.jacc.jacc_host_access(array)
-        await self.jacc.thread.update(acc.host(array))
+        await self.jacc.jacc_update_host(array)
 
     async def update_device(self, array: acc.HostArray) -> None:
-        await self.jacc.jacc_host_access(array, write=True)
-        await self.jacc.thread.update(acc.device(array))
+        await self.jacc.jacc_update_device(array)
 
     async def wait(self) -> None:
         await self.jacc.jacc_wait()
