@@ -246,6 +246,6 @@ BENCHMARK = Benchmark(
         Timed(LONG_S, ("multiply", "multiply_z", "inner_product", "rho")),
         Timed(75.178 - LONG_S),
     ),
-    sizes={"C": (150_000, round(ROW), ROOM, 3750), "test": (60, 9, 0, 3)},
+    sizes={"C": (150_000, round(ROW), ROOM, 3750), "test": (40, 7, 0, 2)},
     build=build,
 )
