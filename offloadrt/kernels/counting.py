@@ -8,6 +8,7 @@ Its sum over that loop follows from a few samples by Newton's forward difference
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -36,6 +37,8 @@ class Counting:
     """What had to be assumed, in words."""
     _runs: dict[tuple[int, ...], tuple[Path, float]] = attrs.field(factory=dict, init=False, repr=False)
     """By the identity of a path's parts, which it keeps: blocks have many accesses."""
+    _extents: dict[Any, tuple[Path, tuple[int, int] | None]] = attrs.field(factory=dict, init=False, repr=False)
+    """By index and path."""
 
     def runs(self, path: Path) -> float:
         """How often a launch runs a block."""
@@ -195,9 +198,12 @@ class Counting:
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
         """Smallest and largest value of an index (`index_ranges.extent`), in numbers."""
-        found = extent(index, path, self.numbers)
-        low, high = (None, None) if found is None else (found[0].constant, found[1].constant)
-        return None if low is None or high is None else (low, high)
+        key = index, *map(id, path)
+        if key not in self._extents:
+            found = extent(index, path, self.numbers)
+            low, high = (None, None) if found is None else (found[0].constant, found[1].constant)
+            self._extents[key] = path, None if low is None or high is None else (low, high)
+        return self._extents[key][1]
 
 
 def _newton(differences: Sequence[int], at: int, shift: int) -> int:

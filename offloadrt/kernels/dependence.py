@@ -178,6 +178,8 @@ class _Backwards:
         self.accesses = {(access.node, access.kind): access for access in walked.accesses}
         self.changed = _changed(nest)
         self.guards: Guards = {}
+        self.wraps: dict[tuple[Access, int], bool] = {}
+        """By access and dimension, whether the index may count from the end."""
 
     def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
         """What is needed before some statements; `needs` is what is needed after them, and is used up."""
@@ -275,7 +277,10 @@ class _Backwards:
             return None
         if index.constant is not None and index.constant < 0:
             return index + Polynomial.symbol(f"{access.array}.shape[{dimension}]")
-        return None if _may_count_from_the_end(access, index) else index
+        key = access, dimension
+        if key not in self.wraps:
+            self.wraps[key] = _may_count_from_the_end(access, index)
+        return None if self.wraps[key] else index
 
     def data(self, access: Access, dimension: int) -> str:
         """An index from data as text, counted from the front."""

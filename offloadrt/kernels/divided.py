@@ -61,6 +61,8 @@ class DividedKernel(abc.ABC):
     """The changed kernel as Python."""
     written: tuple[WrittenRegion, ...]
     _kept: dict[Any, tuple[Part, ...]] = attrs.field(factory=dict, init=False, repr=False)
+    _countings: dict[Any, Counting] = attrs.field(factory=dict, init=False, repr=False)
+    _wholes: dict[Any, Share] = attrs.field(factory=dict, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
         """`split`, `segments` and `reads_of` for each of some devices; kept, because programs launch a kernel with
@@ -126,10 +128,14 @@ class DividedKernel(abc.ABC):
 
         A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
         """
-        whole = self.split(1, arguments)[0]
-        analysis = self.kernel.analysis
-        assert analysis is not None
-        now, all_ = (counting_of(analysis, self.arguments(one, arguments)) for one in (share, whole))
+        known = launch_key(arguments)
+        if known not in self._wholes:
+            if len(self._wholes) >= _KEPT:
+                self._wholes.clear()
+            self._wholes[known] = self.split(1, arguments)[0]
+        now, all_ = (
+            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
+        )
         found: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
@@ -143,6 +149,17 @@ class DividedKernel(abc.ABC):
                     sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
                 found.append(tuple(sides))
         return found
+
+    def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
+        """The numbers of a launch of the original or the changed kernel, kept."""
+        analysis = kernel.analysis
+        assert analysis is not None
+        key = kernel is self.original, launch_key(arguments)
+        if key not in self._countings:
+            if len(self._countings) >= _KEPT:
+                self._countings.clear()
+            self._countings[key] = counting_of(analysis, arguments)
+        return self._countings[key]
 
     @property
     def _accesses(self) -> tuple[Access, ...]:

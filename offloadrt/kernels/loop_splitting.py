@@ -17,7 +17,6 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box
-from offloadrt.kernels.counts import counting_of
 from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, evenly, nest_body
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Names
@@ -38,7 +37,7 @@ class SplitKernel(DividedKernel):
         self._check(devices, arguments)
         analysis = self.original.analysis
         assert analysis is not None
-        counting = counting_of(analysis, arguments)
+        counting = self._counting(self.original, arguments)
         along = {region.name: region.dimension for region in self.written}
         for access in analysis.accesses:
             if (dimension := along.get(access.array)) is not None:

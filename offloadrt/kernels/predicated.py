@@ -17,7 +17,6 @@ import attrs
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.counts import counting_of
 from offloadrt.kernels.dependence import guards_of, tested_plainly
 from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, evenly, nest_body
 from offloadrt.kernels.errors import KernelError
@@ -42,8 +41,7 @@ class PredicatedKernel(DividedKernel):
 
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
         self._check(devices, arguments)
-        assert self.original.analysis is not None
-        counting = counting_of(self.original.analysis, arguments)
+        counting = self._counting(self.original, arguments)
         for access, dimension in self._plain:
             counts_from_the_front(self.original, access, dimension, counting)
         parts = []

@@ -3,7 +3,7 @@
 A real directive cannot be left. Here an actor of the runtime's waits for what the directive has submitted, gives its
 stream back unless the queue lasts, unmaps what is left to unmap (what it had mapped itself; or the rest of what it was
 about to unmap), and does what was put off until then. It copies nothing back. Nobody waits for it but the end of the
-run.
+program.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from offloadrt.runtime.data_environment import target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.map_type import ALWAYS, FROM, PRESENT
+from offloadrt.sim import Signal
 
 
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     """The running actor leaves a directive, of this name, before its end. Nothing to do on a device that has ended."""
     begun = queue.stream is not None or queue.post_processing or queue.mapped or queue.copy or queue.private
     if begun and device.ended is None and not device.sim.ending:
-        device.sim.spawn(_bring_to_an_end, device, queue, name=f"rest of directive {queue.cause} ({name})")
+        over = Signal(device.sim, f"rest of directive {queue.cause}")
+        device.rests.append(over)
+        device.sim.spawn(_bring_to_an_end, device, queue, over, name=f"rest of directive {queue.cause} ({name})")
 
 
-async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue) -> None:
+async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue, over: Signal) -> None:
     """The actor."""
     born = device.sim.now
     device.sim.current.cause = queue.cause
@@ -35,3 +38,4 @@ async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue) -> None
     if queue.private is not None:
         await queue.private()
     device.machine.host_time.lived(device.sim.now - born)
+    over.set()

@@ -26,7 +26,7 @@ from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import DevicePlugin, Plugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
-from offloadrt.sim import LockStatistics
+from offloadrt.sim import LockStatistics, Signal
 from offloadrt.trace import Trace, events
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ class OffloadDevice:
         """What LLVM's runtime would have written to the standard error."""
         self.ended: Exception | None = None
         """The fatal error after which the device cannot be used any more."""
+        self.rests: list[Signal] = []
+        """Of directives that were left early, set when what they had begun is over (`abandoned.py`)."""
         self._blocks: dict[int, int] = {}
         self.handover_due = 0.0
         """What the table's holder owes for its hand-over."""

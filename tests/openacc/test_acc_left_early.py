@@ -142,3 +142,19 @@ def test_jacc_refuses_to_go_on_after_a_routine_that_was_left(acc_rig: MakeRig) -
         assert np.all(a.data == 2.0)
 
     acc_rig().alone(body)
+
+
+@pytest.mark.parametrize("async_", [None, 1])
+def test_a_program_that_ends_right_after_a_timeout_waits_for_what_was_left(
+    acc_rig: MakeRig, async_: int | None
+) -> None:
+    for patience in np.arange(300e-6, 480e-6, 12e-6).tolist():  # while the first array is copied
+        made = acc_rig()
+
+        async def main(t: acc.HostThread, patience: float = patience) -> None:
+            arrays = [t.array(name, 1 << 16, fill=1.0) for name in "abc"]
+            with t.sim.move_on_after(patience):
+                await region(t, arrays, async_)
+
+        made.alone(main)
+        made.assert_clean()

@@ -208,6 +208,10 @@ class Program(ABC, Generic[T]):
     async def finish(self) -> None:
         """The end of the program, in the actor that began it: what a real one does between main's return and exit."""
         await self.complete_tasks()
+        for device in self.devices:
+            for rest in device.rests if device.ended is None else ():
+                if not rest.is_set:
+                    await rest.wait()
         await self.shutdown()
 
     @abstractmethod

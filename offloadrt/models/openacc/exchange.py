@@ -5,7 +5,7 @@ As the paper's runtime does, the host starts all copies and waits for all of the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Literal, Protocol
 
 import attrs
@@ -91,11 +91,14 @@ class Exchange:
             for array, ranges in needed
         )
 
-    async def gather(self, arrays: Iterable[HostArray], devices: Iterable[int]) -> None:
+    async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
         """All of these arrays to these devices, as far as they do not have it."""
         await self._carry(
             (array, self._holders.fetch(array.address, device, None)) for array in arrays for device in devices
         )
+        if len(devices) == self.devices:
+            for array in arrays:
+                self._holders.everywhere(array.address)
 
     async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
         """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
