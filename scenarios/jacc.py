@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
-from offloadrt.programs.jacc import Experiment, Outcome
+from offloadrt.programs.jacc import BENCHMARKS, Experiment, Outcome
 from offloadrt.programs.jacc import benchmark as benchmark_of
 
 Figures = dict[str, float | int | str | bool]
@@ -68,6 +68,8 @@ async def jacc(
         compiled: JACC's code is in its cache from an earlier run: compilations take no time
         phantom: sizes without numbers
     """
+    if benchmark not in BENCHMARKS:
+        raise ParameterError("benchmark", f"{benchmark} is not there yet; there are: {', '.join(BENCHMARKS)}")
     code = benchmark_of(benchmark)
     if size and size not in (sizes := code.sizes):
         raise ParameterError("size", f"{benchmark} has no size {size!r}; there are: {', '.join(sizes)}")
@@ -81,10 +83,10 @@ async def jacc(
         run.set("jit.compile", 0.0)
     experiment = Experiment(code, layer, size, fraction, devices, strategy, execution, communication, flags)
     (outcome,) = await run.parallel(experiment.run)
-    return {**totals(run, outcome, fraction), **by_kernel(outcome)}
+    return {**totals(run, outcome), **by_kernel(outcome)}
 
 
-def totals(run: Run, outcome: Outcome, fraction: float) -> Figures:
+def totals(run: Run, outcome: Outcome) -> Figures:
     """Of the program."""
     return {
         "kernel_s": outcome.kernel_s,
@@ -96,7 +98,7 @@ def totals(run: Run, outcome: Outcome, fraction: float) -> Figures:
         "bandwidth_gb_s": outcome.bandwidth / 1e9,
         "array_bytes": outcome.nbytes,
         "iterations": outcome.iterations,
-        "ran_fraction": fraction,
+        "ran_fraction": outcome.fraction,
         "executions": sum(row.executions for row in outcome.kernels.values()),
         "compilations": run.openacc.code.compilations,
         "refused": ", ".join(outcome.refused),

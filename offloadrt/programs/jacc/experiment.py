@@ -38,14 +38,16 @@ class KernelRow:
 
 @attrs.frozen
 class Outcome:
-    """kernels: by name. computed_s: virtual seconds between the transfers of the arrays at the beginning and the end.
-    nbytes: of all arrays. results: those of the program, unless it is a phantom.
+    """kernels: by name. fraction: part of the iterations that was run. computed_s: virtual seconds between transfers
+    of the arrays at the beginning and the end. nbytes: of all arrays. results: those of the program, unless it is a
+    phantom.
     """
 
     devices: int
     kernels: Mapping[str, KernelRow]
     refused: Mapping[str, str]
     iterations: int
+    fraction: float
     computed_s: float
     nbytes: int
     results: Mapping[str, Any]
@@ -129,6 +131,7 @@ class Experiment:
             kernels=_rows(t.program, jacc),
             refused={} if jacc is None else jacc.refused,
             iterations=iterations,
+            fraction=iterations / program.iterations,
             computed_s=computed_s,
             nbytes=program.nbytes,
             results={} if t.program.phantom else {one.name: one.data.copy() for one in program.results},
