@@ -1,4 +1,4 @@
-"""FT and MG with numbers on several devices, and what BT's eliminations send."""
+"""FT, MG and SP with numbers on several devices, and what BT's eliminations send."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ def test_several_devices_compute_what_one_does(name: str, devices: int, strategy
     alone, found = run_benchmark(name).results, run_benchmark(name, devices, strategy=strategy).results
     for array, values in alone.items():
         assert np.isfinite(values).all() and np.array_equal(found[array], values)
+
+
+def test_sp_on_four_devices_computes_what_one_does() -> None:
+    """Every one of its 65 kernels can be divided."""
+    alone, found = run_benchmark("SP"), run_benchmark("SP", 4, strategy="always")
+    assert np.isfinite(alone.results["u"]).all() and np.array_equal(found.results["u"], alone.results["u"])
+    assert not found.refused and all(row.divided == row.executions for row in found.kernels.values())
 
 
 def test_cycles_bring_the_residual_down() -> None:
