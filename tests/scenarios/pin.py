@@ -42,6 +42,13 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "eager_maps"},
     ],
+    "jacc": [
+        {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},
+        {"benchmark": "Himeno", "size": "test", "gpus": 4, "strategy": "macc", "communication": "needed"},
+        {"benchmark": "CG", "size": "test", "gpus": 2, "strategy": "always", "restrict": True, "compiled": False},
+        {"benchmark": "EP", "size": "test", "layer": "original", "strategy": "single", "compiler": "gcc"},
+        {"benchmark": "MG", "size": "test", "gpus": 4, "compiler": "gcc", "pools": True, "execution": "overlap"},
+    ],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
     "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],
     "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],

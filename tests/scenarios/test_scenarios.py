@@ -30,6 +30,13 @@ def test_a_scenario_gives_what_is_pinned(name: str, number: int) -> None:
     assert [case["parameters"] for case in pinned] == pin.CASES[name], "pin anew: python tests/scenarios/pin.py"
     expected, found = pinned[number], pin.outcome(name, pin.CASES[name][number])
     assert found["calls"] == expected["calls"]
-    assert found["measured"] == pytest.approx(expected["measured"], rel=1e-12)
+    assert _split(found["measured"], str) == _split(expected["measured"], str)
+    numbers = int | float | None
+    assert _split(found["measured"], numbers) == pytest.approx(_split(expected["measured"], numbers), rel=1e-12)
     assert found["events"] == expected["events"]
     assert found["trace_hash"] == expected["trace_hash"]
+
+
+def _split(measured: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """The figures of one kind: texts, or the rest."""
+    return {name: value for name, value in measured.items() if isinstance(value, kind)}
