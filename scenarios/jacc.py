@@ -28,6 +28,7 @@ Figures = dict[str, float | int | str | bool]
         "benchmark": ("Himeno",),
         "fraction": (0.02,),
     },
+    measures=("kernel_s", "communication_s", "computed_s", "num_adapted"),
 )
 async def jacc(
     run: Run,

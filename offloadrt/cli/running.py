@@ -183,7 +183,7 @@ def compare(
         compared on their own. By default what the scenario's figure compares with, else the first value of every
         parameter.
     measure:
-        Another figure to compare than the elapsed time; may be repeated.
+        Another figure to compare than the elapsed time; may be repeated. By default those that the scenario names.
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """

@@ -141,7 +141,8 @@ def compare(
     `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
     not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
     with that one run. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further figures
-    to compare: names of what the scenario measures, or columns of its table of results.
+    to compare: names of what the scenario measures, or columns of its table of results; by default those that the
+    scenario names.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a run fails; ParameterError for a bad parameter.
@@ -155,7 +156,7 @@ def compare(
         raise UserError(f"--repeat {options.repeat}: at least once")
     profiles.load(options.machine or scenario.machine, options.overrides, options.range_end or "mean")
     points = grid(scenario, read, options)
-    names = (ELAPSED, *(name for name in measures if name != ELAPSED))
+    names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
     def looked_at(outcome: Outcome) -> None:
         if outcome.failures:
@@ -233,7 +234,8 @@ def draw(found: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
     figure = figures.figure_for(scenario.figure, swept, results)
     if figure is None:
         return []
-    y = found.measures[1] if len(found.measures) > 1 else figure.y if scenario.figure is not None else ELAPSED
+    asked = [name for name in found.measures[1:] if name not in scenario.measures]
+    y = asked[0] if asked else figure.y if scenario.figure is not None else ELAPSED
     if figure.y != y:
         figure = attrs.evolve(figure, y=y, ylabel=None)
     figure = attrs.evolve(figure, baseline=found.baseline)

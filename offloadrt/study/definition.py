@@ -61,6 +61,8 @@ class Scenario:
     figure: Figure | None = None
     sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     """Axes of `offloadrt sweep NAME` when none are given."""
+    measures: tuple[str, ...] = ()
+    """What `offloadrt compare` compares besides the elapsed time when no figures are given."""
     path: Path | None = None
     """The file that it was written in."""
 
@@ -100,6 +102,7 @@ def scenario(
     name: str | None = ...,
     figure: Figure | None = ...,
     sweep: Mapping[str, Sequence[Any]] | None = ...,
+    measures: Sequence[str] = ...,
 ) -> Callable[[Function], Scenario]: ...
 
 
@@ -111,10 +114,12 @@ def scenario(
     name: str | None = None,
     figure: Figure | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
+    measures: Sequence[str] = (),
 ) -> Scenario | Callable[[Function], Scenario]:
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
-    `machine` names the profile it runs on unless the user chooses another one. Raises TypeError when the signature
+    `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare` shows
+    besides the elapsed time. Raises TypeError when the signature
     has a parameter without a type, or of a type that a command line cannot give, and when `sweep` names a parameter
     that does not exist.
     """
@@ -136,6 +141,7 @@ def scenario(
             parameters=parameters,
             figure=figure,
             sweep=axes,
+            measures=tuple(measures),
             path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
         )
 

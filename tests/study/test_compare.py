@@ -59,6 +59,13 @@ def test_measured_figures_and_columns_of_the_table_are_compared() -> None:
     assert ratios(found, "contended") == [[None, 0.0]]
 
 
+def test_figures_that_the_scenario_names_are_compared_unless_others_are_asked_for() -> None:
+    named = attrs.evolve(QUEUEING, measures=("per_thread_s",))
+    axes = {"threads": ("1", "4")}
+    assert compare(named, axes, InProcess()).measures == ("elapsed_s", "per_thread_s")
+    assert compare(named, axes, InProcess(), measures=["contended"]).measures == ("elapsed_s", "contended")
+
+
 def test_a_scenario_brings_its_own_comparison() -> None:
     found = compared({"hold_s": ("1",)})
     assert found.baseline == {"threads": 1, "policy": "fair"} and len(found.results) == 6
