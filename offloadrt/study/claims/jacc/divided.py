@@ -24,8 +24,8 @@ SMALL: dict[str, Value] = {"planes": 3, "rows": 9, "steps": 3, "data": True}
 
 @bench.judge(
     "jacc.mech.pred_dup",
-    f"each of {DEVICES} devices does all iterations and operations, and 1/{DEVICES} of the accesses: bytes 1/{DEVICES}, "
-    f"within {SAME:.0%}; a compute-bound kernel takes as long as alone; the values are those of NumPy",
+    f"each of {DEVICES} devices does all iterations and operations, and 1/{DEVICES} of the accesses (bytes, within "
+    f"{SAME:.0%}); a compute-bound kernel takes as long as alone; the values are those of NumPy",
 )
 def duplicated(grid: Places) -> Asking:
     (counts,) = yield from grid.facts(FILTERING)
@@ -53,7 +53,8 @@ def even(grid: Places) -> Asking:
     (counts,) = yield from grid.facts(FILTERING)
     (fact,) = yield from grid.facts(DIVISION)
     expected = number(fact["written_bytes"]) * number(fact["executions"]) / DEVICES * (DEVICES - 1)
-    said = f"{counts['least_owned']} to {counts['most_owned']} of {counts['written_bytes']} bytes; sent {fact['most_sent']}"
+    owned = f"{counts['least_owned']} to {counts['most_owned']} of {counts['written_bytes']} bytes"
+    said = f"{owned}; {fact['most_sent']} bytes sent by each"
     uneven = number(counts["most_owned"]) - number(counts["least_owned"]) > number(counts["row_bytes"])
     wrong = [
         *(["parts are not even"] if uneven else []),
@@ -142,8 +143,8 @@ def disabled_by_devices(grid: Places) -> Asking:
 
 @bench.judge(
     "jacc.mech.disable2",
-    f"t_K + t_Comm > eff_dup * WriteSize alone: duplicated again after exactly {TIMES}; not if left - right is negative "
-    f"on average; emulated: links of {SLOW:g} GB/s, where the controller reckons with {FAST:g}",
+    f"t_K + t_Comm > eff_dup * WriteSize alone: duplicated again after exactly {TIMES}; not if left - right is "
+    f"negative on average; emulated: links of {SLOW:g} GB/s, where the controller reckons with {FAST:g}",
 )
 def disabled_by_duplication(grid: Places) -> Asking:
     (fact,) = yield from grid.facts(DIVISION, [{"strategy": "adaptive", "steps": 2 * TIMES + 1, "link_gb_s": SLOW}])

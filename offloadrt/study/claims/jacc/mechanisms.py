@@ -37,7 +37,7 @@ def layer(grid: Places) -> Asking:
 
 @bench.judge(
     "jacc.mech.async",
-    "the slides' example: K1 and K2 on different queues at the same time, K3 after both, K4 after K3, the copy after K4",
+    "the slides' example: K1 and K2 on different queues at once, K3 after both, K4 after K3, the copy after K4",
 )
 def queues(grid: Places) -> Asking:
     (fact,) = yield from grid.facts(f"{PROBES}:slides", [{"execution": "overlap"}])
@@ -56,8 +56,8 @@ def queues(grid: Places) -> Asking:
 
 @bench.judge(
     "jacc.mech.specialize",
-    "compilations for the values 2, 3, 2 of a scalar: 1 without, 2 with var_opt, 1 with restrict; for 2, 2, 2 with both: "
-    "1; an aliased argument is refused under restrict and runs without",
+    "compilations for the values 2, 3, 2 of a scalar: 1 without, 2 with var_opt, 1 with restrict; for 2, 2, 2 with "
+    "both: 1; an aliased argument is refused under restrict and runs without",
 )
 def specialized(grid: Places) -> Asking:
     (fact,) = yield from grid.facts(f"{PROBES}:specialization")
@@ -89,8 +89,8 @@ def two_pools(grid: Places) -> Asking:
     saved = number(gcc["allocating_s"]) - number(pooled["allocating_s"])
     pools_s = max(0.0, saved - (number(gcc["elapsed_s"]) - number(pooled["elapsed_s"])))
     said = (
-        f"{gcc['allocations']}, {pooled['allocations']} and {pgi['allocations']} allocations in {rounds} launches; pools "
-        f"take {pools_s / saved:.2g} of the {saved * 1e3:.3g} ms that they save"
+        f"{gcc['allocations']}, {pooled['allocations']} and {pgi['allocations']} allocations in {rounds} launches; "
+        f"pools take {pools_s / saved:.2g} of the {saved * 1e3:.3g} ms that they save"
     )
     wrong = [
         *(["GCC does not ask for two blocks a launch"] if gcc["allocations"] != 2 * rounds else []),

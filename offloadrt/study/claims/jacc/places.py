@@ -7,16 +7,12 @@ A part is enough: iterations are alike once the adaptive controller has decided,
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import attrs
-
 from offloadrt.study.claims import claims_of
-from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.judging import Bench, Judgement
 from offloadrt.study.parameters import Value
-from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Result
 
 SCENARIO = "jacc"
 MACHINE = "dgx1-v100"

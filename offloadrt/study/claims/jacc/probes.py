@@ -140,7 +140,7 @@ async def launches(
     execution: Literal["sync", "async"] = "sync",
     rounds: Count = 200,
 ) -> Facts:
-    """Launches of a short kernel, each on data of its own: what the run-time library of a compiler asks the driver for."""
+    """Launches of a short kernel, each on data of its own: what a compiler's run-time library asks the driver for."""
     run.model, run.compiler, run.pools = "openacc", compiler, pools
     run.set("jit.compile", "0 s")
 
