@@ -1,0 +1,121 @@
+"""The JACC paper's programs on one or several GPUs: as OpenACC was written, and by JACC's routines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from offloadrt import Figure, ParameterError, Range, Run, scenario
+from offloadrt import openacc as acc
+from offloadrt.programs.jacc import BENCHMARKS, Experiment, Outcome
+
+Figures = dict[str, float | int | str | bool]
+
+
+@scenario(
+    machine="dgx1-v100",
+    figure=Figure(
+        x="gpus",
+        y="total_s",
+        lines=("strategy",),
+        panels="benchmark",
+        xlabel="GPUs",
+        ylabel="time (s)",
+    ),
+    sweep={
+        "gpus": (1, 2, 4),
+        "strategy": ("single", "adaptive", "always"),
+        "benchmark": ("Himeno",),
+        "fraction": (0.02,),
+    },
+)
+async def jacc(
+    run: Run,
+    benchmark: Literal["BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno"] = "Himeno",
+    gpus: Annotated[int, Range(1, 8)] = 4,
+    compiler: Literal["pgi", "gcc"] = "pgi",
+    layer: Literal["original", "jacc"] = "jacc",
+    strategy: Literal["single", "duplicated", "adaptive", "always", "macc"] = "adaptive",
+    execution: Literal["sync", "async", "overlap"] = "async",
+    communication: Literal["all-to-all", "needed"] = "all-to-all",
+    restrict: bool = False,
+    var_opt: bool = False,
+    pools: bool = False,
+    size: str = "",
+    fraction: Annotated[float, Range(1e-6, 1.0)] = 1.0,
+    compiled: bool = True,
+    phantom: bool = True,
+) -> Figures:
+    """One program on one host thread, from its first transfer to its last.
+
+    `kernel_s` adds up what executions of kernels took on the devices, `communication_s` the exchanges between devices;
+    the same follows for each kernel (`KERNEL.kernel_s`). `computed_s` is the time between the transfers at the beginning
+    and at the end, `total_s` includes them. All is of the stated part of the iterations.
+
+    Parameters:
+        benchmark: the program
+        gpus: devices that it uses; with strategy single one
+        compiler: whose run-time library, and whose code
+        layer: original (OpenACC's directives, on one device) or jacc (JACC's routines)
+        strategy: how several devices share kernels
+        execution: of JACC's pushes
+        communication: what is exchanged after a divided kernel
+        restrict: JACC's kernels are specialised with restrict
+        var_opt: and with the values of scalars
+        pools: GCC with JACC's two pools of device memory
+        size: by name; the paper's without
+        fraction: part of the iterations that is run; at least one is
+        compiled: JACC's code is in its cache from an earlier run: compilations take no time
+        phantom: sizes without numbers
+    """
+    if benchmark not in BENCHMARKS:
+        raise ParameterError("benchmark", f"{benchmark} is not there yet; there are: {', '.join(BENCHMARKS)}")
+    if size and size not in (sizes := BENCHMARKS[benchmark].sizes):
+        raise ParameterError("size", f"{benchmark} has no size {size!r}; there are: {', '.join(sizes)}")
+    if layer == "original" and strategy != "single":
+        raise ParameterError("strategy", f"{strategy}, but OpenACC's directives use one device; make it single")
+    devices = 1 if strategy == "single" else gpus
+    flags = acc.PushFlags.RESTRICT if restrict else acc.PushFlags.NONE
+    flags |= acc.PushFlags.VAR_OPT if var_opt else acc.PushFlags.NONE
+    run.model, run.compiler, run.pools, run.phantom, run.num_devices = "openacc", compiler, pools, phantom, devices
+    if compiled:
+        run.set("jit.compile", 0.0)
+    experiment = Experiment(
+        BENCHMARKS[benchmark], layer, size, fraction, devices, strategy, execution, communication, flags
+    )
+    (outcome,) = await run.parallel(experiment.run)
+    return {**totals(run, outcome, fraction), **by_kernel(outcome)}
+
+
+def totals(run: Run, outcome: Outcome, fraction: float) -> Figures:
+    """Of the program."""
+    return {
+        "kernel_s": outcome.kernel_s,
+        "communication_s": outcome.communication_s,
+        "computed_s": outcome.computed_s,
+        "total_s": run.elapsed,
+        "num_adapted": outcome.adapted,
+        "write_bytes": outcome.write_bytes,
+        "bandwidth_gb_s": outcome.bandwidth / 1e9,
+        "array_bytes": outcome.nbytes,
+        "iterations": outcome.iterations,
+        "ran_fraction": fraction,
+        "executions": sum(row.executions for row in outcome.kernels.values()),
+        "compilations": run.openacc.code.compilations,
+        "refused": ", ".join(outcome.refused),
+    }
+
+
+def by_kernel(outcome: Outcome) -> Figures:
+    """Of each kernel, and why it cannot be divided."""
+    found: Figures = {}
+    for name, row in outcome.kernels.items():
+        found |= {
+            f"{name}.executions": row.executions,
+            f"{name}.divided": row.divided,
+            f"{name}.kernel_s": row.kernel_s,
+            f"{name}.communication_s": row.communication_s,
+            f"{name}.execution_s": row.execution_s,
+            f"{name}.sent_bytes": row.sent_bytes,
+            f"{name}.adapted": row.adapted,
+        }
+    return found | {f"{name}.refused": why for name, why in outcome.refused.items()}
