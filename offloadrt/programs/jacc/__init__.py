@@ -6,9 +6,10 @@ worth; each program has a file of its own.
 
 from offloadrt.programs.jacc.benchmark import Benchmark
 from offloadrt.programs.jacc.experiment import Experiment, KernelRow, Outcome
+from offloadrt.programs.jacc.cloverleaf import CLOVERLEAF
 from offloadrt.programs.jacc.himeno import HIMENO
 
-BENCHMARKS: dict[str, Benchmark] = {one.name: one for one in (HIMENO,)}
+BENCHMARKS: dict[str, Benchmark] = {one.name: one for one in (CLOVERLEAF, HIMENO)}
 """By the paper's names."""
 
 __all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome"]
