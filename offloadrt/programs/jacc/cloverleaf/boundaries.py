@@ -90,10 +90,7 @@ def plane(array: Any, value: Any) -> None:
 INITIALISE: dict[str, Kernel] = {
     **{name: kernel(name=f"initialise_{name}")(vertices) for name in ("vertexx", "vertexy")},
     **{name: kernel(name=f"initialise_{name}")(centres) for name in ("cellx", "celly")},
-    **{
-        name: kernel(name=f"initialise_{name}")(lengths)
-        for name in ("vertexdx", "vertexdy", "celldx", "celldy")
-    },
+    **{name: kernel(name=f"initialise_{name}")(lengths) for name in ("vertexdx", "vertexdy", "celldx", "celldy")},
     **{name: kernel(name=f"initialise_{name}", collapse=2)(plane) for name in ("volume", "xarea", "yarea")},
 }
 """By what they make."""

@@ -84,9 +84,7 @@ class Grid:
 
     def summary(self) -> Call:
         """Sums over the grid."""
-        return self.on(
-            lag.field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums
-        )
+        return self.on(lag.field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums)
 
     def step(self, order: str) -> list[Step]:
         """A time step; order of the sweeps: xy or yx."""
