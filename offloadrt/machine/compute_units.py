@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 
 import attrs
 
@@ -77,6 +78,8 @@ class ComputeUnits:
         self.trace = trace
         self.faults = faults
         self.managed: ManagedKernels | None = None
+        self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
+        """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
         self.mailbox = Mailbox(sim, f"device {device} compute units")
         self.share = FairShare(math.inf if spec.uncontended else float(spec.sms))
         """Of the SMs."""
@@ -298,6 +301,8 @@ class ComputeUnits:
         if (trace := self.trace) is not None:
             name = packet.launch.kernel.name
             trace(events.KernelEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, name)
+        if self.ended is not None:
+            self.ended(self.device, packet, resident.start, self.sim.now)
         packet.done.set(("kernels", resident.start, self.sim.now))
 
     def _trace_blit(self, event: type[events.Event], packet: KernelPacket, copy: BlitCopy) -> None:

@@ -10,7 +10,9 @@ from offloadrt.study import Run
 MACHINE = "dgx1-v100"
 
 
-def run_benchmark(name: str, devices: int = 1, *, phantom: bool = False, compiler: str = "pgi", **options: Any) -> Outcome:
+def run_benchmark(
+    name: str, devices: int = 1, *, phantom: bool = False, compiler: str = "pgi", **options: Any
+) -> Outcome:
     """One benchmark, by default with numbers at its small size, from a fresh machine to the end of the program."""
     run = Run(machine=MACHINE)
     run.model, run.phantom, run.num_devices, run.compiler = "openacc", phantom, devices, compiler

@@ -31,9 +31,7 @@ def test_the_pressure_is_that_of_a_sequential_solver(devices: int, strategy: str
 
 
 def test_directives_compute_the_same() -> None:
-    assert np.array_equal(
-        run_benchmark("Himeno", layer="original").results["p"], run_benchmark("Himeno").results["p"]
-    )
+    assert np.array_equal(run_benchmark("Himeno", layer="original").results["p"], run_benchmark("Himeno").results["p"])
 
 
 def test_a_quarter_of_the_pressure_is_sent_and_only_the_long_kernel_is_divided() -> None:

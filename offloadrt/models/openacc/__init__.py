@@ -39,7 +39,8 @@ from offloadrt.models.openacc.dependences import Dependences, Placement
 from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.generation import PushFlags, generate
 from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, HostThread
-from offloadrt.models.openacc.jacc import Jacc, KernelTimes
+from offloadrt.models.openacc.jacc import Jacc
+from offloadrt.models.openacc.kernel_times import KernelTimes
 from offloadrt.models.openacc.policy import Execution, Fixed, Mode, PushPolicy
 from offloadrt.models.openacc.program import OpenACC
 from offloadrt.models.openacc.pushes import Effects

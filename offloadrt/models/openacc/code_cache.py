@@ -50,9 +50,10 @@ class CodeCache:
         return self._asked[key][1]
 
     async def _of_text(self, generated: GeneratedKernel, kernel: Kernel) -> GeneratedKernel:
-        # A body over views may use anything around it, of which its text does not tell.
+        # A body over views may use anything around it, of which its text does not tell; nor does that of a phantom say
+        # what it does with its arrays.
         text = generated.text
-        key: Hashable = (text, id(kernel.body)) if kernel.body is not None and kernel.analysis is None else text
+        key: Hashable = text if kernel.analysis is not None else (text, kernel)
         await self.compiled(key, kernel.name)
         return self._generated.setdefault(key, generated)
 

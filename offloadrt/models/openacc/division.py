@@ -45,7 +45,7 @@ class Divider:
         self._divided: dict[GeneratedKernel, DividedKernel] = {}
 
     def division(
-        self, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
+        self, name: str, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
     ) -> Division | None:
         """The parts of a launch; None for a kernel that cannot be divided, or not with these arguments."""
         try:
@@ -53,7 +53,7 @@ class Divider:
                 self._divided[code] = self._divide(code.kernel)
             return self._of(self._divided[code], arguments, slower)
         except KernelError as error:
-            self.refused[code.kernel.name] = str(error)
+            self.refused[name] = str(error)
             return None
 
     def _of(self, divided: DividedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]) -> Division:

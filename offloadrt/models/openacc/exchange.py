@@ -18,6 +18,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.sim import Simulation
 
 Communication = Literal["all-to-all", "needed"]
 """``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
@@ -29,6 +30,7 @@ class Devices(Protocol):
     """What is asked of the program: its devices and their activity queues."""
 
     devices: list[OffloadDevice]
+    sim: Simulation
 
     def queue(self, device: int, value: int) -> LastingQueue: ...
 
@@ -43,6 +45,8 @@ class Exchange:
     run: Callable[[str, Work, int], Awaitable[None]]
     bytes: int = 0
     """That were sent so far."""
+    seconds: float = 0.0
+    """That the host started transfers and waited for them, so far."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[tuple[int, int], int] = attrs.field(factory=dict)
@@ -108,7 +112,9 @@ class Exchange:
             for source, target in pairs:
                 await self._queue(source, target).drain(self.program.devices[source], queue.cause)
 
+        begin = self.program.sim.now
         await self.run("jacc_exchange", exchange, 0)
+        self.seconds += self.program.sim.now - begin
 
     async def _send(
         self, where: OffloadDevice, cause: int, target: int, pieces: Iterable[tuple[HostArray, Transfer]]

@@ -21,6 +21,7 @@ from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
+from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
@@ -180,9 +181,11 @@ class HostThread(ProgramThread):
     ) -> Running:
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)
-        globals_of = self.program.globals.binding
+        globals_of, records = self.program.globals.binding, self.program.records
+        times = self.program.kernel_times.setdefault(records.name(kernel), KernelTimes())
 
         async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            records.expect(where.number, queue.cause, InFlight(times, False, 1))
             await target(where, launch, items, arguments, queue, construct, lambda array: globals_of(where, array))
 
         return self.run(construct, region, async_, wait)

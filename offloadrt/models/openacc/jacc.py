@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
-import attrs
-
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.arguments import Argument
@@ -27,6 +25,7 @@ from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, Overlapp
 from offloadrt.models.openacc.exchange import Communication, Exchange
 from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
+from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import lower_data
 from offloadrt.models.openacc.policy import Execution, Mode
 from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
@@ -46,20 +45,6 @@ _KEPT: Final = 4096
 """Pushes that are remembered."""
 
 
-@attrs.define
-class KernelTimes:
-    """What executions of a kernel took that the host waited for, added up; virtual seconds."""
-
-    executions: int = 0
-    divided: int = 0
-    """Of them."""
-    kernel_s: float = 0.0
-    """From the first launch until it had ended on all devices."""
-    communication_s: float = 0.0
-    """Of exchanges before and after it."""
-    sent_bytes: int = 0
-
-
 class Jacc:
     """The runtime of one host thread.
 
@@ -69,7 +54,7 @@ class Jacc:
     that divides kernels among devices which cannot copy to one another; InvalidDevice when the program has fewer
     devices.
 
-    times: of the kernels that a strategy divides or has to measure, by kernel name.
+    times: what the executions of each kernel that have ended took on the devices, by the kernel's name in reports.
     """
 
     def __init__(
@@ -95,6 +80,7 @@ class Jacc:
         self.communication = communication
         self.policy = strategy.policy
         self.effects = effects or {}
+        self._records = self.program.records
         self.times: dict[str, KernelTimes] = {}
         self.program.device(devices - 1, "jacc_init")
         self._devices = range(devices if strategy.devices is None else strategy.devices)
@@ -109,6 +95,11 @@ class Jacc:
         self._left_early = ""
         """The name of the directive that was."""
         self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
+
+    @property
+    def communication_s(self) -> float:
+        """Seconds of all exchanges between devices, also of those for the host."""
+        return self._exchange.seconds
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -198,8 +189,10 @@ class Jacc:
             cache = self.program.code
             code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
             factor = factor_of(self.effects, kernel, flags)
-            push = self._pushes[key] = ready(code, kernel, args, iterations, factor, self._divider)
-        divided = self.policy.before(kernel.name) is Mode.DIVIDED
+            name = self._records.name(kernel, code)
+            push = self._pushes[key] = ready(name, code, kernel, args, iterations, factor, self._divider)
+            self.times.setdefault(name, KernelTimes())
+        divided = self.policy.before(push.name) is Mode.DIVIDED
         if push.division is not None and (divided or self.policy.measures):
             await self._measure(push, push.division, divided)
         else:
@@ -207,10 +200,18 @@ class Jacc:
 
     async def _duplicate(self, push: Push) -> None:
         """Every device runs all of it; the host waits only as the execution step says."""
-        await self._gather(push.present, self._devices)
+        times, exchange = self.times[push.name], self._exchange
+        used = [*push.present, *push.absent]
+        if exchange.is_due(used):
+            await self._drain(self._dependences.synchronize_all())
+            seconds, sent = exchange.seconds, exchange.bytes
+            await exchange.gather(used, self._devices)
+            times.communication_s += exchange.seconds - seconds
+            times.sent_bytes += exchange.bytes - sent
+        execution = InFlight(times, False, len(self._devices))
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, None, where, queue)
+            await self._launch(push, None, execution, where, queue)
 
         if push.items:
             await self._drain(self._dependences.synchronize(push.reads, push.writes))
@@ -226,30 +227,29 @@ class Jacc:
             await code.compiled(f"{push.code.text}{division.code.source}", push.kernel.name)
         await exchange.open()
         await self._drain(self._dependences.synchronize_all())
-        times = self.times.setdefault(push.kernel.name, KernelTimes())
-        begin, sent = sim.now, exchange.bytes
+        times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
         await (exchange.before(division) if divided else exchange.gather(push.present, self._devices))
-        launched = sim.now
+        begin = sim.now
+        execution = InFlight(times, divided, len(self._devices))
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, division if divided else None, where, queue)
+            await self._launch(push, division if divided else None, execution, where, queue)
 
         await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
         await self._drain(self._dependences.synchronize_all())
-        ran = sim.now
+        kernel_s = sim.now - begin
         if divided:
             exchange.wrote(division)
             if self.communication == "all-to-all":
                 await exchange.gather(division.owned, self._devices)
-        execution = Execution(ran - launched, launched - begin + sim.now - ran, division.write_bytes)
-        self.policy.after(push.kernel.name, execution)
-        times.executions += 1
-        times.divided += divided
-        times.kernel_s += execution.kernel_s
-        times.communication_s += execution.communication_s
+        communication_s = exchange.seconds - seconds
+        self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
+        times.communication_s += communication_s
         times.sent_bytes += exchange.bytes - sent
 
-    async def _launch(self, push: Push, division: Division | None, where: OffloadDevice, queue: DirectiveQueue) -> None:
+    async def _launch(
+        self, push: Push, division: Division | None, execution: InFlight, where: OffloadDevice, queue: DirectiveQueue
+    ) -> None:
         """On one device; its part, if the kernel is divided."""
         pointers = await device_pointers(where, push.present, queue, "jacc_kernel_push")
         at = dict(zip(push.present, pointers, strict=True))
@@ -259,6 +259,7 @@ class Jacc:
             for array, pointer in at.items():
                 self._exchange.placed(where.number, array, pointer)
         arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
+        self._records.expect(where.number, queue.cause, execution)
         await target(where, launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from offloadrt.models.host.program import Program
 from offloadrt.models.openacc.code_cache import CodeCache
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
+from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.plugin import UserModeDriver
@@ -47,6 +48,9 @@ class OpenACC(Program[HostThread]):
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)
         self.code = CodeCache(machine, trace)
         """Kernels that were generated at run time."""
+        self.records = KernelRecords(machine.devices)
+        self.kernel_times: dict[str, KernelTimes] = {}
+        """By name, of the kernels of compute constructs, as far as they have ended; those of JACC have their own."""
         self._queues: dict[tuple[int, int], LastingQueue] = {}
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:

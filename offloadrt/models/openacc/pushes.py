@@ -42,15 +42,18 @@ class Effects:
 
 @attrs.frozen(eq=False)
 class Push:
-    """What `jacc_kernel_push` runs."""
+    """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
 
+    name: str
     kernel: Kernel
     code: GeneratedKernel
     launch: Launch
     arguments: Sequence[Any]
     present: list[HostArray]
+    absent: list[HostArray]
+    """Those without PRESENT. They may be present all the same."""
     items: list[MapItem]
-    """For arrays that are not present: they are copied in and out for the launch."""
+    """For the absent ones: they are copied in and out for the launch."""
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
     division: Division | None
@@ -60,6 +63,7 @@ class Push:
 
 
 def ready(
+    name: str,
     code: GeneratedKernel,
     kernel: Kernel,
     args: tuple[Argument, ...],
@@ -69,7 +73,7 @@ def ready(
 ) -> Push:
     """A push of generated code. ValueError for an array that is an argument with PRESENT and one without."""
     values = code.arguments([one.value for one in args])
-    slower = functools.partial(_slower, factor=factor)
+    slower = functools.partial(_slower, name=name, factor=factor)
     arrays = [one for one in args if one.is_array]
     absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
     present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
@@ -77,15 +81,17 @@ def ready(
     if both is not None:
         raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
     return Push(
+        name,
         kernel,
         code,
         slower(launch_of(code.kernel, values, iterations=iterations)),
         values,
         list(present),
+        list(absent),
         lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
         tuple(one.range for one in arrays if not one.writes),
         tuple(one.range for one in arrays if one.writes),
-        None if divider is None or absent or iterations is not None else divider.division(code, values, slower),
+        None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
     )
 
 
@@ -94,13 +100,14 @@ def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) 
     return effects.get(kernel.name, Effects()).factor(flags)
 
 
-def _slower(launch: Launch, factor: float) -> Launch:
-    """A launch whose kernel does so much more: its flops, bytes and dependent accesses times `factor`."""
-    if factor == 1.0:
-        return launch
+def _slower(launch: Launch, name: str, factor: float) -> Launch:
+    """A launch under this name whose kernel does so much more: flops, bytes and dependent accesses times `factor`."""
     kernel = launch.kernel
+    if factor == 1.0 and kernel.name == name:
+        return launch
     slower = attrs.evolve(
         kernel,
+        name=name,
         flops_per_iteration=kernel.flops_per_iteration * factor,
         bytes_per_iteration=kernel.bytes_per_iteration * factor,
         dependent_accesses=kernel.dependent_accesses * factor,

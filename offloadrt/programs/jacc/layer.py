@@ -75,8 +75,9 @@ class Directives:
         if key not in self._codes:
             self._codes[key] = self._compiled(kernel, args)
         code, iterations = self._codes[key]
-        await self.thread.parallel(code, *args, default="present", num_gangs=_gangs(code, iterations),
-                                   iterations=iterations)
+        await self.thread.parallel(
+            code, *args, default="present", num_gangs=_gangs(code, iterations), iterations=iterations
+        )
 
     async def update_host(self, array: acc.HostArray) -> None:
         await self.thread.update(acc.host(array))

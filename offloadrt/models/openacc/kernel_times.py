@@ -1,0 +1,80 @@
+"""What a program's kernels took on its devices, by name, from the records that the devices keep of each kernel.
+
+As with CUPTI's activity records, nobody waits for them: each kernel that ends is told to `KernelRecords`, which knows
+by the number of its directive what it belongs to. Times are virtual seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.machine import Device
+from offloadrt.machine.messages import KernelPacket
+
+
+@attrs.define
+class KernelTimes:
+    """What executions of a kernel that have ended took, added up."""
+
+    executions: int = 0
+    divided: int = 0
+    """Of them."""
+    kernel_s: float = 0.0
+    """From the first start on a device until the last end on one."""
+    communication_s: float = 0.0
+    """Of exchanges between devices before and after it."""
+    sent_bytes: int = 0
+
+
+@attrs.define
+class InFlight:
+    """One execution: on how many devices it has yet to end, and since when it runs on one."""
+
+    times: KernelTimes
+    divided: bool
+    left: int
+    begin: float = float("inf")
+
+    def ended(self, begin: float, end: float) -> None:
+        """On one more device."""
+        self.begin = min(self.begin, begin)
+        self.left -= 1
+        if not self.left:
+            self.times.executions += 1
+            self.times.divided += self.divided
+            self.times.kernel_s += end - self.begin
+
+
+class KernelRecords:
+    """Of one program on these devices."""
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._in_flight: dict[tuple[int, int], InFlight] = {}
+        """By device and number of the directive that launches it."""
+        self._names: dict[Hashable, str] = {}
+        self._same_name: dict[str, int] = {}
+        for device in devices:
+            device.compute.ended = self._ended
+
+    def expect(self, device: int, directive: int, execution: InFlight) -> None:
+        """A directive is about to launch its kernel on a device."""
+        self._in_flight[device, directive] = execution
+
+    def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
+        execution = self._in_flight.pop((device, packet.cause), None)
+        if execution is not None:
+            execution.ended(begin, end)
+
+    def name(self, kernel: Kernel, code: Hashable = None) -> str:
+        """What a kernel is called in reports: its name, with a number after it when another kernel has that name
+        already. Kernels of one generated `code` are one kernel, though their functions were made twice.
+        """
+        found = self._names.get(kernel) or self._names.get(code or kernel)
+        if found is None:
+            number = self._same_name[kernel.name] = self._same_name.get(kernel.name, 0) + 1
+            found = kernel.name if number == 1 else f"{kernel.name} ({number})"
+        self._names[kernel] = self._names[code or kernel] = found
+        return found
