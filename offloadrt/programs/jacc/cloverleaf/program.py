@@ -204,7 +204,7 @@ CLOVERLEAF = Benchmark(
     kernels=114,
     launches=245_814,
     timed=(Timed(55.017),),
-    sizes={"3840x1920": (3840, 1920, 1800), "test": (10, 8, 4)},
+    sizes={"3840x1920": (3840, 1920, 1800), "test": (10, 8, 2)},
     build=build,
 )
 """The public OpenACC version has 107 kernels without those that pack messages, and 125 executions a step."""
