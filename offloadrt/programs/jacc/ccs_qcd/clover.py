@@ -1,8 +1,9 @@
 """CCS-QCD's kernels before the solver: the clover term of the gauge field, and the inverse of its blocks.
 
 Links [direction, x, y, z, t, colour, colour, part] have a ring of halo sites; what is made from them has none: products
-of two links w [leg, …], leaves v, field strengths f [plane, …], blocks of 6 by 6 a [x, y, z, t, row, column, part], and
-their inverses as `solver.hopping` reads them: [chirality, x, y, z, t, 7, 3, part], a triangle folded into a rectangle.
+of two links w [leg, …], leaves v, field strengths f [plane, …], blocks of 6 by 6 a [x, y, z, t, row, column, part],
+and their inverses as `solver.hopping` reads them: [chirality, x, y, z, t, 7, 3, part], a triangle folded into a
+rectangle.
 A plane of directions (m, n) is given by both directions and the steps in x, y and z that they mean.
 """
 
