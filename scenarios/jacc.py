@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
-from offloadrt.programs.jacc import BENCHMARKS, Experiment, Outcome
+from offloadrt.programs.jacc import Experiment, Outcome
+from offloadrt.programs.jacc import benchmark as benchmark_of
 
 Figures = dict[str, float | int | str | bool]
 
@@ -48,8 +49,8 @@ async def jacc(
     """One program on one host thread, from its first transfer to its last.
 
     `kernel_s` adds up what executions of kernels took on the devices, `communication_s` the exchanges between devices;
-    the same follows for each kernel (`KERNEL.kernel_s`). `computed_s` is the time between the transfers at the beginning
-    and at the end, `total_s` includes them. All is of the stated part of the iterations.
+    the same follows for each kernel (`KERNEL.kernel_s`). `computed_s` is the time between the transfers of the arrays
+    at the beginning and the end, `total_s` includes them. All is of the stated part of the iterations.
 
     Parameters:
         benchmark: the program
@@ -67,9 +68,8 @@ async def jacc(
         compiled: JACC's code is in its cache from an earlier run: compilations take no time
         phantom: sizes without numbers
     """
-    if benchmark not in BENCHMARKS:
-        raise ParameterError("benchmark", f"{benchmark} is not there yet; there are: {', '.join(BENCHMARKS)}")
-    if size and size not in (sizes := BENCHMARKS[benchmark].sizes):
+    code = benchmark_of(benchmark)
+    if size and size not in (sizes := code.sizes):
         raise ParameterError("size", f"{benchmark} has no size {size!r}; there are: {', '.join(sizes)}")
     if layer == "original" and strategy != "single":
         raise ParameterError("strategy", f"{strategy}, but OpenACC's directives use one device; make it single")
@@ -79,9 +79,7 @@ async def jacc(
     run.model, run.compiler, run.pools, run.phantom, run.num_devices = "openacc", compiler, pools, phantom, devices
     if compiled:
         run.set("jit.compile", 0.0)
-    experiment = Experiment(
-        BENCHMARKS[benchmark], layer, size, fraction, devices, strategy, execution, communication, flags
-    )
+    experiment = Experiment(code, layer, size, fraction, devices, strategy, execution, communication, flags)
     (outcome,) = await run.parallel(experiment.run)
     return {**totals(run, outcome, fraction), **by_kernel(outcome)}
 

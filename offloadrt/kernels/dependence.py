@@ -9,6 +9,10 @@ live variables, and carries for each scalar and each written array the guard und
 - an element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
   wherever it was stored;
 - what decides the control flow (conditions, bounds of loops) and which element a store goes to, every device needs.
+
+An index below zero counts from the end, as in Python. Where the source says that an index can be below zero, a
+predicate tests the index modulo the length, which is right for every index; elsewhere it tests the index itself, and
+whether that is below zero is looked at when the arguments of a launch are known (`tested_plainly`).
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from collections.abc import Iterable
 import attrs
 
 from offloadrt.kernels.accesses import Access, Walk
+from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.source import text
 from offloadrt.kernels.subset import LoopNest, called
@@ -68,7 +74,7 @@ class Guard:
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
         """As it is known outside of a statement, or outside of an iteration of the loop over `symbol`."""
-        for predicate in sorted(self.predicates, key=Predicate.show):
+        for predicate in sorted(self.predicates, key=lambda one: (one.region, one.show(), one.index is None)):
             if symbol is None and predicate.index is None:
                 return Guard(always=Reason(node, f"where it goes in {predicate.region} is not known yet"))
             if symbol is not None and predicate.index is not None and symbol in predicate.index.symbols:
@@ -127,14 +133,50 @@ def guards_of(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) ->
     return found.guards
 
 
+def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> tuple[tuple[Access, int], ...]:
+    """Accesses to written arrays, each with a dimension in which predicates test the index as it is, so that one below
+    zero would be taken for no element. Of an array that is only stored, that is the divided dimension.
+    """
+    changed = _changed(nest)
+    loaded = {access.array for access in walked.accesses if access.kind == "read"}
+    of_name = {region.name: region for region in regions}
+    return tuple(
+        (access, dimension)
+        for access in walked.accesses
+        for dimension, index in enumerate(access.index if access.array in of_name else ())
+        if (access.array in loaded or dimension == of_name[access.array].dimension)
+        and index is not None
+        and index.constant is None
+        and not index.symbols & changed
+        and not _may_count_from_the_end(access, index)
+    )
+
+
+def _changed(nest: LoopNest) -> set[str]:
+    """The parameters that the nest assigns."""
+    tree = ast.walk(nest.source.tree)
+    return {node.id for node in tree if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} & set(
+        nest.parameters
+    )
+
+
+def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
+    """Does the source say that an index can be below zero, or nothing of where it lies?"""
+    loops = [part for part in access.path if isinstance(part, Loop) and part.symbol in index.symbols]
+    if any(loop.start is None or loop.stop is None for loop in loops):
+        return True
+    if not index.is_affine_in({loop.symbol for loop in loops}):
+        return True
+    ends = extent(index, access.path, {})
+    return ends is not None and ends[0].sign == -1
+
+
 class _Backwards:
     def __init__(self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion]) -> None:
         self.nest = nest
         self.regions = regions
         self.accesses = {(access.node, access.kind): access for access in walked.accesses}
-        tree = ast.walk(nest.source.tree)
-        stored = {node.id for node in tree if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        self.changed = stored & set(nest.parameters)
+        self.changed = _changed(nest)
         self.guards: Guards = {}
 
     def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
@@ -231,8 +273,9 @@ class _Backwards:
         index = access.index[dimension]
         if index is None or index.symbols & self.changed:
             return None
-        length = Polynomial.symbol(f"{access.array}.shape[{dimension}]")
-        return index + length if (index.constant or 0) < 0 else index
+        if index.constant is not None and index.constant < 0:
+            return index + Polynomial.symbol(f"{access.array}.shape[{dimension}]")
+        return None if _may_count_from_the_end(access, index) else index
 
     def data(self, access: Access, dimension: int) -> str:
         """An index from data as text, counted from the front."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.counts import counting_of, launch_key
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import NestBody
@@ -183,6 +184,22 @@ class DividedKernel(abc.ABC):
                         f"{who}: {region.name}, which it writes, overlaps {use.name}; give each argument memory of its "
                         "own, or do not divide the kernel"
                     )
+
+
+def counts_from_the_front(kernel: Kernel, access: Access, dimension: int, counting: Counting) -> None:
+    """KernelError when an index of a launch may be below zero, or nothing is known of it."""
+    index = access.index[dimension]
+    if index is None or not counting.runs(access.path):
+        return
+    ends = counting.extent(index, access.path)
+    if ends is None or ends[0] < 0:
+        assert kernel.analysis is not None
+        what = "is not known to be 0 at least" if ends is None else f"may be {ends[0]}, which counts from the end"
+        raise KernelError(
+            f"{kernel.analysis.file}:{access.line}: kernel {kernel.name!r}: index {dimension} of {access.text}, an "
+            f"array that it writes, {what}: it cannot be told whose element that is; begin the loop where the "
+            f"index is 0, or write it % {access.array}.shape[{dimension}]"
+        )
 
 
 def _overlap(one: Any, other: Any) -> bool:

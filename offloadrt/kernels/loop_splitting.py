@@ -2,7 +2,8 @@
 
 Each device does a part of the iterations, and nothing of the others, so that computation is divided too. That needs a
 proof that no iteration touches an element that another one stores: along one dimension of each written array, the
-indices of iteration i of all loads and stores lie in a block that starts at c·i and is no longer than c.
+indices of iteration i of all loads and stores lie in a block that starts at c·i and is no longer than c. At a launch
+with which such an index may be below zero, and so count from the end, the kernel is not split.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import attrs
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box
 from offloadrt.kernels.counts import counting_of
-from offloadrt.kernels.divided import DividedKernel, Share, evenly, nest_body
+from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, evenly, nest_body
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Names
 from offloadrt.kernels.frequency import Loop
@@ -38,6 +39,10 @@ class SplitKernel(DividedKernel):
         analysis = self.original.analysis
         assert analysis is not None
         counting = counting_of(analysis, arguments)
+        along = {region.name: region.dimension for region in self.written}
+        for access in analysis.accesses:
+            if (dimension := along.get(access.array)) is not None:
+                counts_from_the_front(self.original, access, dimension, counting)
         loop = analysis.distributed[0]
         if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
             raise KernelError(f"{analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")

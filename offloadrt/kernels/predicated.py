@@ -14,11 +14,12 @@ from typing import Any
 
 import attrs
 
+from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.counts import counting_of
-from offloadrt.kernels.dependence import guards_of
-from offloadrt.kernels.divided import DividedKernel, Share, evenly, nest_body
+from offloadrt.kernels.dependence import guards_of, tested_plainly
+from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, evenly, nest_body
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Filter, Names
 from offloadrt.kernels.frequency import Loop
@@ -31,6 +32,9 @@ from offloadrt.kernels.written_regions import WrittenRegion, written_regions
 class PredicatedKernel(DividedKernel):
     """A kernel whose accesses are filtered by the predicates of the written regions that they feed."""
 
+    _plain: tuple[tuple[Access, int], ...] = attrs.field(repr=False)
+    """Accesses and dimensions of which no index may be below zero."""
+
     @property
     def divided(self) -> tuple[WrittenRegion, ...]:
         """The written regions that are divided; the kernel takes a pair of bounds for each."""
@@ -40,6 +44,8 @@ class PredicatedKernel(DividedKernel):
         self._check(devices, arguments)
         assert self.original.analysis is not None
         counting = counting_of(self.original.analysis, arguments)
+        for access, dimension in self._plain:
+            counts_from_the_front(self.original, access, dimension, counting)
         parts = []
         for region in self.divided:
             low, high = self._written_range(region, counting, arguments[region.position].shape)
@@ -65,6 +71,8 @@ class PredicatedKernel(DividedKernel):
             low, high = (index is not None and counting.extent(index, access.path)) or (0, length - 1)
             if high < 0 and index is not None and index.constant is not None:
                 low, high = low + length, high + length
+            elif -length <= low < 0:  # some of it counts from the end
+                low, high = 0, max(high, length - 1)
             loops = [part for part in access.path if isinstance(part, Loop)]
             bounds = [bound for loop in loops for bound in (loop.start, loop.stop) if bound is not None]
             exact = not access.guarded and not any("@" in symbol for bound in bounds for symbol in bound.symbols)
@@ -82,7 +90,8 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     """The kernel for several devices. KernelError for one without source; SourceRefused, with file and line, where
     every device would have to do every access.
 
-    An index below zero that is no literal, which counts from the end in Python, is not taken for a store.
+    At a launch with which an index to a written array may be below zero although the source does not say so, `split`
+    raises KernelError.
     """
     nest = nest_body(kernel).nest
     source = nest.source
@@ -109,4 +118,4 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     parameters = [argument for argument in (*source.parameters, *map(ast.arg, added)) if argument.arg in used]
     text = written(nest, parameters, body)
     changed = of_source(kernel, source.rewritten(text, "predicated"), len(nest.distributed))
-    return PredicatedKernel(kernel, changed, text, regions)
+    return PredicatedKernel(kernel, changed, text, regions, tested_plainly(nest, walked, regions))

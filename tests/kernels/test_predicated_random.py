@@ -14,7 +14,7 @@ from instrumented import Counted, counted
 from test_random_nests import FORMULAS, arguments, nests
 from written import function
 
-from offloadrt.kernels import Kernel, SourceRefused, kernel
+from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
 from offloadrt.kernels.divided import DividedKernel
 from offloadrt.kernels.loop_splitting import split_loop
 from offloadrt.kernels.predicated import predicate
@@ -30,8 +30,8 @@ def element(draw: st.DrawFn, array: str, variables: str) -> str:
     for dimension in range(RANK[array]):
         kinds = [variables[(dimension + shift) % len(variables)] for shift in range(len(variables))]
         variable = draw(st.sampled_from([kinds[0], kinds[0], kinds[0], *kinds]))
-        offset = draw(st.sampled_from(["", "", "", "", " + 1", " - 1"]))
-        places.append(draw(st.sampled_from([variable + offset] * 9 + ["2"])))
+        offset = draw(st.sampled_from(["", "", "", "", " + 1", " - 1", " - 2", " - low"]))
+        places.append(draw(st.sampled_from([variable + offset] * 9 + ["2", "-1"])))
     if array == "a" and len(variables) > 1 and draw(st.integers(0, 7)) == 0:
         places = [f"{variables[0]} * n + {variables[1]}"]
     if draw(st.integers(0, 15)) == 0:
@@ -68,24 +68,25 @@ def statement(draw: st.DrawFn, variables: str, scalars: list[str], stored: list[
 @st.composite
 def kernels(draw: st.DrawFn) -> Kernel:
     """A nest of 1 to 3 loops over arrays of 1 to 3 dimensions."""
-    lines = ["def k(a, b, c, d, e, at, n):"]
+    lines = ["def k(a, b, c, d, e, at, n, low):"]
     targets = draw(st.sampled_from(["a", "b", "c", "bd", "ae", "bc", "ade", "abcde"]))
     scalars: list[str] = []
     stored: list[str] = []
     depth = draw(st.integers(1, 3))
     for level in range(depth):
         indent = "    " * (level + 1)
-        ends = draw(st.sampled_from(["1, n - 1", "1, n - 1", "n - 2, 0, -1", "1, n - 1, 2", "1, 3"]))
+        ends = draw(st.sampled_from(["1, n - 1", "1, n - 1", "n - 2, 0, -1", "1, n - 1, 2", "1, 3", "low, n - 1"]))
         lines.append(f"{indent}for {LOOPS[level]} in range({ends}):")
         for _ in range(draw(st.integers(0 if level < depth - 1 else 1, 2))):
             text = draw(statement(LOOPS[: level + 1], scalars, stored, targets))
             if draw(st.integers(0, 9)) == 0 and not text.startswith("t"):
-                lines.append(f"{indent}    if {draw(element('b', LOOPS[: level + 1]))} > 0.1 or i % 2 == 0:")
+                where = f"{draw(element('b', LOOPS[: level + 1]))} > 0.1 or i % 2 == 0"
+                lines.append(f"{indent}    if {draw(st.sampled_from([where, 'i > 1']))}:")
                 text = "    " + text
             lines.append(f"{indent}    {text}")
     assume(stored)
     used = "\n".join(lines[1:])
-    lines[0] = f"def k({', '.join(name for name in ('a', 'b', 'c', 'd', 'e', 'at', 'n') if _uses(used, name))}):"
+    lines[0] = f"def k({', '.join(name for name in ('a', 'b', 'c', 'd', 'e', 'at', 'n', 'low') if _uses(used, name))}):"
     try:
         return kernel(function("\n".join(lines)))
     except SourceRefused:  # a scalar without a value on one way
@@ -94,7 +95,7 @@ def kernels(draw: st.DrawFn) -> Kernel:
 
 
 def _uses(text: str, name: str) -> bool:
-    return f"{name}[" in text if name != "n" else "n " in text
+    return {"n": "n " in text, "low": "low" in text}.get(name, f"{name}[" in text)
 
 
 def memory(seed: int) -> dict[str, Any]:
@@ -105,8 +106,9 @@ def memory(seed: int) -> dict[str, Any]:
         "c": rng.normal(size=(N + 2, N, N)),
         "d": rng.integers(-3, 9, (N, N)).astype(np.int32),
         "e": rng.normal(size=N),
-        "at": rng.integers(0, N, 100).astype(np.int32),
+        "at": rng.integers(-N, N, 100).astype(np.int32),
         "n": N,
+        "low": seed % 3,
     }
     return found
 
@@ -135,14 +137,28 @@ def divided_by(divide: Callable[[Kernel], DividedKernel], made: list[Kernel]) ->
     return found
 
 
+def taken(divided: list[DividedKernel], memory: dict[str, Any]) -> list[DividedKernel]:
+    """Those that are divided with these arguments; the others say which index may count from the end."""
+    found, why = [], []
+    for one in divided:
+        try:
+            one.parts(2, arguments_of(one.original, memory))
+            found.append(one)
+        except KernelError as error:
+            why.append(str(error))
+    assert all("counts from the end" in one or "is stored at" in one for one in why)
+    assume(found)
+    return found
+
+
 @pytest.mark.parametrize("divide", [predicate, split_loop])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.lists(kernels(), min_size=1, max_size=3), st.integers(0, 9))
 def test_together_devices_compute_what_one_does(
     divide: Callable[[Kernel], DividedKernel], made: list[Kernel], seed: int
 ) -> None:
-    divided = divided_by(divide, made)
     start = memory(seed)
+    divided = taken(divided_by(divide, made), start)
     expected = in_order([one.original for one in divided], start)
     assume(expected is not None)
     assert expected is not None
@@ -174,8 +190,8 @@ def test_nests_that_hand_values_on_are_refused_or_right(nest: Any, n: int, m: in
 @given(kernels(), st.integers(0, 9))
 def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
     pytest.importorskip("numba")
-    (divided,) = divided_by(predicate, [made])
     start = memory(seed)
+    (divided,) = taken(divided_by(predicate, [made]), start)
     expected = in_order([made], start)
     assume(expected is not None)
     assert expected is not None
@@ -193,9 +209,9 @@ def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
 def test_loads_and_stores_of_a_share_are_counted_exactly(
     divide: Callable[[Kernel], DividedKernel], made: Kernel, count: int
 ) -> None:
-    (divided,) = divided_by(divide, [made])
+    (divided,) = taken(divided_by(divide, [made]), memory(0))
     source = " ".join(divided.source.split())  # long lines are wrapped
-    assume("if b" not in source and "else 1.5" not in source)  # branches on data are guessed
+    assume(not any(guessed in source for guessed in ("if b", "if i", "else 1.5")))  # branches on data are guessed
     given_ = arguments_of(made, memory(0))
     analysis = divided.kernel.analysis
     assert analysis is not None

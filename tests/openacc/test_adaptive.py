@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -39,6 +41,8 @@ def divided(duplicated: Execution, **rules: Any) -> KernelState:
 LONG = Execution(kernel_s=30e-3, write_bytes=270 * MB)
 """Divided it would take 7.5 ms and 10.8 ms for the exchange."""
 SHORT = Execution(kernel_s=1e-3, write_bytes=270 * MB)
+MEASURED: dict[str, Any] = {"eff_dup": "measured"}
+"""With the second rule of a divided kernel."""
 
 
 def test_a_long_kernel_is_divided_after_exactly_five_executions() -> None:
@@ -75,42 +79,44 @@ def test_a_compute_bound_kernel_gains_nothing_and_is_found_out_by_the_second_rul
     """The first rule takes t_K * n for the time of one device, which a kernel that is not divided does not have."""
     alone = Execution(kernel_s=24.4e-3, write_bytes=0.03 * MB)
     together = Execution(kernel_s=24.4e-3, communication_s=0.05e-3, write_bytes=0.03 * MB)
-    assert executions_until_change(together, divided(alone)) == 5
-    assert executions_until_change(together, divided(alone), eff_dup="infinite") is None
+    assert executions_until_change(together, divided(alone), limit=512) is None
+    assert executions_until_change(together, divided(alone), eff_dup="measured") == 5
+    gained = after([together] * 4, divided(alone), eff_dup="measured").disable[0]
+    assert gained.mean == pytest.approx(together.communication_s)  # each time by its exchange: it is no noise
 
 
 def test_five_slow_executions_are_not_enough_while_the_mean_is_negative() -> None:
     good = Execution(kernel_s=8e-3, communication_s=11e-3, write_bytes=270 * MB)  # 11 ms below what is expected
     slow = Execution(kernel_s=8e-3, communication_s=25e-3, write_bytes=270 * MB)  # 1 ms above the 32 ms and 3 the 30
-    state = after([good] * 20, divided(LONG))
-    assert after([slow] * 5, state).mode is Mode.DIVIDED
+    state = after([good] * 20, divided(LONG), **MEASURED)
+    assert after([slow] * 5, state, **MEASURED).mode is Mode.DIVIDED
     # 20 times 11 ms below against 3 ms above each time: at 74 the mean is positive
-    assert executions_until_change(slow, state) == 74
+    assert executions_until_change(slow, state, **MEASURED) == 74
 
 
 def test_the_second_rule_compares_with_the_duplicated_time_for_as_many_bytes() -> None:
     half = Execution(kernel_s=8e-3, communication_s=8e-3, write_bytes=135 * MB)  # 16 ms against 15 ms duplicated
-    assert executions_until_change(half, divided(LONG)) == 5
+    assert executions_until_change(half, divided(LONG), **MEASURED) == 5
 
 
 def test_a_kernel_that_sends_nothing_is_compared_with_its_duplicated_time() -> None:
     quiet = divided(Execution(kernel_s=1e-3))
-    assert executions_until_change(Execution(kernel_s=0.3e-3), quiet) is None
-    assert executions_until_change(Execution(kernel_s=1.2e-3), quiet) == 5
+    assert executions_until_change(Execution(kernel_s=0.3e-3), quiet, **MEASURED) is None
+    assert executions_until_change(Execution(kernel_s=1.2e-3), quiet, **MEASURED) == 5
 
 
 def test_separate_counting_wants_five_of_one_rule() -> None:
     first = Execution(kernel_s=1e-3, communication_s=4e-3, write_bytes=270 * MB)  # 5 > 4, but 5 < 30
     second = Execution(kernel_s=20e-3, communication_s=15e-3, write_bytes=270 * MB)  # 35 < 80, but 35 > 30
     mixed = [first, second] * 4
-    assert after(mixed, divided(LONG), counting="joint").mode is Mode.DUPLICATED
-    assert after(mixed, divided(LONG), counting="separate").mode is Mode.DIVIDED
+    assert after(mixed, divided(LONG), counting="joint", **MEASURED).mode is Mode.DUPLICATED
+    assert after(mixed, divided(LONG), counting="separate", **MEASURED).mode is Mode.DIVIDED
 
 
 def test_the_time_in_the_rules_may_be_the_duplicated_one() -> None:
     good = Execution(kernel_s=8e-3, communication_s=11e-3, write_bytes=270 * MB)
-    assert executions_until_change(good, divided(LONG)) is None
-    assert executions_until_change(good, divided(LONG), divided_time="duplicated") == 5  # 30 + 11 > 30
+    assert executions_until_change(good, divided(LONG), **MEASURED) is None
+    assert executions_until_change(good, divided(LONG), divided_time="duplicated", **MEASURED) == 5  # 30 + 11 > 30
 
 
 def test_a_kernel_may_be_divided_again_unless_the_rules_forbid_it() -> None:
@@ -148,7 +154,15 @@ def test_it_is_divided_exactly_when_the_inequality_says_so(kernel_s: float, writ
     assert (state.mode is Mode.DIVIDED) == wanted
 
 
-@pytest.mark.parametrize("field", ["devices", "peak_p2p", "times"])
-def test_rules_that_make_no_sense_are_refused_by_name(field: str) -> None:
-    with pytest.raises(ValueError, match=f"{field} is 0"):
-        Rules(**{"devices": 4, field: 0})
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[(field, value) for field in ("devices", "times") for value in (0, -1, 2.5, True, "4", None)],
+        *[("peak_p2p", value) for value in (0, -1.0, math.nan, math.inf, "x", None)],
+        *[(field, value) for field in ("consecutive", "again") for value in ("no", 1, None)],
+        *[(field, value) for field in ("divided_time", "eff_dup", "counting") for value in ("x", None, 1)],
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"Rules: {field} is {value!r}")):
+        Rules(**{"devices": 4, field: value})

@@ -90,6 +90,38 @@ def test_async_gains_more_with_gcc_than_with_pgi_and_pools_make_gcc_competitive(
     assert pools - pgi < 0.3 * (gcc - pgi)
 
 
+@pytest.mark.parametrize("depth", [8, 32])
+def test_with_pools_async_needs_a_block_for_each_launch_in_flight(acc_rig: MakeRig, depth: int) -> None:
+    """libgomp's rule: a launch has its block until it is over. So the internal pool grows while the host runs ahead, as
+    far as the stream lets it; the host still gains, and returns the blocks one by one when the program ends.
+    """
+    launches, long = 200, Kernel("long", flops_per_iteration=3e5)
+    base = {"jit.compile": 0, "driver.stream_depth": depth, "driver.halt": "none"}
+    took, over, blocks = {}, {}, {}
+    for execution in ("sync", "async"):
+
+        async def body(t: acc.HostThread, execution: Any = execution) -> float:
+            jacc = acc.Jacc(t, execution=execution)
+            a = t.array("a", N, phantom=True)
+            await jacc.jacc_create(a)
+            args = acc.jacc_args(long, a)
+            for _ in range(launches):
+                await jacc.jacc_kernel_push(long, args)
+            await jacc.jacc_delete(a)
+            return t.sim.now
+
+        rig = acc_rig(base, compiler="gcc", pools=True)
+        took[execution] = rig.alone(body)
+        over[execution] = rig.sim.now - took[execution]
+        blocks[execution] = rig.calls_of("cuMemAlloc") - 1
+    assert blocks["sync"] == 1
+    commands = 2  # of a launch: the copy of its block, the kernel
+    assert depth // commands <= blocks["async"] <= depth // commands + 2
+    assert took["async"] < took["sync"]
+    free = rig.machine.spec.value("alloc.cudaFree")
+    assert over["async"] - over["sync"] == pytest.approx((blocks["async"] - 1) * free, rel=0.05)
+
+
 @pytest.mark.parametrize("machine", ["alex-a100", "mi300a"])
 @pytest.mark.parametrize("options", [{"compiler": "pgi"}, {"compiler": "gcc"}, {"compiler": "gcc", "pools": True}])
 @pytest.mark.parametrize("clauses", [{}, {"async_": 1}])

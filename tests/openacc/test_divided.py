@@ -13,6 +13,7 @@ from openacc_rig import MakeRig, Rig
 
 from offloadrt import kernel
 from offloadrt import openacc as acc
+from offloadrt.kernels import predicate
 from offloadrt.trace import events
 
 STEPS = 7
@@ -325,9 +326,14 @@ def test_a_kernel_that_writes_as_much_as_it_reads_stays_duplicated(acc_rig: Make
 
 
 def test_a_kernel_whose_exchange_takes_longer_than_it_is_divided_five_times(acc_rig: MakeRig) -> None:
-    """The rules see no latency: a small kernel is divided, until its exchange has been measured."""
-    _, jacc, _ = run_stencil(acc_rig, 4, steps=15, strategy="adaptive")
-    assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (15, 5)
+    """The rule that divides sees no latency. A small kernel is divided, until its exchange has been measured if it is
+    compared with what it took duplicated; four times what its part takes is more than both.
+    """
+    for eff_dup, divided in (("measured", 5), ("infinite", 10)):
+        rules = acc.Rules(4, eff_dup=eff_dup)  # type: ignore[arg-type]
+        strategy = acc.Strategy(acc.AdaptiveController(rules), predicate)
+        _, jacc, _ = run_stencil(acc_rig, 4, steps=15, strategy=strategy)
+        assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (15, divided)
 
 
 def test_a_divided_kernel_is_compiled_when_it_is_first_divided(acc_rig: MakeRig) -> None:

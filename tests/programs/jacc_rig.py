@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from offloadrt.programs.jacc import BENCHMARKS, Experiment, Outcome
+from offloadrt.programs.jacc import Experiment, Outcome, benchmark
 from offloadrt.study import Run
 
 MACHINE = "dgx1-v100"
@@ -18,7 +18,7 @@ def run_benchmark(
     run.model, run.phantom, run.num_devices, run.compiler = "openacc", phantom, devices, compiler
     run.set("jit.compile", 0.0)
     options.setdefault("size", "" if phantom else "test")
-    experiment = Experiment(BENCHMARKS[name], devices=devices, **options)
+    experiment = Experiment(benchmark(name), devices=devices, **options)
 
     async def main() -> Outcome:
         (outcome,) = await run.parallel(experiment.run)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from jacc_rig import run_benchmark
 
-from offloadrt.programs.jacc import BENCHMARKS
+from offloadrt.programs.jacc import benchmark
 from offloadrt.programs.jacc.benchmark import extent
 from offloadrt.programs.jacc.ccs_qcd import clover
 from offloadrt.programs.jacc.ccs_qcd.program import KAPPA, links, source_of
 
-CCS_QCD = BENCHMARKS["CCS-QCD"]
+CCS_QCD = benchmark("CCS-QCD")
 NX, NY, NZ, NT, APPLICATIONS = CCS_QCD.sizes["test"]
 INNER = (NX, NY, NZ, NT // 2)
 

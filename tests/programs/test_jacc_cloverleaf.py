@@ -9,10 +9,10 @@ import pytest
 from cloverleaf_in_numpy import State
 from jacc_rig import run_benchmark
 
-from offloadrt.programs.jacc import BENCHMARKS
+from offloadrt.programs.jacc import benchmark
 from offloadrt.programs.jacc.benchmark import extent
 
-CLOVERLEAF = BENCHMARKS["CloverLeaf"]
+CLOVERLEAF = benchmark("CloverLeaf")
 NX, NY, STEPS = CLOVERLEAF.sizes["test"]
 
 

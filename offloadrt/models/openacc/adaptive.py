@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 import attrs
 
@@ -24,8 +24,20 @@ from offloadrt.models.openacc.policy import Execution, Mode
 
 
 def _positive(rules: Rules, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{attribute.name} is {value}, but must be positive")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ValueError(f"Rules: {attribute.name} is {value!r}, but must be a positive number")
+
+
+def _count(rules: Rules, attribute: attrs.Attribute[Any], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"Rules: {attribute.name} is {value!r}, but must be a whole number from 1")
+
+
+def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Of the values that the field's annotation names."""
+    allowed = get_args(get_type_hints(Rules)[attribute.name]) or (False, True)
+    if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+        raise ValueError(f"Rules: {attribute.name} is {value!r}; there are: {', '.join(map(str, allowed))}")
 
 
 @attrs.frozen
@@ -33,28 +45,32 @@ class Rules:
     """The rules, and how they are read.
 
     devices: n. peak_p2p: bytes per second of one link, one way (the paper's machine has 25 GB/s). times: how often an
-    inequality has to hold.
+    inequality has to hold. ValueError for a field with a value that it cannot have.
     """
 
-    devices: int = attrs.field(validator=_positive)
+    devices: int = attrs.field(validator=_count)
     peak_p2p: float = attrs.field(default=25e9, validator=_positive)
-    times: int = attrs.field(default=5, validator=_positive)
-    consecutive: bool = False
+    times: int = attrs.field(default=5, validator=_count)
+    consecutive: bool = attrs.field(default=False, validator=_one_of)
     """Does an execution for which the inequality does not hold start the count again? Default: five in all."""
-    divided_time: Literal["divided", "duplicated"] = "divided"
+    divided_time: Literal["divided", "duplicated"] = attrs.field(default="divided", validator=_one_of)
     """What t_K is in the rules of a divided kernel: the time of this divided execution, so that t_K · n estimates one
     device's, or the mean of its duplicated executions.
     """
-    eff_dup: Literal["measured", "infinite"] = "measured"
-    """What eff_dup is, which the paper does not define: seconds of duplicated executions for each byte that a device
-    would have sent, so that the right side of its rule is the time that the execution would take duplicated; or
-    infinite, so that the rule never holds.
+    eff_dup: Literal["infinite", "measured"] = attrs.field(default="infinite", validator=_one_of)
+    """What eff_dup is, which the paper does not define.
+
+    infinite: its rule never holds, and a kernel is compared with t_K · n only. So one that division does not make
+    faster, because it computes and does not wait for memory, stays divided: the paper has all 3 kernels of EP enabled
+    at the end. measured: seconds of duplicated executions for each byte that a device would have sent, so that the
+    right side is the time that the execution would take duplicated. For EP left minus right is then the exchange and
+    what division adds, above zero each time and not by noise: it is duplicated again after `times` executions.
     """
-    counting: Literal["joint", "separate"] = "joint"
+    counting: Literal["joint", "separate"] = attrs.field(default="joint", validator=_one_of)
     """One count and one mean for both rules of a divided kernel (the right side is then the lesser of the two), or one
     for each.
     """
-    again: bool = True
+    again: bool = attrs.field(default=True, validator=_one_of)
     """May a kernel that was duplicated again be divided once more?"""
 
 

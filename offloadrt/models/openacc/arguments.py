@@ -10,7 +10,7 @@ import enum
 import inspect
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 import numpy as np
@@ -63,12 +63,18 @@ class Argument:
         return self.address + self.bounds[0] * row, self.address + self.bounds[1] * row
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Is it a whole number, and no truth value?"""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def jacc_arg_build(
     symbol: str, value: Any, attributes: Attribute = Attribute.NONE, bounds: tuple[int, int] | None = None
 ) -> Argument:
     """The descriptor of one argument, a `HostArray` or a number.
 
-    TypeError for another value, ValueError for attributes or bounds of a number, or bounds outside of the array.
+    TypeError for another value, ValueError for attributes or bounds of a number, bounds outside of the array, and a
+    whole number of more than 64 bits.
     """
     if isinstance(value, HostArray):
         if bounds is not None and not 0 <= bounds[0] <= bounds[1] <= value.shape[0]:
@@ -77,6 +83,8 @@ def jacc_arg_build(
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (bool, int, float)):
         raise TypeError(f"argument {symbol!r}: {value!r} is neither an array nor a number")
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise ValueError(f"argument {symbol!r} has {number.bit_length()} bits: whole numbers of a kernel have 64")
     if attributes is not Attribute.NONE or bounds is not None:
         raise ValueError(f"argument {symbol!r} is the number {number!r}: it has neither attributes nor bounds")
     return Argument(symbol, np.result_type(type(number)), 0, 0, attributes, None, number)

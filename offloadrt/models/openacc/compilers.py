@@ -3,7 +3,9 @@
 They differ in the calls that they make of the driver. PGI's library takes device memory from a pool, and a launch
 passes its arguments through the driver. libgomp asks the driver for every block, and each launch has its addresses in
 a block of device memory of its own (`ArgumentBlocks`). JACC gives libgomp two pools: U for the blocks that the program
-asks for, I for libgomp's own. How good each compiler's kernels are is an input of the program (`Effects`).
+asks for, I for libgomp's own. A launch keeps its block until it is over, so that pool I grows with the launches in
+flight: what runs ahead of the device (`async`) pays an allocation for each, and a free for each when the program ends,
+which only a program of few launches notices. How good each compiler's kernels are is an input of the program (`Effects`).
 """
 
 from __future__ import annotations

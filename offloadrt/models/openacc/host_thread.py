@@ -12,7 +12,7 @@ belong to a device and are shared by all threads. A wait clause (`wait=`) orders
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openacc.arguments import is_whole
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
@@ -30,6 +31,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.map_type import TO
 from offloadrt.runtime.present_arrays import device_pointers
 from offloadrt.runtime.target import target
 
@@ -51,6 +53,8 @@ class HostThread(ProgramThread):
     def __init__(self, program: OpenACC, *place: Any) -> None:
         super().__init__(program, *place)
         self.device_number = 0
+        self.spread = 1
+        """On how many devices JACC's runtime keeps this thread's data."""
 
     async def leave_team(self) -> None:
         """Async queues go on; they belong to the device."""
@@ -107,8 +111,18 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``update host(…) device(…)``. Raises NotPresent for data that is not there, unless `if_present`."""
+        """``update host(…) device(…)`` of the current device. Raises NotPresent for data that is not there, unless
+        `if_present`; ValueError for `device(…)` of data that JACC's runtime keeps on several devices.
+        """
         items = lower_update(clauses, if_present)
+        others = self.program.devices[1 : self.spread]
+        for item in items if others else ():
+            if item.type & TO and others[0].table.lookup(item.begin, item.size).contained:
+                name = "" if item.array is None else item.array.name
+                raise ValueError(
+                    f"update device({name}) reaches one device, but JACC's runtime keeps {name} on {self.spread}: use "
+                    "jacc_update_device"
+                )
 
         async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_update(where, items, queue, "update")
@@ -179,6 +193,9 @@ class HostThread(ProgramThread):
         async_: int | None,
         wait: int | Sequence[int],
     ) -> Running:
+        for clause, value in (("num_gangs", teams), ("vector_length", threads), ("iterations", iterations)):
+            if value is not None and (not is_whole(value) or value < (clause != "iterations")):
+                raise ValueError(f"{construct}: {clause} is {value!r}, but must be a positive whole number")
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)
         globals_of, records = self.program.globals.binding, self.program.records
@@ -197,6 +214,7 @@ class HostThread(ProgramThread):
         queue waits, not the host. Raises what a kernel in a queue did wrong.
         """
         program, number = self.program, self.device_number
+        _check_async("wait", values)
 
         def asked() -> list[LastingQueue]:
             return [program.queue(number, value) for value in values] if values else program.queues(number)
@@ -223,14 +241,13 @@ class HostThread(ProgramThread):
         """A directive on the current device, or another one, in its own queue or an async one, behind those of `wait`.
         unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
-        ValueError for an async value below `ACC_ASYNC_NOVAL`.
+        ValueError for an async value that is no whole number, or below `ACC_ASYNC_NOVAL`.
         """
         program = self.program
         number = self.device_number if device is None else device
-        values = (wait,) if isinstance(wait, int) else tuple(wait)
-        for value in values if async_ is None else (*values, async_):
-            if value < ACC_ASYNC_NOVAL:
-                raise ValueError(f"{name}: async value {value} is none; queues have numbers from 0")
+        values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
+        if values or async_ is not None:
+            _check_async(name, values if async_ is None else (*values, async_))
         lasting = None if async_ is None else program.queue(number, async_)
 
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -239,6 +256,12 @@ class HostThread(ProgramThread):
             await work(where, queue)
 
         return in_directive(program, name, number, behind if values else work, unmaps, lasting)
+
+
+def _check_async(name: str, values: Iterable[object]) -> None:
+    for value in values:
+        if not is_whole(value) or value < ACC_ASYNC_NOVAL:
+            raise ValueError(f"{name}: async value {value!r} is none; queues have whole numbers from 0")
 
 
 class Data:

@@ -17,8 +17,8 @@ from typing import Final, Literal, get_args
 
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.arguments import Argument
-from offloadrt.models.openacc.clauses import copyin, copyout, create, delete
+from offloadrt.models.openacc.arguments import Argument, is_whole
+from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.dependences import Dependences, Range
 from offloadrt.models.openacc.division import Divider, Division
 from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
@@ -26,11 +26,11 @@ from offloadrt.models.openacc.exchange import Communication, Exchange
 from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
-from offloadrt.models.openacc.lowering import lower_data
+from offloadrt.models.openacc.lowering import lower_data, lower_update
 from offloadrt.models.openacc.policy import Execution, Mode
 from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
 from offloadrt.models.openacc.strategies import Strategy, strategy_named
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
@@ -72,8 +72,14 @@ class Jacc:
             raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
         if communication not in get_args(Communication):
             raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
+        if not is_whole(devices) or devices < 1:
+            raise ValueError(f"Jacc: devices is {devices!r}, but must be a whole number from 1")
+        if not is_whole(queues) or queues < 1:
+            raise ValueError(f"Jacc: queues is {queues!r}, but must be a whole number from 1")
         if isinstance(strategy, str):
             strategy = strategy_named(strategy, devices)
+        if strategy.devices is not None and strategy.devices > devices:
+            raise ValueError(f"Jacc: the strategy uses {strategy.devices} devices, but devices is {devices}")
         self.thread = thread
         self.program = thread.program
         self.execution = execution
@@ -84,6 +90,7 @@ class Jacc:
         self.times: dict[str, KernelTimes] = {}
         self.program.device(devices - 1, "jacc_init")
         self._devices = range(devices if strategy.devices is None else strategy.devices)
+        thread.spread = max(thread.spread, len(self._devices))
         self._dependences = Dependences(queues if execution == "overlap" else 1)
         self._exchange = Exchange(self.program, len(self._devices), queues, self._run)
         self._divider: Divider | None = None
@@ -110,10 +117,12 @@ class Jacc:
 
     async def jacc_create(self, *arrays: HostArray) -> None:
         """Device memory for these arrays; one reference more."""
+        _check_arrays("jacc_create", arrays)
         await self._begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
         """The same, with the host's values when they are new on the device. Behind pushes that use the arrays."""
+        _check_arrays("jacc_copyin", arrays)
         items = lower_data([copyin(*arrays)], "enter data")
 
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -125,20 +134,47 @@ class Jacc:
         """One reference less; the last one copies the values to the host. Waits for the queues that use the arrays, and
         no others. The values are those of device 0.
         """
+        _check_arrays("jacc_copyout", arrays)
         await self._gather(arrays, self._devices[:1])
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
         """One reference less, without a copy."""
+        _check_arrays("jacc_delete", arrays)
         await self._end("jacc_delete", lower_data([delete(*arrays)], "exit data"), arrays)
 
     async def jacc_host_access(self, *arrays: HostArray, write: bool = False) -> None:
         """Before the host uses arrays, or updates them: wait for the queues in which their values are made; before it
-        writes them, also for those in which they are read.
+        writes them, also for those in which they are read. What it writes is not on the devices: `jacc_update_device`.
         """
+        _check_arrays("jacc_host_access", arrays)
         ranges = _ranges(arrays)
         await self._gather(arrays, self._devices if write else self._devices[:1])
         await self._drain(self._dependences.synchronize(ranges, ranges if write else ()))
+
+    async def jacc_update_host(self, *arrays: HostArray) -> None:
+        """``update host(…)``: wait for the queues in which the values are made, then copy those of device 0. Raises
+        NotPresent.
+        """
+        _check_arrays("jacc_update_host", arrays)
+        await self.jacc_host_access(*arrays)
+        await self._run("jacc_update_host", self._update([host(*arrays)], "jacc_update_host"), self._devices[0])
+
+    async def jacc_update_device(self, *arrays: HostArray) -> None:
+        """``update device(…)``: the host's values to all devices, behind pushes that use them. Raises NotPresent."""
+        _check_arrays("jacc_update_device", arrays)
+        update = self._update([device(*arrays)], "jacc_update_device")
+        await self._submit("jacc_update_device", update, (), _ranges(arrays))
+        for array in arrays:
+            self._exchange.forget(array)
+
+    def _update(self, clauses: Sequence[UpdateClause], name: str) -> Work:
+        items = lower_update(clauses, if_present=False)
+
+        async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await target_data_update(where, items, queue, name)
+
+        return update
 
     async def jacc_wait(self) -> None:
         """Wait for everything that was pushed. Raises what a kernel did wrong."""
@@ -148,8 +184,8 @@ class Jacc:
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_begin(where, items, queue, name)
 
-        for device in self._devices:
-            await self._run(name, begin, device)
+        for number in self._devices:
+            await self._run(name, begin, number)
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
         ranges = _ranges(arrays)
@@ -159,8 +195,8 @@ class Jacc:
         async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_end(where, elsewhere if where.number else items, queue, name)
 
-        for device in self._devices:
-            await self._run(name, end, device)
+        for number in self._devices:
+            await self._run(name, end, number)
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
                 self._dependences.forget(range_)
@@ -178,13 +214,17 @@ class Jacc:
         """Generate and compile the kernel unless that has been done, and run it behind all that it depends on.
 
         iterations: of a kernel that is no loop nest. Raises AliasedArgument, OverlappingWrites and NotPresent; what a
-        kernel does wrong is raised when its queue is waited for; KernelError for a source that cannot be read.
+        kernel does wrong is raised when its queue is waited for; KernelError for a source that cannot be read;
+        TypeError for what is no kernel or no tuple of argument descriptors.
         """
+        if type(args) is not tuple:
+            raise TypeError(f"jacc_kernel_push: {args!r} is no tuple of arguments; build one with jacc_args")
         key = (id(kernel), args, flags, iterations)
         push = self._pushes.get(key)
         if push is None:
             if len(self._pushes) >= _KEPT:
                 self._pushes.clear()
+            _check_push(kernel, args, flags, iterations)
             self._check(kernel, args, flags)
             cache = self.program.code
             code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
@@ -215,8 +255,8 @@ class Jacc:
 
         if push.items:
             await self._drain(self._dependences.synchronize(push.reads, push.writes))
-            for device in self._devices:
-                await self._run("jacc_kernel_push", launch, device)
+            for number in self._devices:
+                await self._run("jacc_kernel_push", launch, number)
         else:
             await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
 
@@ -281,8 +321,8 @@ class Jacc:
                     self._refuse(OverlappingWrites, f"{what} are both written, and share bytes", other)
 
     def _refuse(self, kind: type[AliasedArgument | OverlappingWrites], message: str, argument: Argument) -> None:
-        device = self.program.device(self._devices[0])
-        raise device.error(kind, message, "jacc_kernel_push", argument.value.name)
+        where = self.program.device(self._devices[0])
+        raise where.error(kind, message, "jacc_kernel_push", argument.value.name)
 
     # order
 
@@ -292,8 +332,8 @@ class Jacc:
             await self._run(name, work, self._devices[0])
             return
         placement = self._dependences.place(reads, writes)
-        for device in self._devices:
-            await self._run(name, work, device, placement.queue, placement.waits)
+        for number in self._devices:
+            await self._run(name, work, number, placement.queue, placement.waits)
         if self.execution == "sync":
             await self._drain(self._dependences.synchronize_all())
 
@@ -317,11 +357,29 @@ class Jacc:
 
         async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
             for queue in queues:
-                for device in self._devices:
-                    await self.program.queue(device, queue).drain(self.program.devices[device], own.cause)
+                for number in self._devices:
+                    await self.program.queue(number, queue).drain(self.program.devices[number], own.cause)
 
         if queues:
             await self._run("jacc_wait", drain, self._devices[0])
+
+
+def _check_arrays(name: str, arrays: Sequence[HostArray]) -> None:
+    for array in arrays:
+        if not isinstance(array, HostArray):
+            raise TypeError(f"{name}: {array!s} is no array; JACC's routines take whole arrays")
+
+
+def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iterations: int | None) -> None:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"jacc_kernel_push: {kernel!r} is no kernel")
+    for position, one in enumerate(args):
+        if not isinstance(one, Argument):
+            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {one!r}; build it with jacc_args")
+    if not isinstance(flags, PushFlags):
+        raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
+    if iterations is not None and (not is_whole(iterations) or iterations < 0):
+        raise ValueError(f"kernel {kernel.name!r}: iterations is {iterations!r}, but must be a whole number from 0")
 
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:

@@ -16,6 +16,7 @@ import attrs
 
 from offloadrt.kernels import DividedKernel, Kernel
 from offloadrt.models.openacc.adaptive import AdaptiveController, Rules
+from offloadrt.models.openacc.arguments import is_whole
 from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
 
 STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
@@ -24,12 +25,17 @@ STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
 @attrs.frozen
 class Strategy:
     """policy: when kernels are divided; divide: how, raising KernelError for one that cannot be. devices: how many of
-    the program's are used, all for None.
+    the program's are used, all for None. ValueError for less than one.
     """
 
     policy: PushPolicy = attrs.field(factory=Fixed)
     divide: Callable[[Kernel], DividedKernel] | None = None
-    devices: int | None = None
+    devices: int | None = attrs.field(default=None)
+
+    @devices.validator
+    def _check_devices(self, attribute: attrs.Attribute[int | None], value: int | None) -> None:
+        if value is not None and (not is_whole(value) or value < 1):
+            raise ValueError(f"Strategy: devices is {value!r}, but must be a whole number from 1")
 
 
 def strategy_named(name: str, devices: int) -> Strategy:

@@ -1,16 +1,27 @@
 """The ten programs of the JACC paper, in the structure of the public codes of their names.
 
 `benchmark.py` says how one is written down, `layer.py` on what it runs, `code_quality.py` what the compilers' code is
-worth; each program has a file of its own.
+worth, `experiment.py` runs one; each program has a file of its own.
 """
+
+from __future__ import annotations
+
+import importlib
 
 from offloadrt.programs.jacc.benchmark import Benchmark
 from offloadrt.programs.jacc.experiment import Experiment, KernelRow, Outcome
-from offloadrt.programs.jacc.ccs_qcd import CCS_QCD
-from offloadrt.programs.jacc.cloverleaf import CLOVERLEAF
-from offloadrt.programs.jacc.himeno import HIMENO
 
-BENCHMARKS: dict[str, Benchmark] = {one.name: one for one in (CCS_QCD, CLOVERLEAF, HIMENO)}
-"""By the paper's names."""
+BENCHMARKS = {name: name.lower().replace("-", "_") for name in ("BT", "CG", "EP", "SP", "CloverLeaf", "CCS-QCD", "Himeno")}
+"""By the paper's names, the modules of the programs."""
 
-__all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome"]
+
+def benchmark(name: str) -> Benchmark:
+    """The program of that name; its kernels are read at the first call. ValueError for one that does not exist."""
+    if name not in BENCHMARKS:
+        raise ValueError(f"no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}")
+    found = importlib.import_module(f"{__name__}.{BENCHMARKS[name]}").BENCHMARK
+    assert isinstance(found, Benchmark)
+    return found
+
+
+__all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome", "benchmark"]

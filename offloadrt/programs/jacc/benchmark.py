@@ -31,7 +31,9 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """A number that the host computes while the program runs, an argument of kernels."""
+    """A number that the host computes while the program runs, an argument of kernels. A phantom leaves it as it is, and
+    so every call with it the same, if it changes nothing of what kernels cost.
+    """
 
     value: float = 0.0
 
@@ -163,11 +165,12 @@ def _count(steps: Sequence[Step], times: int, found: dict[Call, int]) -> None:
 
 @attrs.frozen
 class Timed:
-    """Kernels, by their names, and what all their executions in a full run take on one V100, in seconds. No names: all
-    other kernels of the benchmark.
+    """Kernels, by their names, and what all their executions in a full run take on one V100, in seconds; the times of
+    all groups add up to what is known of the benchmark. None: what they take at the machine's limits, which nothing is
+    known against. No names: all other kernels, and what is left of the last group's seconds after those at the limits.
     """
 
-    seconds: float
+    seconds: float | None
     kernels: tuple[str, ...] = ()
 
 

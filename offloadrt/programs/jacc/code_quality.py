@@ -48,10 +48,14 @@ def factors(benchmark: Benchmark) -> dict[str, float]:
         seconds = compute.time_alone(launch_of(call.kernel, call.values))
         alone[call.kernel.name] = alone.get(call.kernel.name, 0.0) + times * seconds
     named = {name for group in benchmark.timed for name in group.kernels}
+    at_limits = sum(alone[name] for group in benchmark.timed if group.seconds is None for name in group.kernels)
     found: dict[str, float] = {}
     for group in benchmark.timed:
         names = group.kernels or tuple(name for name in alone if name not in named)
-        factor = group.seconds / sum(alone[name] for name in names)
+        factor = 1.0
+        if group.seconds is not None:
+            rest = 0.0 if group.kernels else at_limits
+            factor = (group.seconds - rest) / sum(alone[name] for name in names)
         found |= dict.fromkeys(names, factor)
     return found
 

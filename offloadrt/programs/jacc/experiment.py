@@ -38,7 +38,7 @@ class KernelRow:
 
 @attrs.frozen
 class Outcome:
-    """kernels: by name. computed_s: virtual seconds between the transfers of the arrays at the beginning and at the end.
+    """kernels: by name. computed_s: virtual seconds between the transfers of the arrays at the beginning and the end.
     nbytes: of all arrays. results: those of the program, unless it is a phantom.
     """
 

@@ -103,7 +103,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 JACOBI_S = 1002 * 30.1e-3
 """Divided executions of the first kernel and their time on one device (workloads of the paper's detail table)."""
 
-HIMENO = Benchmark(
+BENCHMARK = Benchmark(
     name="Himeno",
     language="C",
     memory_gb=14.409,

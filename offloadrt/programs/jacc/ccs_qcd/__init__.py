@@ -3,6 +3,6 @@
 `clover.py`, `solver.py` and `vectors.py` hold its kernels, `program.py` the order in which they run.
 """
 
-from offloadrt.programs.jacc.ccs_qcd.program import CCS_QCD
+from offloadrt.programs.jacc.ccs_qcd.program import BENCHMARK
 
-__all__ = ["CCS_QCD"]
+__all__ = ["BENCHMARK"]

@@ -246,7 +246,7 @@ DIVIDED_S: Final = 3040 * 6.34e-3
 """Executions that the paper's runtime divides, and their time on one device: by their number, those of the hopping term
 and of its subtraction, and 40 before the solver.
 """
-CCS_QCD = Benchmark(
+BENCHMARK = Benchmark(
     name="CCS-QCD",
     language="Fortran",
     memory_gb=15.255,

@@ -3,6 +3,6 @@
 `lagrangian.py`, `advection.py` and `boundaries.py` hold its kernels, `program.py` the order in which they run.
 """
 
-from offloadrt.programs.jacc.cloverleaf.program import CLOVERLEAF
+from offloadrt.programs.jacc.cloverleaf.program import BENCHMARK
 
-__all__ = ["CLOVERLEAF"]
+__all__ = ["BENCHMARK"]

@@ -197,7 +197,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     )
 
 
-CLOVERLEAF = Benchmark(
+BENCHMARK = Benchmark(
     name="CloverLeaf",
     language="Fortran",
     memory_gb=1.749,
