@@ -11,6 +11,7 @@ from offloadrt.study.claims.jacc.places import (
     Whole,
     banded,
     bench,
+    claims,
     listed,
     mean,
     number,
@@ -54,8 +55,9 @@ def detail(grid: Grid, name: str, column: str) -> Asking:
         f"{kernel} {1e3 * whole.execution_s(kernel):.3g} ms" for kernel in sorted(whole.adapted, key=whole.execution_s)
     )
     reason = (
-        f"{MS[column]} take that long with {whole.adapted or 'no kernel'} divided ({kernels}); exchanges of "
-        f"{written:.3g} MB a pair at {number(whole.more.measured['bandwidth_gb_s']):.3g} GB/s"
+        f"{MS[column]} take that long: an execution of divided kernels takes {kernels or 'nothing, as there is none'}; "
+        f"exchanges of {written:.3g} MB a pair (paper: {claims[f'jacc.detail.{name}.write'].value} MB) run at "
+        f"{number(whole.more.measured['bandwidth_gb_s']):.3g} GB/s"
     )
     return banded(f"jacc.detail.{name}.{column}", value, said, reason, reason)
 
@@ -68,7 +70,7 @@ def bandwidth(grid: Grid, name: str) -> Asking:
     said = f"{value:.3g} GB/s ({written / 1e6:.3g} MB, {written / value / 1e3:.4g} us)"
     reason = (
         "an exchange is copies over links of 23.95 GB/s, with the calls that start them and the wait for the last one; "
-        f"here it is one of {written / 1e6:.3g} MB"
+        f"here it is one of {written / 1e6:.3g} MB, in the paper of {claims[f'jacc.detail.{name}.write'].value} MB"
     )
     return banded(f"jacc.detail.{name}.bw", value, said, reason, reason)
 
