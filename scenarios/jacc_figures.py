@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 from offloadrt import Figure, Range, Run, scenario
+from offloadrt.programs.jacc import BENCHMARKS
 from offloadrt.study import find_scenario
 
 Benchmark: TypeAlias = Literal["BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno"]
@@ -18,7 +19,7 @@ Gpus: TypeAlias = Annotated[int, Range(1, 8)]
 Step: TypeAlias = Literal["original", "jacc", "async", "overlap", "restrict", "var_opt"]
 Figures: TypeAlias = dict[str, Any]
 
-BENCHMARKS = ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno")
+NAMES = tuple(BENCHMARKS)
 STEPS = ("original", "jacc", "async", "overlap", "restrict", "var_opt")
 PART = 0.01
 """Of the iterations."""
@@ -66,7 +67,7 @@ def per_iteration(found: Figures) -> Figures:
         log=False,
         baseline={"step": "original"},
     ),
-    sweep={"benchmark": BENCHMARKS, "step": STEPS, "compiler": ("pgi", "gcc")},
+    sweep={"benchmark": NAMES, "step": STEPS, "compiler": ("pgi", "gcc")},
 )
 async def jacc_steps(
     run: Run,
@@ -117,7 +118,7 @@ async def jacc_steps(
         log=False,
         baseline={"library": "pgi"},
     ),
-    sweep={"benchmark": BENCHMARKS, "library": ("pgi", "gcc", "gcc_pools")},
+    sweep={"benchmark": NAMES, "library": ("pgi", "gcc", "gcc_pools")},
 )
 async def jacc_pools(
     run: Run,
@@ -163,7 +164,7 @@ async def jacc_pools(
         baseline={"gpus": 1},
     ),
     sweep={
-        "benchmark": BENCHMARKS,
+        "benchmark": NAMES,
         "gpus": (1, 2, 4),
         "what": ("kernels", "kernel_and_exchange", "total"),
         "fraction": (0.05,),
@@ -211,7 +212,7 @@ async def jacc_gpus(
         legend="benchmark",
         names=TITLES,
     ),
-    sweep={"gpus": (1, 2, 4), "benchmark": BENCHMARKS, "what": ("kernels", "exchanges")},
+    sweep={"gpus": (1, 2, 4), "benchmark": NAMES, "what": ("kernels", "exchanges")},
 )
 async def jacc_kernels(
     run: Run,
@@ -298,7 +299,7 @@ async def jacc_himeno(
         baseline={"strategy": "single"},
     ),
     sweep={
-        "benchmark": BENCHMARKS,
+        "benchmark": NAMES,
         "strategy": ("single", "adaptive", "always", "macc"),
         "fraction": (0.05,),
     },

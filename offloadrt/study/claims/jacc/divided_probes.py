@@ -77,12 +77,14 @@ async def division(
     rows: Count = 8192,
     steps: Count = 12,
     link_gb_s: Annotated[float, Range(0.0, 1000.0)] = 0.0,
+    eff_dup: Literal["infinite", "measured"] = "infinite",
     data: bool = False,
 ) -> Facts:
     """A kernel, some times: memory-bound, with `planes` reads for each element that it writes, or compute-bound,
     with `terms` multiplications and additions.
 
-    link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. data: values, and whether they are right.
+    link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup: how the adaptive
+    controller reads it (`Rules`). data: values, and whether they are right.
     """
     run.model, run.num_devices, run.phantom = "openacc", gpus, not data
     run.set("jit.compile", "0 s")
@@ -91,7 +93,10 @@ async def division(
     runtimes: list[acc.Jacc] = []
 
     async def body(t: acc.HostThread) -> bool:
-        jacc = acc.Jacc(t, execution="async", devices=gpus, strategy=strategy)
+        chosen: str | acc.Strategy = strategy
+        if strategy == "adaptive":
+            chosen = acc.Strategy(acc.AdaptiveController(acc.Rules(gpus, eff_dup=eff_dup)), predicate)
+        jacc = acc.Jacc(t, execution="async", devices=gpus, strategy=chosen)
         runtimes.append(jacc)
         values = np.random.default_rng(1).normal(size=(planes, rows, COLUMNS)) if data else None
         c = t.array("c", (planes, rows, COLUMNS), fill=values)
