@@ -204,7 +204,7 @@ class State:
             down = np.where(back, faces, faces + 1)
 
             def at(a: Any, columns: Any) -> Any:
-                return np.take_along_axis(a[rows], columns, axis=1)  # noqa: B023  # called in the same round
+                return np.take_along_axis(a[rows], columns, axis=1)
 
             share = abs(through) / at(pre, donor)
             to_up, to_down = at(velocity, donor) - at(velocity, up), at(velocity, down) - at(velocity, donor)

@@ -51,7 +51,8 @@ class Phases(Program):
     @property
     def nbytes(self) -> int:
         """Of the arrays that are there together, at most."""
-        now = most = sum(array.nbytes for array in self.arrays)
+        now: int = sum(array.nbytes for array in self.arrays)
+        most = now
         for step in (*self.setup, *self.finish):
             if isinstance(step, Memory):
                 now -= sum(array.nbytes for array in step.delete)

@@ -1,7 +1,7 @@
 """CloverLeaf's kernels at the rim of the grid, and those that make the grid and the initial state.
 
-The halo of a field is mirrored from its inside, four kernels a field: a rim of a cell array lies beside the mirror, that
-of a node or face array around it; what points through the rim changes its sign.
+The halo of a field is mirrored from its inside, four kernels a field: the rim of a cell array lies beside the mirror,
+that of a node or face array around it; what points through the rim changes its sign.
 """
 
 from __future__ import annotations
@@ -106,7 +106,6 @@ def generate_state(
     """A rectangle from the origin, of another gas."""
     for k in range(density0.shape[0]):
         for j in range(density0.shape[1]):
-            if cellx[j] < width:
-                if celly[k] < height:
-                    density0[k, j] = density
-                    energy0[k, j] = energy
+            if cellx[j] < width and celly[k] < height:
+                density0[k, j] = density
+                energy0[k, j] = energy
