@@ -40,7 +40,7 @@ TITLES = {
     "kernels": "kernels",
     "exchanges": "exchanges",
     "kernel_and_exchange": "kernels and exchanges",
-    "total": "all of the program",
+    "total": "the computation",
 }
 
 jacc = find_scenario("jacc")
