@@ -44,7 +44,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     ],
     "jacc_gpus": [{"benchmark": "EP", "gpus": 2, "what": "kernel_and_exchange", "fraction": 0.015}],
     "jacc_himeno": [{"size": "M", "gpus": 2, "what": "kernel_and_exchange", "fraction": 0.002}],
-    "jacc_kernels": [{"benchmark": "EP", "gpus": 2, "what": "exchanges", "fraction": 0.004}],
+    "jacc_kernels": [{"benchmark": "EP", "gpus": 2, "what": "kernel_and_exchange", "fraction": 0.004}],
     "jacc_pools": [{"benchmark": "EP", "library": "gcc_pools", "fraction": 0.004}],
     "jacc_steps": [
         {"benchmark": "EP", "step": "original", "compiler": "gcc", "fraction": 0.004},
