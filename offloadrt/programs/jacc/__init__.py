@@ -11,7 +11,8 @@ import importlib
 from offloadrt.programs.jacc.benchmark import Benchmark
 from offloadrt.programs.jacc.experiment import Experiment, KernelRow, Outcome
 
-BENCHMARKS = {name: name.lower().replace("-", "_") for name in ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "Himeno")}
+_NAMES = ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno")
+BENCHMARKS = {name: name.lower().replace("-", "_") for name in _NAMES}
 """By the paper's names, the modules of the programs."""
 
 
