@@ -69,6 +69,13 @@ class Uvm(UvmBlocks):
             if not self.is_busy(block):
                 self.release(block)
 
+    def keep_on_host(self, begin: int, nbytes: int) -> None:
+        """An allocation lies on the host, and the device translates it from the start: as on devices without faults."""
+        for block, pages in self.pages.parts(begin, nbytes):
+            block.prefers_host |= pages
+            block.accessed_by |= pages
+            self.pages.set_state(block, pages, REMOTE)
+
     # Faults of the GPU, in the page-fault handler
 
     async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:

@@ -1,0 +1,70 @@
+"""C++ standard parallelism as a program writes it: algorithms with execution policies, offloaded by an implementation.
+
+=========================================  ===========================================================================
+``StdPar``                                 a program on a machine: its implementation, its heap, its device
+``HostThread`` (``t``)                     what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
+                                           ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
+``seq``, ``par``, ``par_unseq``            execution policies
+``IMPLEMENTATIONS``, ``implementation``    `acpp`, `nvcpp`, `rocstdpar`, `icpx`, `sycl`, `native`, `host`
+``indirect``                               an array that a kernel finds behind a pointer in memory
+``section``                                a part of an array, for ``t.read`` and ``t.write``
+``SyclQueue`` (``t.queue()``)              a queue of the program's own, with USM of all kinds
+``Barriers``, ``EVERY``, ``ELIDED``        where barriers stay
+=========================================  ===========================================================================
+
+`execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
+`allocation_map.py`, `pool.py`, `prefetching.py`, `implementations.py`.
+"""
+
+from offloadrt.models.host.section import Section, section
+from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.barriers import ELIDED, EVERY, Barriers
+from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.stdpar.errors import (
+    CompilationRefused,
+    ForeignFree,
+    HostPointerInKernel,
+    InvalidFree,
+    PrefetchCrash,
+    UnfinishedRead,
+)
+from offloadrt.models.stdpar.host_thread import HostThread
+from offloadrt.models.stdpar.implementations import IMPLEMENTATIONS, DataMemory, Implementation, implementation
+from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
+from offloadrt.models.stdpar.program import StdPar
+from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
+from offloadrt.models.stdpar.sycl_queue import SyclQueue
+from offloadrt.models.stdpar.validation import Indirect, indirect
+
+__all__ = [
+    "ELIDED",
+    "EVERY",
+    "IMPLEMENTATIONS",
+    "AlwaysReading",
+    "Barriers",
+    "Call",
+    "CompilationRefused",
+    "Counts",
+    "DataMemory",
+    "ExecutionPolicy",
+    "ForeignFree",
+    "HostPointerInKernel",
+    "HostThread",
+    "Implementation",
+    "Indirect",
+    "InvalidFree",
+    "PrefetchCrash",
+    "PrefetchMode",
+    "Section",
+    "StdPar",
+    "SyclQueue",
+    "UnfinishedRead",
+    "UsmArray",
+    "implementation",
+    "indirect",
+    "par",
+    "par_unseq",
+    "section",
+    "seq",
+]

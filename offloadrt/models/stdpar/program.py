@@ -1,0 +1,103 @@
+"""A program of C++ standard parallelism on an emulated machine: its implementation, its heap, its device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from numpy.typing import DTypeLike
+
+from offloadrt.driver import Rocr
+from offloadrt.machine import Machine
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.program import Program
+from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.barriers import ELIDED, EVERY, Barriers
+from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.stdpar.heap import Heap
+from offloadrt.models.stdpar.host_thread import HostThread
+from offloadrt.models.stdpar.implementations import Implementation, SubmitPath, implementation
+from offloadrt.models.stdpar.launches import Launches
+from offloadrt.models.stdpar.usm import Usm
+from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.trace import Trace
+
+_SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
+
+
+class StdPar(Program[HostThread]):
+    """The program's view of the machine, and of its default device.
+
+    implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
+    (``ACPP_STDPAR_MEM_POOL_SIZE``). barriers: where barriers stay, by default as the implementation does. phantom: are
+    arrays made without values unless they say otherwise? ValueError for an implementation that does not exist.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        drivers: Sequence[UserModeDriver | Rocr],
+        *,
+        trace: Trace | None = None,
+        implementation: str | Implementation = "acpp",
+        pool_gb: float | None = None,
+        barriers: Barriers | None = None,
+        phantom: bool = False,
+    ) -> None:
+        super().__init__(machine, drivers, trace=trace, configuration="copy", allocator="direct", phantom=phantom)
+        self.implementation = _named(implementation)
+        self.counts = Counts()
+        self.pool_gb = pool_gb
+        self.barriers = barriers or (ELIDED if self.implementation.elision else EVERY)
+        spec = machine.spec
+        self.submit_s = 0.0
+        """Host time of one command in the implementation's own layers."""
+        if (entry := _SUBMIT.get(self.implementation.submit)) is not None:
+            self.submit_s = spec.value(entry)
+        self.dispatch_s = spec.value("stdpar.dispatch")
+        self.lookup_s = spec.value("stdpar.lookup")
+        self.independent_progress = spec.flag("gpu.independent_progress")
+        self.usm = Usm(machine, self.devices[0] if self.devices else None)
+        self.heap = Heap(self)
+        self.launches = Launches(self.implementation.kernel_factor.value)
+        self.batches = 0
+        """Batches of operations that have been completed by a wait, of all threads."""
+
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, number, num_threads, barrier, heap, stack)
+
+    def make_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike,
+        fill: Any,
+        phantom: bool | None,
+        kind: Kind,
+        align: int,
+        heap: Arena,
+        stack: Arena,
+    ) -> UsmArray:
+        """A C array on the stack, or memory that somebody has of the C library: neither is the device's."""
+        made = super().make_array(name, shape, dtype, fill, phantom, kind, align, heap, stack)
+        return self.adopt(made, "heap" if kind == "heap" else "stack")
+
+    def adopt(self, array: HostArray, memory: Any) -> UsmArray:
+        """An array as this model has it."""
+        fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
+        return UsmArray(**fields, memory=memory, sim=self.sim)
+
+    async def complete_tasks(self) -> None:
+        """Nothing: each thread has waited for its queue at its end."""
+
+    async def shutdown(self) -> None:
+        """The runtime goes down; what the program allocates afterwards is the C library's."""
+        self.heap.is_up = False
+        await super().shutdown()
+
+
+def _named(given: str | Implementation) -> Implementation:
+    return given if isinstance(given, Implementation) else implementation(given)
