@@ -5,9 +5,9 @@ What a scenario script or a test needs:
     from offloadrt import kernel, openmp as omp, scenario
 
 `scenario`, `Range`, `Figure`, `Run` and `ParameterError` make experiments (`offloadrt.study`), `kernel` and `Kernel`
-describe device code (`offloadrt.kernels`), `openmp`, `openacc` and `stdpar` are programming models (`offloadrt.models`),
-`Simulation` is virtual time (`offloadrt.sim`). Each is imported when it is first used, so `import offloadrt` costs
-nothing.
+describe device code (`offloadrt.kernels`), `openmp`, `openacc` and `stdpar` are programming models
+(`offloadrt.models`), `Simulation` is virtual time (`offloadrt.sim`). Each is imported when it is first used, so `import
+offloadrt` costs nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Algorithms that run in parallel on the host: worker threads that share its cores and its memory.
 
-An algorithm alone takes its roofline time on the workers that it can keep busy.  Algorithms of several threads at a time
-divide what they wait for, cores or the memory's bandwidth (``share.py``); copies within the host take part in the latter.
+An algorithm alone takes its roofline time on the workers that it can keep busy.  Algorithms of several threads at a
+time divide what they wait for, cores or the memory's bandwidth (``share.py``), of which copies within the host have a
+part, too.
 """
 
 from __future__ import annotations

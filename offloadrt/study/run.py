@@ -1,4 +1,4 @@
-"""A run: one emulated machine with its program (OpenMP, OpenACC, stdpar) in virtual time, as a scenario or test sees it.
+"""A run: one emulated machine with its program in virtual time, as a scenario or a test sees it.
 
 The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …); until then
 `run.set` overrides entries of its profile.

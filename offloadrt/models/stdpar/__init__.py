@@ -9,7 +9,8 @@
 ``indirect``                               an array that a kernel finds behind a pointer in memory
 ``section``                                a part of an array, for ``t.read`` and ``t.write``
 ``SyclQueue`` (``t.queue()``)              a queue of the program's own, with USM of all kinds
-``Barriers``, ``EVERY``, ``ELIDED``        where barriers stay
+``Window``, ``windows``, ``Elided``,        which barriers stay: of a thread, of a recorded list of operations
+``Kept``
 =========================================  ===========================================================================
 
 `execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
@@ -19,8 +20,8 @@
 from offloadrt.models.host.section import Section, section
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.barriers import ELIDED, EVERY, Barriers
 from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
 from offloadrt.models.stdpar.errors import (
     CompilationRefused,
     ForeignFree,
@@ -38,15 +39,13 @@ from offloadrt.models.stdpar.sycl_queue import SyclQueue
 from offloadrt.models.stdpar.validation import Indirect, indirect
 
 __all__ = [
-    "ELIDED",
-    "EVERY",
     "IMPLEMENTATIONS",
     "AlwaysReading",
-    "Barriers",
     "Call",
     "CompilationRefused",
     "Counts",
     "DataMemory",
+    "Elided",
     "ExecutionPolicy",
     "ForeignFree",
     "HostPointerInKernel",
@@ -54,6 +53,9 @@ __all__ = [
     "Implementation",
     "Indirect",
     "InvalidFree",
+    "Kept",
+    "Marker",
+    "Operation",
     "PrefetchCrash",
     "PrefetchMode",
     "Section",
@@ -61,10 +63,12 @@ __all__ = [
     "SyclQueue",
     "UnfinishedRead",
     "UsmArray",
+    "Window",
     "implementation",
     "indirect",
     "par",
     "par_unseq",
     "section",
     "seq",
+    "windows",
 ]

@@ -1,7 +1,7 @@
 """The parallel algorithms of the C++ standard library, each a kernel of `offloadrt.kernels`.
 
-The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. Algorithms that return
-something give it one argument more, an array of one element that holds the initial value and gets the result:
+The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. Algorithms that
+return something give it one argument more, an array of one element with the initial value, which gets the result:
 
     @kernel
     def dot(a, b, total):
@@ -18,8 +18,10 @@ For ``any_of``, ``all_of`` and ``none_of`` it counts the elements for which the 
 from __future__ import annotations
 
 import functools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -32,6 +34,8 @@ from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy
 
 Operation = Literal["plus", "minimum", "maximum"]
 """How ``reduce`` joins two elements."""
+
+_HERE = str(Path(__file__).parent)
 
 _JOIN: dict[Operation, np.ufunc] = {"plus": np.add, "minimum": np.minimum, "maximum": np.maximum}
 
@@ -50,6 +54,9 @@ class Call:
     """Of an algorithm that returns something: the initial value."""
     dtype: DTypeLike = np.float64
     """Of what it returns."""
+
+    place: tuple[str, int] = attrs.field(factory=lambda: _caller())
+    """File and line of the program that called it."""
 
     @property
     def returns(self) -> bool:
@@ -138,6 +145,14 @@ class Algorithms(ABC):
     async def _count(self, name: str, policy: ExecutionPolicy, predicate: Kernel, arguments: Any) -> int | None:
         found = await self.call(Call(name, policy, predicate, arguments, None, 0, np.int64))
         return None if found is None else int(found)
+
+
+def _caller() -> tuple[str, int]:
+    """File and line of the nearest frame outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_HERE) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def _size(n: int, call: str) -> int:

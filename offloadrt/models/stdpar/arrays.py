@@ -1,7 +1,7 @@
 """Arrays of a program of C++ standard parallelism, and which kernels have not finished with them.
 
-What the host touches must not be in the hands of a kernel: `UnfinishedRead` fails the run, whether the kernel still runs
-or has ended without anybody having waited for it. It is what a wrongly elided barrier comes to.
+What the host touches must not be in the hands of a kernel: `UnfinishedRead` fails the run, whether the kernel still
+runs or has ended without anybody having waited for it. It is what a wrongly elided barrier comes to.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class InUse:
 
 @attrs.define(eq=False)
 class UsmArray(HostArray):
-    """An array of the program. Its values are shared with kernels; `data`, ``a[i]`` and ``a[i] = x`` are the host's, and
-    take no time: `HostThread.read` and `HostThread.write` have its pages come back.
+    """An array of the program. Its values are shared with kernels; `data`, ``a[i]`` and ``a[i] = x`` are the host's,
+    and take no time: `HostThread.read` and `HostThread.write` have its pages come back.
     """
 
     memory: Memory = "heap"
@@ -70,7 +70,7 @@ class UsmArray(HostArray):
         return self.values
 
     def check_host_access(self, writes: bool) -> None:
-        """Raises UnfinishedRead when a command is not waited for that writes the array, or uses what the host writes."""
+        """Raises UnfinishedRead when a command has not been waited for that writes it, or uses what the host writes."""
         for use in self.in_use:
             if not (use.writes or writes):
                 continue

@@ -17,8 +17,6 @@ class Counts:
     """Of `on_host`: because a pointer among the kernel's arguments was the host's."""
     waits: int = 0
     """Waits for a queue."""
-    elided: int = 0
-    """Barriers behind offloaded algorithms that were not waited for one by one."""
     prefetches: int = 0
     prefetched_bytes: int = 0
     interposed: int = 0

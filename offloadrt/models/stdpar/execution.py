@@ -15,6 +15,7 @@ from offloadrt.kernels import Launch
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.allocation_map import Allocation
 from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.elision import Marker
 from offloadrt.models.stdpar.errors import CompilationRefused, HostPointerInKernel
 from offloadrt.models.stdpar.implementations import HostPointer
 from offloadrt.models.stdpar.prefetching import PrefetchMode, take_prefetches
@@ -40,11 +41,7 @@ async def execute(t: HostThread, call: Call) -> Any:
         await _prefetch(program, queue, call)
         await submit(program, queue, call)
         program.counts.offloaded += 1
-        queue.algorithms += 1
-        if result is not None:
-            await t.wait()
-        else:
-            await t.at("algorithm")
+        await t.meets(Marker.RETURNING if call.returns else Marker.ALGORITHM, call.algorithm, *call.place)
     else:
         await _on_host(t, call)
     if result is None or any(one.phantom for one in _arrays(call)):
@@ -142,6 +139,7 @@ async def _on_host(t: HostThread, call: Call) -> None:
     """The algorithm runs on the host: the device's work is waited for, pages come back, the cores share the rest."""
     program, queue = t.program, t.own_queue
     program.counts.on_host += 1
+    await t.meets(Marker.HOST_ALGORITHM, call.algorithm, *call.place)
     if queue is not None and queue.outstanding:
         await t.wait()
     for array in _arrays(call):

@@ -25,9 +25,8 @@ from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.section import Section, array_of
 from offloadrt.models.stdpar.algorithms import Algorithms, Call
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
-from offloadrt.models.stdpar.barriers import Marker
+from offloadrt.models.stdpar.elision import Kept, Marker, Operation
 from offloadrt.models.stdpar.execution import execute
-from offloadrt.models.stdpar.implementations import DataMemory
 from offloadrt.models.stdpar.queue import Queue
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
 from offloadrt.runtime.host_array import HostArray, make_values, shape_of
@@ -46,12 +45,12 @@ class HostThread(Algorithms, ProgramThread):
         super().__init__(program, *place)
         device = program.usm.device
         self.own_queue = None if device is None else Queue(program, device, program.submit_s)
+        self._window = program.make_window()
         self._interposed = True
-        self._result: UsmArray | None = None
 
     async def leave_team(self) -> None:
         """The thread ends, and with it its queue."""
-        await self.at("return")
+        await self.meets(Marker.RETURN)
         if self.own_queue is not None:
             await self.own_queue.close()
 
@@ -71,9 +70,11 @@ class HostThread(Algorithms, ProgramThread):
         align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none.
         """
         with self.calling("new"):
-            await self.at("extern_call")
+            explicit = self.program.is_explicit
+            if not explicit:
+                await self.meets(Marker.ALLOCATION, "new")
             array = self.unplaced(name, shape, dtype, phantom, "heap")
-            if self.program.implementation.memory is DataMemory.DEVICE and self.own_queue is not None:
+            if explicit and self.own_queue is not None:
                 array.address = await self.program.usm.malloc_device(max(1, array.nbytes), array.phantom)
                 array.memory = "device"
             else:
@@ -90,7 +91,7 @@ class HostThread(Algorithms, ProgramThread):
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
         """malloc in a translation unit of another compiler: the C library's memory, whatever the implementation."""
-        await self.at("extern_call")
+        await self.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.unplaced(name, shape, dtype, phantom, "heap")
         array.address = await self.program.heap.malloc_libc(array.nbytes, self._heap)
         return array
@@ -123,7 +124,7 @@ class HostThread(Algorithms, ProgramThread):
     async def _free(self, given: HostArray, foreign: bool) -> None:
         array = _of_model(given)
         with self.calling("free"):
-            await self.at("extern_call")
+            await self.meets(Marker.ALLOCATION, "free")
             array.check_host_access(writes=True)
             if array.memory == "device":
                 await self.program.usm.free(array)
@@ -177,7 +178,7 @@ class HostThread(Algorithms, ProgramThread):
 
     async def _touch(self, place: HostArray | Section, writes: bool) -> None:
         array = _of_model(array_of(place))
-        await self.at("stack_access" if array.memory == "stack" else "host_access")
+        await self.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
         array.check_host_access(writes)
         begin, nbytes = 0, array.nbytes
         if isinstance(place, Section):
@@ -190,22 +191,27 @@ class HostThread(Algorithms, ProgramThread):
         queue = self.own_queue
         assert queue is not None, "device memory without a device"
         of_host = self.program.adopt(array, "heap")
+        await self.meets(Marker.HOST_ACCESS, array.name)
         with self.calling("memcpy"):
             await (queue.memcpy(array, of_host) if to_device else queue.memcpy(of_host, array))
             await queue.wait()
 
     # the flow of the program, as barriers see it
 
-    async def at(self, marker: Marker) -> None:
-        """The program comes to this: the thread waits for its queue where the barrier stays here."""
-        queue = self.own_queue
-        if queue is not None and queue.outstanding and marker in self.program.barriers.at:
+    async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
+        """The thread comes to something that matters to barriers: it waits for its queue where one stays here."""
+        program = self.program
+        decisions = self._window.meets(Operation(marker, name, file, line))
+        for decision in () if program.is_explicit else decisions:
+            program.decisions[decision] = program.decisions.get(decision, 0) + 1
+        if any(isinstance(decision, Kept) for decision in decisions):
             await self.wait()
 
     async def external(self, name: str, seconds: float = 0.0) -> None:
         """A call of a function that the compiler cannot look into, which occupies a core for so long."""
         with self.calling(name):
-            await self.at("extern_call")
+            if not self.program.is_explicit:
+                await self.meets(Marker.CALL, name)
             if seconds:
                 await self.compute(seconds)
 
@@ -213,7 +219,7 @@ class HostThread(Algorithms, ProgramThread):
     async def function(self) -> AsyncIterator[None]:
         """``async with t.function():`` the body of a function of the program, which returns at the end."""
         yield
-        await self.at("return")
+        await self.meets(Marker.RETURN)
 
     async def wait(self) -> None:
         """Wait for the thread's queue. Raises what a kernel in it did wrong."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -14,11 +15,11 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.barriers import ELIDED, EVERY, Barriers
 from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.stdpar.elision import Decision, Elided, Window, table
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.host_thread import HostThread
-from offloadrt.models.stdpar.implementations import Implementation, SubmitPath, implementation
+from offloadrt.models.stdpar.implementations import DataMemory, Implementation, SubmitPath, implementation
 from offloadrt.models.stdpar.launches import Launches
 from offloadrt.models.stdpar.usm import Usm
 from offloadrt.runtime.host_array import HostArray, Kind
@@ -32,8 +33,8 @@ class StdPar(Program[HostThread]):
     """The program's view of the machine, and of its default device.
 
     implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
-    (``ACPP_STDPAR_MEM_POOL_SIZE``). barriers: where barriers stay, by default as the implementation does. phantom: are
-    arrays made without values unless they say otherwise? ValueError for an implementation that does not exist.
+    (``ACPP_STDPAR_MEM_POOL_SIZE``). make_window: which barriers stay, by default as the implementation has it. phantom:
+    are arrays made without values unless they say otherwise? ValueError for an implementation that does not exist.
     """
 
     def __init__(
@@ -44,14 +45,19 @@ class StdPar(Program[HostThread]):
         trace: Trace | None = None,
         implementation: str | Implementation = "acpp",
         pool_gb: float | None = None,
-        barriers: Barriers | None = None,
+        make_window: Callable[[], Window] | None = None,
         phantom: bool = False,
     ) -> None:
         super().__init__(machine, drivers, trace=trace, configuration="copy", allocator="direct", phantom=phantom)
         self.implementation = _named(implementation)
         self.counts = Counts()
         self.pool_gb = pool_gb
-        self.barriers = barriers or (ELIDED if self.implementation.elision else EVERY)
+        self.is_explicit = self.implementation.memory is DataMemory.DEVICE
+        """Has the program device memory, copies and waits of its own, where it needs them?"""
+        self.make_window = make_window or functools.partial(Window, self.implementation.elision or self.is_explicit)
+        """How a thread decides about barriers."""
+        self.decisions: dict[Decision, int] = {}
+        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
         spec = machine.spec
         self.submit_s = 0.0
         """Host time of one command in the implementation's own layers."""
@@ -89,6 +95,15 @@ class StdPar(Program[HostThread]):
         """An array as this model has it."""
         fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
         return UsmArray(**fields, memory=memory, sim=self.sim)
+
+    @property
+    def elided(self) -> int:
+        """Barriers behind offloaded algorithms at which nobody waited."""
+        return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
+
+    def elision_table(self) -> str:
+        """Where each barrier stood and what became of it, how often, and why."""
+        return table(one for one, times in self.decisions.items() for _ in range(times))
 
     async def complete_tasks(self) -> None:
         """Nothing: each thread has waited for its queue at its end."""

@@ -31,14 +31,11 @@ class ArrayInKernel:
 
 
 class Queue:
-    """`outstanding`: operations since the last wait, of which `algorithms` are algorithms'; `batch_begin_s`: when the
-    first of them was submitted.
-    """
+    """`outstanding`: operations since the last wait; `batch_begin_s`: when the first of them was submitted."""
 
     def __init__(self, program: StdPar, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
         self.outstanding = 0
-        self.algorithms = 0
         self.batch_begin_s = 0.0
         self._program = program
         self._submit_s = submit_s
@@ -128,8 +125,7 @@ class Queue:
         self._program.counts.waits += 1
         if self.outstanding:
             self._program.batches += 1
-            self._program.counts.elided += max(0, self.algorithms - 1)
-        self.outstanding = self.algorithms = 0
+        self.outstanding = 0
         commands, self._commands = self._commands, []
         for command, arrays in commands:
             for array in arrays:
