@@ -14,8 +14,9 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.managed_accesses import accesses_of
+
+_MOST = 4096
 
 _WITH_PAGES = ("migrates", "host")
 """Where the device has translations of its own for shared USM."""
@@ -30,6 +31,8 @@ class Usm:
         self.on_prefetch = machine.spec.text("usm.prefetch")
         self._machine = machine
         self._pages = machine.host_memory.pages
+        self._touchings: dict[tuple[int, ...], tuple[Launch, Touching]] = {}
+        """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
         self._host: dict[int, int] = {}
         """Bytes of what `malloc_host` gave, by address."""
 
@@ -88,9 +91,16 @@ class Usm:
         """What a kernel does with managed memory; nothing where that lies where the kernel runs."""
         if self.mode not in _WITH_PAGES:
             return NOTHING
-        arrays = [one for one in arguments if isinstance(one, HostArray)]
-        managed = [isinstance(one, UsmArray) and one.memory in ("shared", "host") for one in arrays]
-        return accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
+        arrays = [one for one in arguments if isinstance(one, UsmArray)]
+        key = (id(launch), *[one.address for one in arrays])
+        known = self._touchings.get(key)
+        if known is None:
+            managed = [one.memory in ("shared", "host") for one in arrays]
+            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
+            if len(self._touchings) >= _MOST:
+                self._touchings.clear()
+            known = self._touchings[key] = (launch, touching)
+        return known[1]
 
     def view(self, array: UsmArray) -> Any:
         """What a kernel sees of an array."""
