@@ -55,8 +55,9 @@ def _positive(rules: HeuristicRules, attribute: attrs.Attribute[Any], value: flo
 class HeuristicRules:
     """The numbers of the source.
 
-    min_operations, min_time_s: least distance between decisions (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``); the first
-    is also the longest prediction. transfer_bytes_per_s: of the link. tolerance: of the ratio of both sides to 1.
+    min_operations, min_time_s: least distance between decisions (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``); the
+    first is also the longest prediction. transfer_bytes_per_s: of the link. tolerance: how far the ratio of both sides
+    may be from 1.
     """
 
     min_operations: int = attrs.field(default=128, validator=_positive)

@@ -16,7 +16,7 @@ import msgspec
 from offloadrt.models.stdpar.errors import HeuristicDatabaseError
 
 LEAST_S = 1e-29
-"""Of an estimate: what an interpolation at or below nothing is taken for (10\\ :sup:`-20` ns)."""
+"""The least estimate: what an interpolation that ends below nothing is taken for."""
 _VERSION = 1
 
 
@@ -85,24 +85,26 @@ class HeuristicDatabase:
         samples.append(Sample(place, operation.size, seconds, 1))
 
     def add_batch(self, operations: Sequence[OperationId], seconds: float) -> None:
-        """A batch of offloaded operations, from its first submission to the end of the wait: each gets the same part."""
+        """A batch of offloaded operations, measured from its first submission to the end of the wait: each gets the
+        same part.
+        """
         for operation in operations:
             self.add(operation, Place.OFFLOAD, seconds / len(operations))
 
     def estimate(self, operation: OperationId, place: Place) -> float | None:
         """Seconds that an operation would take; None without samples of it there.
 
-        That of its size, or on the line through the two nearest sizes, of equally near ones the first measured. With one
-        other size only, the line through that and the origin.
+        That of its size, or on the line through the two nearest sizes, of equally near ones the first measured. With
+        one other size only, on the line through that and the origin.
         """
         known = [sample for sample in self._samples.get(operation.name, ()) if sample.place is place]
-        if not known:
+        known.sort(key=lambda sample: abs(sample.size - operation.size))
+        points = [(sample.size, sample.seconds) for sample in known[:2]]
+        if not points:
             return None
-        near = sorted(known, key=lambda sample: abs(sample.size - operation.size))[:2]
-        if near[0].size == operation.size:
-            return near[0].seconds
-        points = [(sample.size, sample.seconds) for sample in near] if len(near) == 2 else [(0, 0.0), *_point(near[0])]
-        (low, low_s), (high, high_s) = sorted(points)
+        if points[0][0] == operation.size:
+            return max(points[0][1], LEAST_S)
+        (low, low_s), (high, high_s) = sorted([(0, 0.0), *points][-2:])
         if low == high:
             return None
         return max(low_s + (operation.size - low) * (high_s - low_s) / (high - low), LEAST_S)
@@ -138,7 +140,3 @@ class HeuristicDatabase:
             path.write_bytes(content + b"\n")
         except OSError as error:
             raise HeuristicDatabaseError(f"{path}: cannot be written ({error.strerror})") from None
-
-
-def _point(sample: Sample) -> list[tuple[int, float]]:
-    return [(sample.size, sample.seconds)]
