@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from offloadrt.machine import MachineSpec
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from offloadrt.machine import Device, Machine
     from offloadrt.models.openacc import OpenACC
     from offloadrt.models.openmp import OpenMP
-    from offloadrt.models.stdpar import Implementation, StdPar
+    from offloadrt.models.stdpar import HeuristicRules, Implementation, StdPar
     from offloadrt.sim import Actor
     from offloadrt.trace import HostTime
 
@@ -84,7 +85,7 @@ class Run:
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
-        as the next eleven.
+        as the next thirteen.
         """
         self.model: Model = "openmp"
         """What the program is written in: `openmp`, `openacc` or `stdpar`, whose threads `parallel` then runs."""
@@ -96,6 +97,10 @@ class Run:
         """Of a stdpar program: a name of `stdpar.IMPLEMENTATIONS`, or one made of these with `attrs.evolve`."""
         self.pool_gb: float | None = None
         """Of a stdpar program: the size of its memory pool in GiB, 0 for none, instead of the implementation's own."""
+        self.heuristic: HeuristicRules | None = None
+        """Of a stdpar program: the rules of the offload heuristic, instead of the implementation's own."""
+        self.heuristic_file: Path | None = None
+        """Of a stdpar program: the file with the runtimes that the heuristic knows; written at the end."""
         self.configuration = "copy"
         """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`;
         with `environment` the runtime chooses, as a real one does.
@@ -235,6 +240,8 @@ class Run:
             trace=self.trace,
             implementation=self.implementation,
             pool_gb=self.pool_gb,
+            heuristic=self.heuristic,
+            database=self.heuristic_file,
             phantom=self.phantom,
         )
 

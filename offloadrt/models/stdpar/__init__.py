@@ -1,20 +1,22 @@
 """C++ standard parallelism as a program writes it: algorithms with execution policies, offloaded by an implementation.
 
-=========================================  ===========================================================================
-``StdPar``                                 a program on a machine: its implementation, its heap, its device
-``HostThread`` (``t``)                     what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
-                                           ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
-``seq``, ``par``, ``par_unseq``            execution policies
-``IMPLEMENTATIONS``, ``implementation``    `acpp`, `nvcpp`, `rocstdpar`, `icpx`, `sycl`, `native`, `host`
-``indirect``                               an array that a kernel finds behind a pointer in memory
-``section``                                a part of an array, for ``t.read`` and ``t.write``
-``SyclQueue`` (``t.queue()``)              a queue of the program's own, with USM of all kinds
-``Window``, ``windows``, ``Elided``,        which barriers stay: of a thread, of a recorded list of operations
+======================================  ==============================================================================
+``StdPar``                              a program on a machine: its implementation, its heap, its device
+``HostThread`` (``t``)                  what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
+                                        ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
+``seq``, ``par``, ``par_unseq``         execution policies
+``IMPLEMENTATIONS``                     `acpp`, `nvcpp`, `rocstdpar`, `icpx`, `sycl`, `native`, `host`
+``indirect``                            an array that a kernel finds behind a pointer in memory
+``section``                             a part of an array, for ``t.read`` and ``t.write``
+``SyclQueue`` (``t.queue()``)           a queue of the program's own, with USM of all kinds
+``Window``, ``windows``, ``Elided``,    which barriers stay: of a thread, of a recorded list of operations
 ``Kept``
-=========================================  ===========================================================================
+``HeuristicRules``, ``Sampling``        of the offload heuristic; ``HeuristicDatabase`` has the runtimes that it knows
+======================================  ==============================================================================
 
 `execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
-`allocation_map.py`, `pool.py`, `prefetching.py`, `implementations.py`.
+`allocation_map.py`, `pool.py`, `prefetching.py`, `elision.py`, `heuristic.py` and `implementations.py`;
+`elision_source.py` decides about barriers from the program's source.
 """
 
 from offloadrt.models.host.section import Section, section
@@ -25,11 +27,14 @@ from offloadrt.models.stdpar.elision import Elided, Kept, Marker, Operation, Win
 from offloadrt.models.stdpar.errors import (
     CompilationRefused,
     ForeignFree,
+    HeuristicDatabaseError,
     HostPointerInKernel,
     InvalidFree,
     PrefetchCrash,
     UnfinishedRead,
 )
+from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadDecision, OffloadHeuristic, Sampling, Why
+from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase, OperationId, Place
 from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import IMPLEMENTATIONS, DataMemory, Implementation, implementation
 from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
@@ -48,6 +53,9 @@ __all__ = [
     "Elided",
     "ExecutionPolicy",
     "ForeignFree",
+    "HeuristicDatabase",
+    "HeuristicDatabaseError",
+    "HeuristicRules",
     "HostPointerInKernel",
     "HostThread",
     "Implementation",
@@ -55,14 +63,20 @@ __all__ = [
     "InvalidFree",
     "Kept",
     "Marker",
+    "OffloadDecision",
+    "OffloadHeuristic",
     "Operation",
+    "OperationId",
+    "Place",
     "PrefetchCrash",
     "PrefetchMode",
+    "Sampling",
     "Section",
     "StdPar",
     "SyclQueue",
     "UnfinishedRead",
     "UsmArray",
+    "Why",
     "Window",
     "implementation",
     "indirect",

@@ -150,7 +150,7 @@ class Algorithms(ABC):
 def _caller() -> tuple[str, int]:
     """File and line of the nearest frame outside of this package."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_HERE) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith((_HERE, "<attrs generated")) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 

@@ -26,6 +26,7 @@ class Command:
     """A kernel or a copy that a thread has submitted and not waited for."""
 
     name: str
+    queue: object
     thread: str
     submitted_s: float
     done: bool = False
@@ -69,10 +70,13 @@ class UsmArray(HostArray):
             raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
         return self.values
 
-    def check_host_access(self, writes: bool) -> None:
-        """Raises UnfinishedRead when a command has not been waited for that writes it, or uses what the host writes."""
+    def check_host_access(self, writes: bool, within: object = None) -> None:
+        """Raises UnfinishedRead when a command has not been waited for that writes it, or uses what the host writes.
+
+        within: the queue of a copy that is the access; what is in that comes before it anyway.
+        """
         for use in self.in_use:
-            if not (use.writes or writes):
+            if not (use.writes or writes) or (within is not None and use.command.queue is within):
                 continue
             sim = self.sim
             assert sim is not None

@@ -17,6 +17,7 @@ from offloadrt.models.stdpar.allocation_map import Allocation
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.elision import Marker
 from offloadrt.models.stdpar.errors import CompilationRefused, HostPointerInKernel
+from offloadrt.models.stdpar.heuristic_database import OperationId, Place
 from offloadrt.models.stdpar.implementations import HostPointer
 from offloadrt.models.stdpar.prefetching import PrefetchMode, take_prefetches
 from offloadrt.models.stdpar.queue import ArrayInKernel, Queue
@@ -37,7 +38,9 @@ async def execute(t: HostThread, call: Call) -> Any:
     if result is not None:
         call = attrs.evolve(call, arguments=(*call.arguments, result))
     await program.machine.work(program.dispatch_s, "runtime")
-    if queue is not None and await _offloads(program, call):
+    if queue is not None and await _may_be_offloaded(program, call) and _is_worth_it(t, call):
+        if t.heuristic is not None:
+            queue.measure(_operation(program, call))
         await _prefetch(program, queue, call)
         await submit(program, queue, call)
         program.counts.offloaded += 1
@@ -57,8 +60,25 @@ async def submit(program: StdPar, queue: Queue, call: Call) -> None:
     await queue.launch(launch, _bound(program, call), uses, program.usm.touching(launch, given))
 
 
-async def _offloads(program: StdPar, call: Call) -> bool:
-    """Does the algorithm run on the device? Looks at the pointers where the implementation does."""
+def _is_worth_it(t: HostThread, call: Call) -> bool:
+    """What the offload heuristic says."""
+    program = t.program
+    if t.heuristic is None:
+        return True
+    used_bytes = 0
+    for allocation, _ in _allocations(program, call):
+        used_bytes += allocation.size
+    return t.heuristic.decide(_operation(program, call), used_bytes, program.sim.now, program.batches)
+
+
+def _operation(program: StdPar, call: Call) -> OperationId:
+    """What the heuristic knows a call by: the algorithm with its kernel, and how many iterations that has."""
+    _, launch = program.launches.of(call.kernel, direct(call.arguments), call.iterations)
+    return OperationId(f"{call.algorithm}({call.kernel.name})", launch.iterations)
+
+
+async def _may_be_offloaded(program: StdPar, call: Call) -> bool:
+    """Can the algorithm run on the device? Looks at the pointers where the implementation does."""
     implementation, counts = program.implementation, program.counts
     if not implementation.offloads(call.algorithm, call.policy, program.independent_progress):
         return False
@@ -92,20 +112,27 @@ async def _prefetch(program: StdPar, queue: Queue, call: Call) -> None:
     implementation = program.implementation
     if implementation.prefetch is PrefetchMode.NEVER:
         return
+    found = _allocations(program, call)
+    due = take_prefetches(
+        implementation.prefetch,
+        [allocation for allocation, _ in found],
+        program.batches,
+        queue.outstanding,
+        implementation.always,
+    )
+    names = {allocation.root: name for allocation, name in found}
+    for allocation in due:
+        await queue.prefetch(allocation.root, allocation.size, names[allocation.root])
+
+
+def _allocations(program: StdPar, call: Call) -> list[tuple[Allocation, str]]:
+    """The allocations that the kernel's pointers point into, each with an array's name."""
     found: dict[int, tuple[Allocation, str]] = {}
     for array in pointers(call.arguments):
         allocation = program.heap.allocations.find(array.address)
         if allocation is not None:
             found.setdefault(allocation.root, (allocation, array.name))
-    due = take_prefetches(
-        implementation.prefetch,
-        [allocation for allocation, _ in found.values()],
-        program.batches,
-        queue.outstanding,
-        implementation.always,
-    )
-    for allocation in due:
-        await queue.prefetch(allocation.root, allocation.size, found[allocation.root][1])
+    return list(found.values())
 
 
 def _arrays(call: Call) -> list[UsmArray]:
@@ -146,11 +173,15 @@ async def _on_host(t: HostThread, call: Call) -> None:
         if array.memory == "device":
             message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
             raise OffloadError(message, call=call.algorithm, array=array.name, thread=t.name, time_s=t.sim.now)
+    begin = program.sim.now
+    for array in _arrays(call):
         array.check_host_access(writes=True)
         await program.usm.host_touch(array)
     if queue is None:
         await program.machine.work(program.submit_s, "runtime")
     written, _ = program.launches.of(call.kernel, direct(call.arguments), call.iterations)
     await program.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
+    if t.heuristic is not None and call.policy is not ExecutionPolicy.SEQ:
+        program.database.add(_operation(program, call), Place.HOST, program.sim.now - begin)
     if (body := _bound(program, call)) is not None:
         body()

@@ -45,6 +45,7 @@ class HostThread(Algorithms, ProgramThread):
         super().__init__(program, *place)
         device = program.usm.device
         self.own_queue = None if device is None else Queue(program, device, program.submit_s)
+        self.heuristic = program.make_heuristic()
         self._window = program.make_window()
         self._interposed = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,6 +19,8 @@ from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.elision import Decision, Elided, Window, table
 from offloadrt.models.stdpar.heap import Heap
+from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
+from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import DataMemory, Implementation, SubmitPath, implementation
 from offloadrt.models.stdpar.launches import Launches
@@ -33,8 +36,11 @@ class StdPar(Program[HostThread]):
     """The program's view of the machine, and of its default device.
 
     implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
-    (``ACPP_STDPAR_MEM_POOL_SIZE``). make_window: which barriers stay, by default as the implementation has it. phantom:
-    are arrays made without values unless they say otherwise? ValueError for an implementation that does not exist.
+    (``ACPP_STDPAR_MEM_POOL_SIZE``). heuristic: the rules of the offload heuristic, for an implementation that has one;
+    database: the file with the runtimes that it knows, written at the end. make_window: which barriers stay, by default
+    as the implementation has it. phantom: are arrays made without values unless they say otherwise?
+
+    ValueError for an implementation that does not exist, HeuristicDatabaseError for a file that cannot be read.
     """
 
     def __init__(
@@ -45,6 +51,8 @@ class StdPar(Program[HostThread]):
         trace: Trace | None = None,
         implementation: str | Implementation = "acpp",
         pool_gb: float | None = None,
+        heuristic: HeuristicRules | None = None,
+        database: Path | None = None,
         make_window: Callable[[], Window] | None = None,
         phantom: bool = False,
     ) -> None:
@@ -68,6 +76,12 @@ class StdPar(Program[HostThread]):
         self.independent_progress = spec.flag("gpu.independent_progress")
         self.usm = Usm(machine, self.devices[0] if self.devices else None)
         self.heap = Heap(self)
+        self.rules = heuristic or HeuristicRules()
+        self.database = HeuristicDatabase() if database is None else HeuristicDatabase.read(database)
+        """Runtimes of operations, as the heuristic knows them."""
+        self._database_file = database
+        self.heuristics: list[OffloadHeuristic] = []
+        """Of the threads, in order of their first algorithm: what each decided."""
         self.launches = Launches(self.implementation.kernel_factor.value)
         self.batches = 0
         """Batches of operations that have been completed by a wait, of all threads."""
@@ -96,6 +110,13 @@ class StdPar(Program[HostThread]):
         fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
         return UsmArray(**fields, memory=memory, sim=self.sim)
 
+    def make_heuristic(self) -> OffloadHeuristic | None:
+        """That of a thread, where the implementation has one and there is anything to decide."""
+        if not (self.implementation.heuristic and self.devices):
+            return None
+        self.heuristics.append(OffloadHeuristic(self.database, self.rules))
+        return self.heuristics[-1]
+
     @property
     def elided(self) -> int:
         """Barriers behind offloaded algorithms at which nobody waited."""
@@ -112,6 +133,8 @@ class StdPar(Program[HostThread]):
         """The runtime goes down; what the program allocates afterwards is the C library's."""
         self.heap.is_up = False
         await super().shutdown()
+        if self._database_file is not None:
+            self.database.write(self._database_file)
 
 
 def _named(given: str | Implementation) -> Implementation:

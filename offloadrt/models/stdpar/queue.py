@@ -15,6 +15,7 @@ from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import Launch
 from offloadrt.models.stdpar.arrays import Command, InUse, UsmArray
 from offloadrt.models.stdpar.errors import PrefetchCrash
+from offloadrt.models.stdpar.heuristic_database import OperationId
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 
@@ -31,16 +32,23 @@ class ArrayInKernel:
 
 
 class Queue:
-    """`outstanding`: operations since the last wait; `batch_begin_s`: when the first of them was submitted."""
+    """`outstanding`: operations since the last wait; `algorithms`: those of them that are measured."""
 
     def __init__(self, program: StdPar, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
         self.outstanding = 0
-        self.batch_begin_s = 0.0
+        self.algorithms: list[OperationId] = []
+        self._batch_begin_s = 0.0
         self._program = program
         self._submit_s = submit_s
         self._queue = DirectiveQueue(0, lasts=True)
         self._commands: list[tuple[Command, list[UsmArray]]] = []
+
+    def measure(self, operation: OperationId) -> None:
+        """An algorithm begins, whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
+        if not self.algorithms:
+            self._batch_begin_s = self._program.sim.now
+        self.algorithms.append(operation)
 
     # commands
 
@@ -70,8 +78,8 @@ class Queue:
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
         """Copy an array to another of as many bytes; between host and device, or within the device.
 
-        Shared USM is copied by the host's address, as CUDA's library does it: what the device owns of it comes back
-        first. ValueError for other sizes, and for a copy within the host.
+        Shared USM is copied by the host's address, as CUDA's library does it: the queue is waited for, and what the
+        device owns of it comes back first. ValueError for other sizes, and for a copy within the host.
         """
         if destination.nbytes != source.nbytes:
             raise ValueError(
@@ -80,22 +88,25 @@ class Queue:
         kinds = (source.memory == "device", destination.memory == "device")
         if kinds == (False, False):
             raise ValueError(f"memcpy from {source.name!r} to {destination.name!r}: neither is device memory")
+        if kinds != (True, True):
+            await self._host_end(destination if kinds[0] else source, writes=kinds[0])
         queue, plugin = self._begin(), self.device.plugin
         await self._submission()
+        self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
         if kinds == (True, True):
-            self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
             await plugin.exchange_data(queue, destination.address, source.address, source.nbytes)
         elif kinds[0]:
-            destination.check_host_access(writes=True)
-            await self._program.usm.host_touch(destination)
-            self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
             await plugin.retrieve_data(queue, destination.span(destination.address, source.nbytes), source.address)
         else:
-            source.check_host_access(writes=False)
-            await self._program.usm.host_touch(source)
-            self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
             await plugin.submit_data(queue, destination.address, source.span(source.address, source.nbytes))
         self._submitted()
+
+    async def _host_end(self, array: UsmArray, writes: bool) -> None:
+        """The host's end of a copy is touched; commands of this queue come before the copy as it is."""
+        if array.memory == "shared" and self.outstanding:
+            await self.wait()
+        array.check_host_access(writes, self)
+        await self._program.usm.host_touch(array)
 
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
         """Have shared USM migrate to the device, in the order of the queue. Raises PrefetchCrash where the machine's
@@ -125,6 +136,9 @@ class Queue:
         self._program.counts.waits += 1
         if self.outstanding:
             self._program.batches += 1
+        if self.algorithms:
+            self._program.database.add_batch(self.algorithms, self._program.sim.now - self._batch_begin_s)
+            self.algorithms = []
         self.outstanding = 0
         commands, self._commands = self._commands, []
         for command, arrays in commands:
@@ -151,13 +165,11 @@ class Queue:
         await self._program.machine.work(self._submit_s, "runtime")
 
     def _submitted(self) -> None:
-        if not self.outstanding:
-            self.batch_begin_s = self._program.sim.now
         self.outstanding += 1
 
     def _use(self, name: str, arrays: Sequence[ArrayInKernel]) -> Command:
         sim = self._program.sim
-        command = Command(name, sim.current.name, sim.now)
+        command = Command(name, self, sim.current.name, sim.now)
         for use in arrays:
             use.array.in_use.append(InUse(command, use.writes))
         self._commands.append((command, [use.array for use in arrays]))

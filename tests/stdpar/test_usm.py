@@ -1,0 +1,212 @@
+"""The program's heap and USM: what is shared memory, what the pool serves, what migrates, and who may free what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from stdpar_rig import WITH_DEVICE, alone, made, play, triad
+
+from offloadrt import stdpar as std
+
+N = 1 << 18
+MIB = 1 << 20
+
+
+async def kinds(t: std.HostThread) -> list[str]:
+    with t.interposition_disabled():
+        own = await t.new_array("runtime's own", 8)
+    arrays = [
+        await t.new_array("heap", 8), t.stack_array("stack", 8), await t.foreign_malloc("foreign", 8), own,
+        await t.malloc("aligned", 8, align=4096),
+    ]  # fmt: skip
+    return [array.memory for array in arrays]
+
+
+def test_heap_allocations_are_shared_memory_and_nothing_else_is() -> None:
+    run, found = alone(kinds)
+    assert found == ["shared", "stack", "heap", "heap", "shared"]
+    assert (run.stdpar.counts.interposed, run.stdpar.counts.from_pool) == (2, 1)
+
+
+@pytest.mark.parametrize("implementation", ["host", "acpp"])
+def test_without_a_device_the_heap_is_the_hosts(implementation: str) -> None:
+    assert "shared" not in alone(kinds, machine="isambard-milan", implementation=implementation)[1]
+
+
+def test_the_runtime_that_is_down_gives_none() -> None:
+    run = made()
+
+    async def late() -> str:
+        await run.parallel(kinds)
+        await run.finish()
+        return (await run.stdpar.host_thread().new_array("late", 8)).memory
+
+    assert run.sim.run(late) == "heap"
+
+
+async def much_allocation(t: std.HostThread, times: int = 20) -> None:
+    for _ in range(times):
+        a = await t.new_array("a", N)
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.delete(a)
+
+
+def test_the_pool_is_one_allocation_of_the_driver_and_keeps_its_pages_on_the_device() -> None:
+    with_pool, _ = alone(much_allocation)
+    without, _ = alone(much_allocation, pool_gb=0.0)
+    calls = [run.calls.table() for run in (with_pool, without)]
+    assert calls[0]["cuMemAllocManaged"].count == 1
+    assert calls[1]["cuMemAllocManaged"].count == calls[1]["cuMemFree"].count == 20
+    assert with_pool.now < without.now
+
+
+def test_memory_beyond_half_of_the_pool_comes_from_the_driver() -> None:
+    async def body(t: std.HostThread) -> None:
+        for mib in (100, 512, 513):
+            await t.delete(await t.new_array("a", mib * MIB // 8, phantom=True))
+
+    run, _ = alone(body, pool_gb=1.0)
+    assert run.stdpar.counts.from_pool == 1
+    assert run.calls.table()["cuMemAllocManaged"].count == 3  # the pool itself, and two
+
+
+def test_either_kind_is_freed_by_any_translation_unit() -> None:
+    async def body(t: std.HostThread) -> tuple[bool, bool]:
+        ours, theirs = await t.new_array("ours", N), await t.foreign_malloc("theirs", N)
+        await t.foreign_free(ours)
+        await t.free(theirs)
+        return ours.freed, theirs.freed
+
+    run, freed = alone(body)
+    assert freed == (True, True)
+    assert len(run.stdpar.heap.allocations) == 0
+    with pytest.raises(std.ForeignFree, match="'ours'"):
+        alone(body, implementation="rocstdpar")
+
+
+def test_what_was_freed_is_not_freed_again() -> None:
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", N)
+        await t.free(a)
+        await t.free(a)
+
+    with pytest.raises(std.InvalidFree, match=r"'a'.*host thread 0"):
+        alone(body)
+
+
+def test_pages_go_to_whoever_touches_them() -> None:
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", N, fill=1.0)
+        for _ in range(3):
+            await t.fill(std.par_unseq, a, 2.0)
+            await t.read(a)
+
+    never = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode.NEVER)
+    run, _ = alone(body, implementation=never)
+    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == 3 * N * 8
+    assert run.faults["gpu_page_fault"] > 0
+
+
+def test_a_prefetched_array_causes_no_fault_and_a_migration_takes_less() -> None:
+    async def body(t: std.HostThread) -> float:
+        a, b, c = [await t.new_array(name, N * 16, fill=1.0, phantom=True) for name in "abc"]
+        begin = t.sim.now
+        await t.transform(std.par_unseq, triad, a, b, c, 1.0)
+        await t.wait()
+        return t.sim.now - begin
+
+    seconds = {}
+    for mode in (std.PrefetchMode.NEVER, std.PrefetchMode.FIRST):
+        variant = attrs.evolve(std.implementation("acpp"), prefetch=mode)
+        run, seconds[mode] = alone(body, implementation=variant)
+        assert (run.stdpar.counts.prefetches == 3) == (mode is std.PrefetchMode.FIRST)
+    assert seconds[std.PrefetchMode.FIRST] < seconds[std.PrefetchMode.NEVER]
+
+
+# SYCL's allocations
+
+
+async def through_device_memory(t: std.HostThread) -> Any:
+    queue = t.queue()
+    host = await t.foreign_malloc("host", N)
+    await t.write(host, np.arange(N, dtype=np.float64))
+    a, b = await queue.malloc_device("a", N), await queue.malloc_device("b", N)
+    await queue.memcpy(a, host)
+    await queue.memcpy(b, a)
+    await queue.submit(triad, a, b, b, 2.0)
+    await queue.memcpy(host, a)
+    await queue.wait()
+    found = np.array(await t.read(host))
+    for array in (a, b):
+        await queue.free(array)
+    await queue.close()
+    return found
+
+
+@pytest.mark.parametrize("machine", WITH_DEVICE)
+def test_device_memory_has_bytes_of_its_own(machine: str) -> None:
+    run, found = alone(through_device_memory, machine=machine)
+    assert np.array_equal(found, 3.0 * np.arange(N))
+    assert run.device().memory.allocated_bytes == 0
+
+
+def test_the_host_cannot_use_it() -> None:
+    async def body(t: std.HostThread) -> Any:
+        return (await t.queue().malloc_device("a", N))[0]
+
+    with pytest.raises(TypeError, match="'a' is device memory"):
+        alone(body)
+
+
+async def over_the_link(t: std.HostThread, kind: str) -> float:
+    queue = t.queue()
+    allocate = {"host": queue.malloc_host, "shared": queue.malloc_shared, "device": queue.malloc_device}[kind]
+    a, b = [await allocate(name, N * 16, phantom=True) for name in "ab"]
+    if kind == "shared":
+        await queue.prefetch(b)
+        await queue.prefetch(a)
+    await queue.submit(triad, a, b, b, 2.0)  # with it the queue's stream is made
+    await queue.wait()
+    begin = t.sim.now
+    await queue.submit(triad, a, b, b, 2.0)
+    await queue.wait()
+    seconds = t.sim.now - begin
+    for array in (a, b):
+        await queue.free(array)
+    await queue.close()
+    return seconds
+
+
+def test_pinned_host_memory_is_reached_over_the_link() -> None:
+    seconds = {kind: alone(lambda t, kind=kind: over_the_link(t, kind))[1] for kind in ("host", "shared", "device")}
+    run = made()
+    read, written = N * 16 * 8, N * 16 * 8
+    assert seconds["host"] > max(read, written) / run.spec.value("remote.access_bw")
+    assert seconds["device"] == pytest.approx(seconds["shared"], rel=1e-6)
+    assert seconds["host"] > 10 * seconds["device"]
+
+
+def test_memcpy_between_different_sizes_is_refused() -> None:
+    async def body(t: std.HostThread) -> None:
+        queue = t.queue()
+        await queue.memcpy(await queue.malloc_device("a", 8), await queue.malloc_device("b", 9))
+
+    with pytest.raises(ValueError, match=r"memcpy of 72 bytes \('b'\) to 64 \('a'\)"):
+        alone(body)
+
+
+def test_the_native_program_copies_its_data() -> None:
+    async def body(t: std.HostThread) -> Any:
+        a, b = await t.new_array("a", N), await t.new_array("b", N, fill=2.0)
+        await t.transform(std.par_unseq, triad, a, b, b, 1.0)
+        await t.write(std.section(a, 0, 4), -1.0)
+        return np.array(await t.read(a))
+
+    run = made(implementation="native")
+    found = play(run, body)[0]
+    assert np.all(found[:4] == -1.0) and np.all(found[4:] == 4.0)
+    assert run.device().bytes_moved()["h2d"] == 2 * N * 8
+    assert not run.faults
