@@ -100,3 +100,21 @@ def test_the_layers_of_sycl_cost_on_the_host_too() -> None:
         return t.sim.now
 
     assert play(made("isambard-milan", "acpp"), body) < play(made("isambard-milan", "sycl"), body)
+
+
+@pytest.mark.parametrize(("overrides", "stops"), [({}, 1), ({"usm.restore": 0.0}, 0), (XNACK, 0)])
+def test_taking_pages_from_a_device_that_cannot_fault_stops_its_queues(overrides: Any, stops: int) -> None:
+    async def body(t: std.HostThread) -> float:
+        a, b = [await t.new_array(name, 1 << 16) for name in "ab"]
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.read(a)
+        begin = t.sim.now
+        await t.fill(std.par_unseq, b, 1.0)
+        await t.wait()
+        return t.sim.now - begin
+
+    run = made("isambard-mi100", overrides=overrides)
+    seconds = play(run, body)[0]
+    delay = load("isambard-mi100").value("usm.restore")
+    assert run.engines["device 0 compute units"].suspensions == stops
+    assert (seconds > 0.8 * delay) == bool(stops)

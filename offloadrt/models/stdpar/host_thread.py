@@ -237,7 +237,7 @@ class HostThread(Algorithms, ProgramThread):
 
     # algorithms
 
-    async def call(self, call: Call) -> Any:
+    async def invoke(self, call: Call) -> Any:
         """Run one algorithm as the implementation does; what it returns."""
         with self.calling(call.algorithm):
             return await execute(self, call)
