@@ -161,6 +161,27 @@ async def methods(t: Any, a: Any) -> None:
         await t.fill(par_unseq, a, 4.0)
 
 
+async def not_on_the_stack(t: Any, a: Any, pointers: Any) -> None:
+    rows = [a, a]
+    either = [0.0]
+    if pointers:
+        either = pointers
+    await t.fill(par_unseq, a, 0.0)
+    rows[1] = either
+    await t.fill(par_unseq, a, 0.0)
+    rows[1][0] = 1.0
+    await t.fill(par_unseq, a, 0.0)
+    either[0] = 1.0
+
+
+async def leaves_contexts(t: Any, a: Any) -> None:
+    for _ in range(3):
+        async with t.function():
+            await t.fill(par_unseq, a, 0.0)
+            break
+    await t.fill(par_unseq, a, 0.0)
+
+
 async def recursive(t: Any, a: Any, n: int) -> None:
     await t.fill(par_unseq, a, 0.0)
     await recursive(t, a, n - 1)
@@ -246,6 +267,16 @@ def test_an_algorithm_with_the_policy_seq_runs_on_the_host() -> None:
 def test_methods_of_the_thread() -> None:
     assert outcome(methods) == [None, Reason.EXIT, Reason.ACCESS, Reason.CALL, Reason.CALL]
     assert outcome(methods, system_usm=True)[1:] == [Reason.EXIT, Reason.STACK, Reason.CALL, Reason.CALL]
+
+
+def test_what_an_object_of_the_stack_points_to_is_not_on_the_stack() -> None:
+    assert outcome(not_on_the_stack) == [None, Reason.ACCESS, Reason.ACCESS]
+
+
+def test_the_end_of_a_with_is_on_every_way_out() -> None:
+    first = ElisionPass.of(leaves_contexts).calls[0]
+    assert [(one.reason, one.at.name) for one in first.stops] == [(Reason.EXIT, "t.function()")]
+    assert not first.followed_by
 
 
 def test_a_function_that_calls_itself_is_a_call_within() -> None:
