@@ -269,6 +269,12 @@ def test_methods_of_the_thread() -> None:
     assert outcome(methods, system_usm=True)[1:] == [Reason.EXIT, Reason.STACK, Reason.CALL, Reason.CALL]
 
 
+def test_barriers_that_a_run_does_not_see_are_named() -> None:
+    assert [one.name for one in ElisionPass.of(external_call).unseen] == ["external"]
+    assert ElisionPass.of(allocations).unseen == ElisionPass.of(sequence).unseen == ()
+    assert "a run does not see: a[3] (" in str(ElisionPass.of(load_and_store))
+
+
 def test_what_an_object_of_the_stack_points_to_is_not_on_the_stack() -> None:
     assert outcome(not_on_the_stack) == [None, Reason.ACCESS, Reason.ACCESS]
 

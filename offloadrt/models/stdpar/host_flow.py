@@ -47,12 +47,12 @@ class _Walk:
         self.active = [scope.place]
         tree = scope.source.tree
         self.block(tree.body)
-        self.emit(Marker.RETURN, tree.name, _last_line(tree))
+        self.emit(Marker.RETURN, tree.name, _last_line(tree), plain=False)
 
-    def emit(self, marker: Marker | None, name: str, node: ast.AST | int) -> None:
+    def emit(self, marker: Marker | None, name: str, node: ast.AST | int, plain: bool = True) -> None:
         if marker is not None:
             line = node if isinstance(node, int) else getattr(node, "lineno", 0)
-            self.graph.reach(Node(Operation(marker, name, self.here.scope.source.file, line)))
+            self.graph.reach(Node(Operation(marker, name, self.here.scope.source.file, line), plain=plain))
 
     # statements
 
@@ -92,7 +92,7 @@ class _Walk:
                 if here.exit is not None and isinstance(node, ast.Return):
                     self.graph.jump(here.exit)
                 else:
-                    self.emit(Marker.RETURN, scope.source.tree.name, node)
+                    self.emit(Marker.RETURN, scope.source.tree.name, node, plain=False)
                     self.graph.ends = []
             case ast.Break() | ast.Continue():
                 self.leave(here.loops[-1])
@@ -156,7 +156,7 @@ class _Walk:
             context = item.context_expr
             method = self.here.scope.thread_method(context)
             if method == "function":
-                self.emit(Marker.RETURN, text(context), _last_line(node))
+                self.emit(Marker.RETURN, text(context), _last_line(node), plain=False)
             elif method not in METHODS:
                 self.emit(Marker.CALL, f"the end of with {text(context)}", _last_line(node))
 
@@ -255,7 +255,7 @@ class _Walk:
             self.arguments(node)
             self.here.building = building
             first = "" if method in ALGORITHMS else f"({', '.join(map(text, node.args[:1]))})"
-            self.emit(scope.method(node, method), f"{method}{first}", node)
+            self.emit(scope.method(node, method), f"{method}{first}", node, plain=False)
             return
         if isinstance(node.func, ast.Attribute) and not isinstance(
             scope.known(node.func.value), types.ModuleType | type
