@@ -137,6 +137,12 @@ async def early_exits(t: Any, a: Any, n: int) -> None:
     await t.fill(par_unseq, a, 0.0)
 
 
+async def endless(t: Any, a: Any) -> None:
+    while True:
+        await t.fill(par_unseq, a, 0.0)
+    external()
+
+
 async def global_state(t: Any, a: Any) -> None:
     global SIZE
     await t.fill(par_unseq, a, 0.0)
@@ -294,6 +300,11 @@ def test_finally_is_on_every_way_out() -> None:
     assert [one.at.name for one in first.stops] == ["external"] and len(first.followed_by) == 1
     assert [one.at.name for one in second.stops] == ["external"] and not second.followed_by
     assert [one.reason for one in last.stops] == [Reason.EXIT]
+
+
+def test_a_loop_without_an_end_never_comes_to_what_stands_behind() -> None:
+    found = ElisionPass.of(endless)
+    assert outcome(endless) == [None] and found.barriers == ()
 
 
 def test_globals_are_memory() -> None:
