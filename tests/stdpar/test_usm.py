@@ -10,6 +10,7 @@ import pytest
 from stdpar_rig import WITH_DEVICE, alone, made, play, triad
 
 from offloadrt import stdpar as std
+from offloadrt.study.errors import UserError
 
 N = 1 << 18
 MIB = 1 << 20
@@ -210,3 +211,37 @@ def test_the_native_program_copies_its_data() -> None:
     assert np.all(found[:4] == -1.0) and np.all(found[4:] == 4.0)
     assert run.device().bytes_moved()["h2d"] == 2 * N * 8
     assert not run.faults
+
+
+# system USM
+
+
+async def anything(t: std.HostThread) -> Any:
+    a, b, c = await t.new_array("a", N), t.stack_array("b", N, fill=2.0), await t.foreign_malloc("c", N)
+    await t.write(c, 5.0)
+    await t.transform(std.par_unseq, triad, a, b, c, 1.0)
+    return (await t.read(a)).sum()
+
+
+def test_with_system_usm_nothing_is_taken_over_and_everything_runs_on_the_device() -> None:
+    run, total = alone(anything, system_usm=True)
+    counts = run.stdpar.counts
+    assert total == 7.0 * N
+    assert (counts.interposed, counts.prefetches, counts.host_pointers, counts.offloaded) == (0, 0, 0, 1)
+    assert run.faults["gpu_page_fault"] > 0 and run.faults["bytes_transfer_dtoh"] >= N * 8
+    assert alone(anything)[0].stdpar.counts.host_pointers == 1
+
+
+def test_with_system_usm_an_access_of_the_stack_ends_a_window() -> None:
+    async def body(t: std.HostThread) -> int:
+        a, local = await t.new_array("a", N), t.stack_array("local", 1)
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.read(local)
+        return t.program.counts.waits
+
+    assert (alone(body, system_usm=True)[1], alone(body)[1]) == (1, 0)
+
+
+def test_a_device_that_cannot_fault_has_none() -> None:
+    with pytest.raises(UserError, match=r"system USM on isambard-mi100: its device cannot fault"):
+        alone(anything, machine="isambard-mi100", system_usm=True)

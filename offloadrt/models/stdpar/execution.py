@@ -82,6 +82,8 @@ async def _may_be_offloaded(program: StdPar, call: Call) -> bool:
     implementation, counts = program.implementation, program.counts
     if not implementation.offloads(call.algorithm, call.policy, program.independent_progress):
         return False
+    if program.system_usm:
+        return True
     if implementation.host_pointer is HostPointer.HOST:
         for _ in pointers(call.arguments):
             await program.machine.work(program.lookup_s, "runtime")

@@ -37,7 +37,8 @@ class Heap:
         self._program = program
         spec, implementation = program.machine.spec, program.implementation
         self._costs = HeapCosts(spec.value("host.malloc"), spec.value("stdpar.pool"), spec.value("stdpar.lookup"))
-        self.interposes = program.usm.device is not None and implementation.memory is DataMemory.SHARED
+        shared = implementation.memory is DataMemory.SHARED and not program.system_usm
+        self.interposes = program.usm.device is not None and shared
         self.is_up = True
         self.allocations = AllocationMap()
         """What the program has of shared USM, by address."""
@@ -71,6 +72,7 @@ class Heap:
         await self._work(self._costs.libc)
         address = arena.allocate(nbytes, max(align, 16))
         self._libc[address] = arena
+        self._program.usm.add_system(address, nbytes)
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:

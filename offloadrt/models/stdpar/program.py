@@ -36,11 +36,13 @@ class StdPar(Program[HostThread]):
     """The program's view of the machine, and of its default device.
 
     implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
-    (``ACPP_STDPAR_MEM_POOL_SIZE``). heuristic: the rules of the offload heuristic, for an implementation that has one;
-    database: the file with the runtimes that it knows, written at the end. make_window: which barriers stay, by default
-    as the implementation has it. phantom: are arrays made without values unless they say otherwise?
+    (``ACPP_STDPAR_MEM_POOL_SIZE``). system_usm: the device uses all memory of the host as it is, so that nothing is
+    taken over, validated or prefetched. heuristic: the rules of the offload heuristic, for an implementation that has
+    one; database: the file with the runtimes that it knows, written at the end. make_window: which barriers stay, by
+    default as the implementation has it. phantom: are arrays made without values unless they say otherwise?
 
-    ValueError for an implementation that does not exist, HeuristicDatabaseError for a file that cannot be read.
+    ValueError for an implementation that does not exist, and for system USM where the device cannot have it;
+    HeuristicDatabaseError for a file that cannot be read.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class StdPar(Program[HostThread]):
         trace: Trace | None = None,
         implementation: str | Implementation = "acpp",
         pool_gb: float | None = None,
+        system_usm: bool = False,
         heuristic: HeuristicRules | None = None,
         database: Path | None = None,
         make_window: Callable[[], Window] | None = None,
@@ -60,9 +63,12 @@ class StdPar(Program[HostThread]):
         self.implementation = _named(implementation)
         self.counts = Counts()
         self.pool_gb = pool_gb
+        self.system_usm = system_usm and bool(self.devices)
         self.is_explicit = self.implementation.memory is DataMemory.DEVICE
         """Has the program device memory, copies and waits of its own, where it needs them?"""
-        self.make_window = make_window or functools.partial(Window, self.implementation.elision or self.is_explicit)
+        self.make_window = make_window or functools.partial(
+            Window, self.implementation.elision or self.is_explicit, self.system_usm
+        )
         """How a thread decides about barriers."""
         self.decisions: dict[Decision, int] = {}
         """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
@@ -74,7 +80,7 @@ class StdPar(Program[HostThread]):
         self.dispatch_s = spec.value("stdpar.dispatch")
         self.lookup_s = spec.value("stdpar.lookup")
         self.independent_progress = spec.flag("gpu.independent_progress")
-        self.usm = Usm(machine, self.devices[0] if self.devices else None)
+        self.usm = Usm(machine, self.devices[0] if self.devices else None, self.system_usm)
         self.heap = Heap(self)
         self.rules = heuristic or HeuristicRules()
         self.database = HeuristicDatabase() if database is None else HeuristicDatabase.read(database)
@@ -103,6 +109,7 @@ class StdPar(Program[HostThread]):
     ) -> UsmArray:
         """A C array on the stack, or memory that somebody has of the C library: neither is the device's."""
         made = super().make_array(name, shape, dtype, fill, phantom, kind, align, heap, stack)
+        self.usm.add_system(made.address, made.nbytes)
         return self.adopt(made, "heap" if kind == "heap" else "stack")
 
     def adopt(self, array: HostArray, memory: Any) -> UsmArray:
