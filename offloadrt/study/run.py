@@ -454,6 +454,15 @@ class Run:
         return found
 
     @property
+    def algorithms(self) -> Mapping[str, int]:
+        """Of a stdpar program, so far: algorithms called, offloaded and on the host, waits, barriers elided,
+        prefetches, allocations taken over, decisions of the offload heuristic. Empty for other models.
+        """
+        if self.model != "stdpar" or self._program is None:
+            return {}
+        return self.stdpar.algorithms()
+
+    @property
     def host_time(self) -> HostTime:
         """Where the host threads' time went, so far."""
         return self.machine.host_time

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 async def execute(t: HostThread, call: Call) -> Any:
     """Run one algorithm; what it returns, None where an array is a phantom."""
     program, queue = t.program, t.own_queue
-    program.counts.algorithms += 1
+    program.counts.calls += 1
     result = t.result_array(call) if call.returns else None
     if result is not None:
         call = attrs.evolve(call, arguments=(*call.arguments, result))

@@ -129,6 +129,16 @@ class StdPar(Program[HostThread]):
         """Barriers behind offloaded algorithms at which nobody waited."""
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
+    def algorithms(self) -> dict[str, int]:
+        """What the program did so far, in numbers: its `Counts`, barriers elided, decisions of the heuristic."""
+        decisions = [decision for one in self.heuristics for decision in one.decisions]
+        return {
+            **attrs.asdict(self.counts),
+            "elided": self.elided,
+            "decisions": len(decisions),
+            "changes": sum(decision.changed for decision in decisions),
+        }
+
     def elision_table(self) -> str:
         """Where each barrier stood and what became of it, how often, and why."""
         return table(one for one, times in self.decisions.items() for _ in range(times))
