@@ -10,6 +10,7 @@ import pytest
 from stdpar_rig import WITH_DEVICE, alone, made, play, triad
 
 from offloadrt import stdpar as std
+from offloadrt.runtime.errors import FreedHostMemory
 from offloadrt.study.errors import UserError
 
 N = 1 << 18
@@ -245,3 +246,15 @@ def test_with_system_usm_an_access_of_the_stack_ends_a_window() -> None:
 def test_a_device_that_cannot_fault_has_none() -> None:
     with pytest.raises(UserError, match=r"system USM on isambard-mi100: its device cannot fault"):
         alone(anything, machine="isambard-mi100", system_usm=True)
+
+
+@pytest.mark.parametrize("implementation", ["acpp", "native", "host"])
+@pytest.mark.parametrize("use", ["algorithm", "read"])
+def test_memory_that_was_freed_is_not_used(implementation: str, use: str) -> None:
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", N)
+        await t.delete(a)
+        await (t.read(a) if use == "read" else t.fill(std.par_unseq, a, 1.0))
+
+    with pytest.raises(FreedHostMemory, match=r"array 'a', which has been freed.*thread 'host thread 0'"):
+        alone(body, implementation=implementation)

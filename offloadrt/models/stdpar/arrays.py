@@ -12,6 +12,7 @@ import attrs
 from numpy.typing import NDArray
 
 from offloadrt.models.stdpar.errors import UnfinishedRead
+from offloadrt.runtime.errors import FreedHostMemory
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Simulation
 
@@ -92,6 +93,14 @@ class UsmArray(HostArray):
                 time_s=sim.now,
             )
 
-    def forget(self, command: Command) -> None:
-        """A command has been waited for."""
-        self.in_use[:] = [use for use in self.in_use if use.command is not command]
+    def check_alive(self, call: str) -> None:
+        """Raises FreedHostMemory for an array that the program has given back."""
+        if self.freed:
+            sim = self.sim
+            assert sim is not None
+            message = f"{call} uses array {self.name!r}, which has been freed"
+            raise FreedHostMemory(message, call=call, array=self.name, thread=sim.current.name, time_s=sim.now)
+
+    def forget(self, queue: object) -> None:
+        """Everything in a queue has been waited for."""
+        self.in_use[:] = [use for use in self.in_use if use.command.queue is not queue]

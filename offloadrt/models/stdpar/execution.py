@@ -34,6 +34,8 @@ async def execute(t: HostThread, call: Call) -> Any:
     """Run one algorithm; what it returns, None where an array is a phantom."""
     program, queue = t.program, t.own_queue
     program.counts.calls += 1
+    for array in _arrays(call):
+        array.check_alive(call.algorithm)
     result = t.result_array(call) if call.returns else None
     if result is not None:
         call = attrs.evolve(call, arguments=(*call.arguments, result))

@@ -180,6 +180,7 @@ class HostThread(Algorithms, ProgramThread):
     async def _touch(self, place: HostArray | Section, writes: bool) -> None:
         array = _of_model(array_of(place))
         await self.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
+        array.check_alive("write" if writes else "read")
         array.check_host_access(writes)
         begin, nbytes = 0, array.nbytes
         if isinstance(place, Section):
@@ -191,6 +192,7 @@ class HostThread(Algorithms, ProgramThread):
         """Copy device memory from or to what the program has of it on the host, and wait."""
         queue = self.own_queue
         assert queue is not None, "device memory without a device"
+        array.check_alive("memcpy")
         of_host = self.program.adopt(array, "heap")
         await self.meets(Marker.HOST_ACCESS, array.name)
         with self.calling("memcpy"):
