@@ -12,6 +12,7 @@ from stdpar_rig import MACHINES, alone, dot, largest, made, negative, play, ramp
 from offloadrt import stdpar as std
 from offloadrt.kernels import Kernel
 from offloadrt.models.stdpar.elision import Marker
+from offloadrt.models.stdpar.elision_source import ElisionPass
 
 N = 3000
 POLICIES = (std.seq, std.par, std.par_unseq)
@@ -201,7 +202,7 @@ def test_so_is_one_whose_kernel_happens_to_have_ended() -> None:
     async def body(t: std.HostThread) -> Any:
         a = await t.new_array("a", 8)
         await t.fill(std.par_unseq, a, 1.0)
-        await t.sleep(1.0)
+        await t.compute(1.0)
         return a[0]
 
     with pytest.raises(std.UnfinishedRead, match="has ended, but nobody has waited for it"):
@@ -265,3 +266,45 @@ def test_runtimes_are_kept_in_a_file(tmp_path: Any) -> None:
     alone(body, heuristic_file=file)
     samples = std.HeuristicDatabase.read(file).samples("fill(fill)")
     assert [(one.place, one.size, one.count) for one in samples] == [(std.Place.OFFLOAD, 64, 2)]
+
+
+# the compile-time pass and the run
+
+
+async def a_host_function(t: std.HostThread) -> Any:
+    """Of everything that a barrier may meet something."""
+    a, b = await t.new_array("a", N), await t.new_array("b", N)
+    local = t.stack_array("local", 4)
+    for number in range(6):
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.copy(std.par_unseq, a, b)
+        await t.read(local)
+        await t.for_each_n(std.par_unseq, N, scale, b, 2.0)
+        if number == 3:
+            await t.external("MPI_Barrier")
+        if number == 4:
+            temporary = await t.new_array("temporary", N)
+            await t.transform(std.par_unseq, triad, temporary, a, b, 1.0)
+            await t.delete(temporary)
+        if await t.reduce(std.par_unseq, b) < 0.0:
+            await t.fill(std.par_unseq, b, 0.0)
+    await t.fill(std.par_unseq, a, 2.0)
+    await t.fill(std.seq, local, 0.0)
+    await t.fill(std.par_unseq, a, 3.0)
+    return (await t.read(a))[0]
+
+
+def test_the_run_decides_at_each_call_as_the_pass_does_for_its_place() -> None:
+    run, first = alone(a_host_function)
+    assert first == 3.0
+    static = {call.algorithm.line: call for call in ElisionPass.of(a_host_function).calls}
+    assert run.algorithms["elided"] > 0
+    for decision in run.stdpar.decisions:
+        call = static[decision.algorithm.line]
+        if isinstance(decision, std.Elided):
+            assert decision.by.line in {by.line for by in call.followed_by}
+        else:
+            assert decision.reason in {kept.reason for kept in call.stops}
+    kept = sum(times for one, times in run.stdpar.decisions.items() if isinstance(one, std.Kept))
+    assert run.algorithms["waits"] == kept
+    assert kept + run.algorithms["elided"] == run.algorithms["offloaded"]

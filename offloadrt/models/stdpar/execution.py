@@ -172,7 +172,7 @@ async def _on_host(t: HostThread, call: Call) -> None:
     program.counts.on_host += 1
     await t.meets(Marker.HOST_ALGORITHM, call.algorithm, *call.place)
     if queue is not None and queue.outstanding:
-        await t.wait()
+        await queue.wait()
     for array in _arrays(call):
         if array.memory == "device":
             message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
