@@ -308,3 +308,15 @@ def test_the_run_decides_at_each_call_as_the_pass_does_for_its_place() -> None:
     kept = sum(times for one, times in run.stdpar.decisions.items() if isinstance(one, std.Kept))
     assert run.algorithms["waits"] == kept
     assert kept + run.algorithms["elided"] == run.algorithms["offloaded"]
+
+
+@pytest.mark.parametrize(("n", "kernels"), [(100, 1), (N, 2)])
+def test_a_reduction_of_several_groups_takes_a_second_kernel(n: int, kernels: int) -> None:
+    async def body(t: std.HostThread) -> Any:
+        a = await t.new_array("a", n, fill=0.5)
+        return await t.reduce(std.par_unseq, a)
+
+    run, total = alone(body)
+    assert total == 0.5 * n
+    assert run.calls.count("cuLaunchKernel") == kernels
+    assert run.algorithms["offloaded"] == run.algorithms["waits"] == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.kernels import Launch
+from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.allocation_map import Allocation
 from offloadrt.models.stdpar.arrays import UsmArray
@@ -24,6 +24,13 @@ from offloadrt.models.stdpar.queue import ArrayInKernel, Queue
 from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.models.stdpar.validation import direct, host_pointers, pointers
 from offloadrt.runtime.errors import OffloadError
+
+_JOINING = Kernel("join group results", None, flops_per_iteration=1.0, bytes_per_iteration=8.0)
+"""The second kernel of a reduction, by one group, where the first has several (`reduction_engine.hpp`; CUB's is like
+it).
+"""
+_GROUPS_PER_UNIT = 4
+"""How many results the first one leaves, at most, for each compute unit (`numeric.hpp`)."""
 
 if TYPE_CHECKING:
     from offloadrt.models.stdpar.host_thread import HostThread
@@ -60,6 +67,9 @@ async def submit(program: StdPar, queue: Queue, call: Call) -> None:
     _, launch = program.launches.of(call.kernel, given, call.iterations)
     uses = _uses(launch, given)
     await queue.launch(launch, _bound(program, call), uses, program.usm.touching(launch, given))
+    if call.returns and launch.teams > 1:
+        groups = min(launch.teams, _GROUPS_PER_UNIT * queue.compute_units)
+        await queue.launch(_JOINING.launch(1, iterations=groups), None, ())
 
 
 def _is_worth_it(t: HostThread, call: Call) -> bool:

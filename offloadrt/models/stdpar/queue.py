@@ -36,6 +36,7 @@ class Queue:
 
     def __init__(self, program: StdPar, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
+        self.compute_units = program.machine.devices[device.number].compute.spec.sms
         self.outstanding = 0
         self.algorithms: list[OperationId] = []
         self._batch_begin_s = 0.0
