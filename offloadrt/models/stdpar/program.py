@@ -28,6 +28,7 @@ from offloadrt.models.stdpar.launches import Launches
 from offloadrt.models.stdpar.usm import Usm
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
 R = TypeVar("R")
@@ -132,6 +133,10 @@ class StdPar(Program[HostThread]):
             return None
         self.heuristics.append(OffloadHeuristic(self.database, self.rules))
         return self.heuristics[-1]
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of the runtime's locks, by name, the memory pool's among them."""
+        return {**super().locks(), self.heap.lock.name: self.heap.lock.statistics()}
 
     @property
     def elided(self) -> int:
