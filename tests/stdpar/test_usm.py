@@ -10,6 +10,7 @@ import pytest
 from stdpar_rig import WITH_DEVICE, alone, made, play, triad
 
 from offloadrt import stdpar as std
+from offloadrt.driver import DriverError
 from offloadrt.runtime.errors import FreedHostMemory
 from offloadrt.study.errors import UserError
 
@@ -302,3 +303,17 @@ def test_several_threads_make_one_pool_and_queue_at_its_mutex() -> None:
 def test_without_the_mutex_each_takes_the_time_of_one() -> None:
     one, many = allocating(1), allocating(8, uncontended=True)
     assert many.seconds == pytest.approx(one.seconds * 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"), [("shared", "cuMemFree"), ("device", "cuMemFree"), ("host", "cuMemFreeHost")]
+)
+def test_usm_is_not_freed_twice(kind: str, call: str) -> None:
+    async def body(t: std.HostThread) -> None:
+        queue = t.queue()
+        array = await getattr(queue, f"malloc_{kind}")("a", N)
+        await queue.free(array)
+        await queue.free(array)
+
+    with pytest.raises(DriverError, match=f"{call} failed with CUDA_ERROR_INVALID_VALUE"):
+        alone(body)
