@@ -9,6 +9,7 @@ copy of pinned memory at once, one of pageable memory when the bytes are staged 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -79,6 +80,10 @@ class Driver:
         """Use managed memory: called once.  Raises ProfileError."""
         self.uvm = Uvm(self.machine, self.device)
         return self.uvm
+
+    @cached_property
+    def _malloc_host(self) -> float:
+        return self.machine.spec.value("usm.malloc_host")
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> Driver:
@@ -194,6 +199,26 @@ class Driver:
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
                     raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
                 await self._context.work(woken + self.costs.unregister)
+
+    async def mem_alloc_host(self, nbytes: int, cause: int | None = None) -> int:
+        """cuMemAllocHost: the address of pinned host memory.  Raises DriverError for a size that is not positive."""
+        with self._context.call("cuMemAllocHost", None, cause) as call:
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context as woken:
+                await self._context.work(woken + self._malloc_host + nbytes * self.costs.register_per_byte)
+                address = self.machine.host_memory.allocate(nbytes, self.costs.managed_alignment)
+                self._copies.pinned.add(address, nbytes)
+            return address
+
+    async def mem_free_host(self, address: int, cause: int | None = None) -> None:
+        """cuMemFreeHost.  Raises DriverError for an address at which no such memory begins."""
+        with self._context.call("cuMemFreeHost", None, cause) as call:
+            async with self._context as woken:
+                if not self._copies.pinned.remove(address):
+                    raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
+                await self._context.work(woken + self._malloc_host)
+                self.machine.host_memory.release(address)
 
     # Managed memory
 

@@ -65,6 +65,13 @@ class Uvm(UvmBlocks):
             if not self.is_busy(block):
                 self.release(block)
 
+    def keep_on_host(self, begin: int, nbytes: int) -> None:
+        """An allocation lies on the host, and the device translates it from the start: as on devices without faults."""
+        for block, pages in self.pages.parts(begin, nbytes):
+            block.prefers_host |= pages
+            block.accessed_by |= pages
+            self.pages.set_state(block, pages, REMOTE)
+
     # Faults of the GPU, in the page-fault handler
 
     async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:
@@ -187,6 +194,7 @@ class Uvm(UvmBlocks):
             wanted &= page | ~self.thrashing.thrashing(index)
         wanted &= block.resident
         await self.machine.work(self.costs.host_fault, "driver")
+        await self.stop_queues(block, wanted, cause)
         self.unmap(block, wanted)
         since = self.sim.now
         await self.move("d2h", block, wanted, cause)
@@ -223,6 +231,7 @@ class Uvm(UvmBlocks):
     async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
         if pages:
             self.thrashing.forget(block.index, pages)
+            await self.stop_queues(block, pages, cause)
             self.unmap(block, pages)
             await self.pay(self.costs.prefetch_block)
             await self.move("d2h", block, pages, cause)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Literal
 
 import attrs
@@ -146,6 +147,13 @@ class HostMemory:
         if waited > 0.0:
             self._wait_s += waited
         self.bytes_copied += nbytes
+
+    def stream(self, seconds: float, part: float) -> Awaitable[None]:
+        """An algorithm on the host reads and writes what the memory takes ``seconds`` for, at most at this ``part`` of
+        its rate; copies have the rest.  Await it at once.
+        """
+        capacity = self._pool.share.capacity
+        return self._pool.serve(seconds * capacity, part * capacity)
 
     def statistics(self) -> HostMemoryStatistics:
         """What the copies did so far."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from offloadrt.machine.cores import Cores
 from offloadrt.machine.device import Device, page_size
 from offloadrt.machine.host_memory import HostMemory
+from offloadrt.machine.host_workers import HostWorkers, HostWorkersSpec
 from offloadrt.machine.peers import Peers
 from offloadrt.machine.profile import MachineSpec
 from offloadrt.sim import Simulation
@@ -66,6 +67,7 @@ class Machine:
             uncontended=spec.flag("host_memory.uncontended"),
         )
         self.devices = [Device(sim, index, spec, self.host_memory, trace, fill) for index in range(devices)]
+        self._host_workers: HostWorkers | None = None
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
         """What this run's operating system makes of every unit cost of host-side work: a factor, 1.0 without noise."""
@@ -75,6 +77,14 @@ class Machine:
         self.next_number = itertools.count(1).__next__
         """Numbers of copies and kernels, unique in a run."""
         self.peers = None if spec.flag("machine.apu") else Peers(sim, spec, self.devices, self.next_number)
+
+    @property
+    def host_workers(self) -> HostWorkers:
+        """The host as what executes parallel algorithms.  Raises ProfileError when the profile does not say how."""
+        if self._host_workers is None:
+            spec = self.spec.read(HostWorkersSpec)
+            self._host_workers = HostWorkers(self.sim, spec, self.host_memory, self.host_time)
+        return self._host_workers
 
     def _work(self, dt: float, category: str) -> Awaitable[None]:
         return self.cores.compute(self.jitter(dt), category)
@@ -93,6 +103,8 @@ class Machine:
             "cores": self.cores.statistics(),
             "host memory": self.host_memory.statistics(),
         }
+        if self._host_workers is not None:
+            statistics["host workers"] = self._host_workers.statistics()
         for device in self.devices:
             statistics.update(device.statistics())
         if self.peers is not None:

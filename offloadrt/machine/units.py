@@ -83,6 +83,7 @@ COMMON: dict[str, tuple[float, str]] = {
     "GB": (1e9, "data"),
     "GB/s": (1e9, "data / time"),
     "s/GiB": (1 / 1073741824.0, "time / data"),
+    "GFLOP/s": (1e9, "work / time"),
     "TFLOP/s": (1e12, "work / time"),
     "fraction": (1.0, "fraction"),
     **{f"{name}s" if name != "SM" else name: (1.0, "count") for name in COUNTS},

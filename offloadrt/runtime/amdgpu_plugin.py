@@ -315,6 +315,10 @@ class AmdgpuPlugin:
         """The calling thread touches host memory: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
+    def manage(self) -> Uvm:
+        """Raises DriverError: nothing migrates within one memory."""
+        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
+
     async def alloc_managed(self, nbytes: int, name: str) -> int:
         """Raises DriverError: hipMallocManaged is not emulated where nothing migrates."""
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)

@@ -204,6 +204,10 @@ class DevicePlugin(Protocol):
         """
         ...
 
+    def manage(self) -> Uvm:
+        """The driver of managed memory, which is there from now on. Raises DriverError where nothing migrates."""
+        ...
+
     def alloc_managed(self, nbytes: int, name: str, /) -> Awaitable[int]:
         """Managed memory, whatever the program's other arrays are: its address."""
         ...
@@ -374,10 +378,15 @@ class Plugin:
 
     async def alloc_managed(self, nbytes: int, name: str) -> int:
         """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
+        self.manage()
+        return await self.driver.mem_alloc_managed(nbytes, name=name)
+
+    def manage(self) -> Uvm:
+        """The unified-memory driver, from now on."""
         if self.managed is None:
             self.managed = self.driver.manage()
             self.managed.start()
-        return await self.driver.mem_alloc_managed(nbytes, name=name)
+        return self.managed
 
     async def free_managed(self, address: int) -> None:
         """cuMemFree."""

@@ -27,6 +27,7 @@ class Ledger:
     faults: Mapping[str, float] = attrs.field(factory=dict)
     managed: Figures = attrs.field(factory=dict)
     """By name of the object."""
+    algorithms: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
     """The lives of host threads that ended in it."""
@@ -46,6 +47,7 @@ class Ledger:
             bytes=moved,
             faults=dict(run.faults),
             managed={name: _figures(one, MANAGED) for name, one in run.managed_objects.items()},
+            algorithms=dict(run.algorithms),
             host_time=dict(run.host_time.seconds),
             lived_s=run.host_time.lived_s,
             elapsed_s=run.now,
@@ -70,6 +72,7 @@ class Ledger:
             bytes=_joined(self.bytes, other.bytes, operation),
             faults=_joined(self.faults, other.faults, operation),
             managed=_each(self.managed, other.managed, operation),
+            algorithms=_joined(self.algorithms, other.algorithms, operation),
             host_time=_joined(self.host_time, other.host_time, operation),
             lived_s=operation(self.lived_s, other.lived_s),
             elapsed_s=operation(self.elapsed_s, other.elapsed_s),

@@ -1,4 +1,4 @@
-"""A run: one emulated machine with its program (OpenMP or OpenACC) in virtual time, as a scenario or a test sees it.
+"""A run: one emulated machine with its program in virtual time, as a scenario or a test sees it.
 
 The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …); until then
 `run.set` overrides entries of its profile.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from offloadrt.machine import MachineSpec
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from offloadrt.machine.managed_usage import ManagedUsage
     from offloadrt.models.openacc import OpenACC
     from offloadrt.models.openmp import OpenMP
+    from offloadrt.models.stdpar import HeuristicRules, Implementation, StdPar
     from offloadrt.sim import Actor
     from offloadrt.trace import HostTime
 
-Model = Literal["openmp", "openacc"]
+Model = Literal["openmp", "openacc", "stdpar"]
 Gear = Literal["native", "turbo"]
 GEARS: tuple[Gear, ...] = ("native", "turbo")
 
@@ -84,14 +86,26 @@ class Run:
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
-        as the next nine.
+        as the next fourteen.
         """
         self.model: Model = "openmp"
-        """What the program is written in: `openmp` or `openacc`, whose threads `parallel` then runs."""
+        """What the program is written in: `openmp`, `openacc` or `stdpar`, whose threads `parallel` then runs."""
         self.compiler = "pgi"
         """Whose run-time library an OpenACC program is linked with: `pgi` or `gcc`."""
         self.pools = False
         """Whether that of GCC has JACC's two pools of device memory."""
+        self.implementation: str | Implementation = "acpp"
+        """Of a stdpar program: a name of `stdpar.IMPLEMENTATIONS`, or one made of these with `attrs.evolve`."""
+        self.pool_gb: float | None = None
+        """Of a stdpar program: the size of its memory pool in GiB, 0 for none, instead of the implementation's own."""
+        self.system_usm = False
+        """Of a stdpar program: whether the device uses all memory of the host as it is (``--acpp-stdpar-system-usm``):
+        nothing is taken over, validated or prefetched.
+        """
+        self.heuristic: HeuristicRules | None = None
+        """Of a stdpar program: the rules of the offload heuristic, instead of the implementation's own."""
+        self.heuristic_file: Path | None = None
+        """Of a stdpar program: the file with the runtimes that the heuristic knows; written at the end."""
         self.configuration = "copy"
         """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`;
         with `environment` the runtime chooses, as a real one does.
@@ -109,7 +123,7 @@ class Run:
         """Who is told how far a long program is; nobody if None."""
         self._spec = profiles.load(machine, overrides, range_end)
         self._machine: Machine | None = None
-        self._program: OpenMP | OpenACC | None = None
+        self._program: OpenMP | OpenACC | StdPar | None = None
         self._drivers: list[Driver | Rocr] = []
         self._ledger = Ledger()
         self._ledger_at_start = Ledger()
@@ -158,7 +172,16 @@ class Run:
         return program
 
     @property
-    def program(self) -> OpenMP | OpenACC:
+    def stdpar(self) -> StdPar:
+        """The stdpar program: its heap, its implementation. Raises UserError for another `model`."""
+        from offloadrt.models.stdpar import StdPar
+
+        if not isinstance(program := self.program, StdPar):
+            raise UserError(f"run.stdpar: run.model is {self.model}")
+        return program
+
+    @property
+    def program(self) -> OpenMP | OpenACC | StdPar:
         """The program, in whichever model."""
         if self._program is None:
             self._build()
@@ -171,14 +194,17 @@ class Run:
 
         configuration = self._configure()
         try:
-            machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=self.num_devices)
-            self._drivers = [open_driver(machine, number) for number in range(self.num_devices)]
+            devices = self.num_devices
+            if self.model == "stdpar" and self._spec.text("usm.shared") == "no_device":
+                devices = 0
+            machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=devices)
+            self._drivers = [open_driver(machine, number) for number in range(devices)]
             self._program = self._make_program(machine, configuration)
         except ValueError as error:
             raise UserError(str(error)) from None
         self._machine = machine
 
-    def _make_program(self, machine: Machine, configuration: str) -> OpenMP | OpenACC:
+    def _make_program(self, machine: Machine, configuration: str) -> OpenMP | OpenACC | StdPar:
         if self.model == "openacc":
             from offloadrt.models.openacc import OpenACC
 
@@ -192,8 +218,10 @@ class Run:
                 pools=self.pools,
                 phantom=self.phantom,
             )
+        if self.model == "stdpar":
+            return self._make_stdpar(machine, configuration)
         if self.model != "openmp":
-            raise UserError(f"run.model {self.model!r}: it can be openmp or openacc")
+            raise UserError(f"run.model {self.model!r}: it can be openmp, openacc or stdpar")
         from offloadrt.models.openmp import OpenMP
 
         return OpenMP(
@@ -204,6 +232,23 @@ class Run:
             allocator=self.allocator,
             phantom=self.phantom,
             host_program=self.host_program,
+        )
+
+    def _make_stdpar(self, machine: Machine, configuration: str) -> StdPar:
+        from offloadrt.models.stdpar import StdPar
+
+        if configuration != "copy" or self.allocator != "llvm" or self.num_devices != 1:
+            raise UserError("a stdpar program has one device, run.configuration copy and no run.allocator")
+        return StdPar(
+            machine,
+            self._drivers,
+            trace=self.trace,
+            implementation=self.implementation,
+            pool_gb=self.pool_gb,
+            system_usm=self.system_usm,
+            heuristic=self.heuristic,
+            database=self.heuristic_file,
+            phantom=self.phantom,
         )
 
     def _configure(self) -> str:
@@ -413,6 +458,15 @@ class Run:
                 }  # fmt: skip
                 found = {name: found.get(name, 0) + nbytes for name, nbytes in counters.items()}
         return found
+
+    @property
+    def algorithms(self) -> Mapping[str, int]:
+        """Of a stdpar program, so far: algorithms called, offloaded and on the host, waits, barriers elided,
+        prefetches, allocations taken over, decisions of the offload heuristic. Empty for other models.
+        """
+        if self.model != "stdpar" or self._program is None:
+            return {}
+        return self.stdpar.algorithms()
 
     @property
     def host_time(self) -> HostTime:

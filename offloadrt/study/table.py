@@ -1,8 +1,7 @@
 """Results as one flat table: a row a run, a column a figure; written as Parquet and CSV.
 
 Parameters and measured figures keep their names (a measured figure that is called like a parameter becomes
-`measured.NAME`); the rest is
-dotted: `locks.device table.wait_s`, `calls.cuMemAlloc.count`.
+`measured.NAME`); the rest is dotted: `locks.device table.wait_s`, `calls.cuMemAlloc.count`.
 """
 
 from __future__ import annotations
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
 
 Cell = int | float | bool | str | None
 
+_GROUPS = (
+    "calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm", "managed", "algorithms",
+)  # fmt: skip
+
 
 def row(result: Result) -> dict[str, Cell]:
     """One result, flat."""
@@ -28,7 +31,7 @@ def row(result: Result) -> dict[str, Cell]:
     for name, value in result.measured.items():
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
-    for group in ("calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm", "managed"):
+    for group in _GROUPS:
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}
     return cells

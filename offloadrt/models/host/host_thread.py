@@ -72,7 +72,7 @@ class ProgramThread(ABC):
         value = np.array([array.address], "<u8")
         return HostArray(f"&{array.name}", array.pointer_address, (1,), value.dtype, "static", 0, value)
 
-    def free(self, array: HostArray) -> None:
+    def free(self, array: HostArray) -> Awaitable[object] | None:
         """Give the memory of a heap array back to this thread's heap."""
         self._heap.release(array.address)
         array.freed = True
@@ -82,6 +82,7 @@ class ProgramThread(ABC):
             if device.objects is not None:
                 device.objects.remove(array)
             device.table.generation += 1  # what is remembered of places in it holds no longer
+        return None
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
         """Write to all pages of an array that was made without `fill`: on an APU, those that nobody has touched are

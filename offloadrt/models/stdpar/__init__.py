@@ -1,0 +1,88 @@
+"""C++ standard parallelism as a program writes it: algorithms with execution policies, offloaded by an implementation.
+
+======================================  ==============================================================================
+``StdPar``                              a program on a machine: its implementation, its heap, its device
+``HostThread`` (``t``)                  what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
+                                        ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
+``seq``, ``par``, ``par_unseq``         execution policies
+``IMPLEMENTATIONS``                     `acpp`, `nvcpp`, `rocstdpar`, `icpx`, `sycl`, `native`, `host`
+``indirect``                            an array that a kernel finds behind a pointer in memory
+``section``                             a part of an array, for ``t.read`` and ``t.write``
+``SyclQueue`` (``t.queue()``)           a queue of the program's own, with USM of all kinds
+``Window``, ``windows``, ``Elided``,    which barriers stay: of a thread, of a recorded list of operations
+``Kept``
+``HeuristicRules``, ``Sampling``        of the offload heuristic; ``HeuristicDatabase`` has the runtimes that it knows
+======================================  ==============================================================================
+
+`execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
+`allocation_map.py`, `pool.py`, `prefetching.py`, `elision.py`, `heuristic.py` and `implementations.py`;
+`elision_source.py` decides about barriers from the program's source, `captures.py` what a compiler refuses.
+"""
+
+from offloadrt.models.host.section import Section, section
+from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
+from offloadrt.models.stdpar.errors import (
+    CompilationRefused,
+    ForeignFree,
+    HeuristicDatabaseError,
+    HostPointerInKernel,
+    InvalidFree,
+    PrefetchCrash,
+    UnfinishedRead,
+)
+from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadDecision, OffloadHeuristic, Sampling, Why
+from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase, OperationId, Place
+from offloadrt.models.stdpar.host_thread import HostThread
+from offloadrt.models.stdpar.implementations import IMPLEMENTATIONS, DataMemory, Implementation, implementation
+from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
+from offloadrt.models.stdpar.program import StdPar
+from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
+from offloadrt.models.stdpar.sycl_queue import SyclQueue
+from offloadrt.models.stdpar.validation import Indirect, indirect
+
+__all__ = [
+    "IMPLEMENTATIONS",
+    "AlwaysReading",
+    "Call",
+    "CompilationRefused",
+    "Counts",
+    "DataMemory",
+    "Elided",
+    "ExecutionPolicy",
+    "ForeignFree",
+    "HeuristicDatabase",
+    "HeuristicDatabaseError",
+    "HeuristicRules",
+    "HostPointerInKernel",
+    "HostThread",
+    "Implementation",
+    "Indirect",
+    "InvalidFree",
+    "Kept",
+    "Marker",
+    "OffloadDecision",
+    "OffloadHeuristic",
+    "Operation",
+    "OperationId",
+    "Place",
+    "PrefetchCrash",
+    "PrefetchMode",
+    "Sampling",
+    "Section",
+    "StdPar",
+    "SyclQueue",
+    "UnfinishedRead",
+    "UsmArray",
+    "Why",
+    "Window",
+    "implementation",
+    "indirect",
+    "par",
+    "par_unseq",
+    "section",
+    "seq",
+    "windows",
+]

@@ -1,0 +1,215 @@
+"""The parallel algorithms of the C++ standard library, each a kernel of `offloadrt.kernels`.
+
+The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. Algorithms that
+return something give it one argument more, an array of one element with the initial value, which gets the result:
+
+    @kernel
+    def dot(a, b, total):
+        s = total[0]
+        for i in range(len(a)):
+            s += a[i] * b[i]
+        total[0] = s
+
+    product = await t.transform_reduce(par_unseq, dot, a, b)
+
+For ``any_of``, ``all_of`` and ``none_of`` it counts the elements for which the predicate holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.kernels import ArrayUse, Kernel
+from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy
+
+Operation = Literal["plus", "minimum", "maximum"]
+"""How ``reduce`` joins two elements."""
+
+_HERE = str(Path(__file__).parent)
+
+_JOIN: dict[Operation, np.ufunc] = {"plus": np.add, "minimum": np.minimum, "maximum": np.maximum}
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """One call of an algorithm."""
+
+    algorithm: str
+    policy: ExecutionPolicy
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+    iterations: int | None = None
+    """Of a kernel that is declared by its costs; without, one for each element of its first array."""
+    init: Any = None
+    """Of an algorithm that returns something: the initial value."""
+    dtype: DTypeLike = np.float64
+    """Of what it returns."""
+
+    place: tuple[str, int] = attrs.field(factory=lambda: _caller())
+    """File and line of the program that called it."""
+
+    @property
+    def returns(self) -> bool:
+        return self.init is not None
+
+
+class Algorithms(ABC):
+    """The algorithms as methods of a host thread. Arrays are on the device or on the host afterwards, as the
+    implementation chose; what returns nothing may still run when the call is back.
+
+    Each raises what the implementation does with a pointer of the host's, KernelError for arguments that the kernel
+    cannot take, and what the driver raises.
+    """
+
+    @abstractmethod
+    async def invoke(self, call: Call) -> Any:
+        """Run one algorithm; what it returns."""
+
+    def for_each(
+        self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
+    ) -> Awaitable[None]:
+        """``std::for_each``. iterations: of a kernel that is declared by its costs."""
+        return self.invoke(Call("for_each", policy, kernel, arguments, iterations))
+
+    def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
+        """``std::for_each_n``: the kernel gets `n` as its first argument."""
+        return self.invoke(Call("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
+
+    def transform(
+        self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
+    ) -> Awaitable[None]:
+        """``std::transform``."""
+        return self.invoke(Call("transform", policy, kernel, arguments, iterations))
+
+    def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
+        """``std::fill``."""
+        return self.invoke(Call("fill", policy, _fill(array.itemsize), (array, value)))
+
+    def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
+        """``std::fill_n``: the first `n` elements. ValueError for more than there are."""
+        _within(array, n, "fill_n")
+        return self.invoke(Call("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
+
+    def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
+        """``std::copy`` of all elements, to the first ones of the destination. ValueError where that is too short."""
+        n = source.nbytes // source.itemsize
+        _within(destination, n, "copy")
+        return self.invoke(Call("copy", policy, _copy(source.itemsize, destination.itemsize), (source, destination), n))
+
+    async def transform_reduce(
+        self,
+        policy: ExecutionPolicy,
+        kernel: Kernel,
+        *arguments: Any,
+        init: Any = 0.0,
+        dtype: DTypeLike = np.float64,
+        iterations: int | None = None,
+    ) -> Any:
+        """``std::transform_reduce``: what the kernel leaves in its last parameter; None where an array is a phantom."""
+        return await self.invoke(Call("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
+
+    async def reduce(
+        self, policy: ExecutionPolicy, array: UsmArray, init: Any = 0.0, operation: Operation = "plus"
+    ) -> Any:
+        """``std::reduce``; None for a phantom."""
+        return await self.invoke(
+            Call("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
+        )
+
+    async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
+        """``std::any_of``; None where an array is a phantom."""
+        count = await self._count("any_of", policy, predicate, arguments)
+        return None if count is None else count > 0
+
+    async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
+        """``std::all_of`` of the elements of the first array; None where an array is a phantom."""
+        count = await self._count("all_of", policy, predicate, arguments)
+        first = next(one for one in arguments if isinstance(one, UsmArray))
+        return None if count is None else count == first.nbytes // first.itemsize
+
+    async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
+        """``std::none_of``; None where an array is a phantom."""
+        count = await self._count("none_of", policy, predicate, arguments)
+        return None if count is None else count == 0
+
+    async def _count(self, name: str, policy: ExecutionPolicy, predicate: Kernel, arguments: Any) -> int | None:
+        found = await self.invoke(Call(name, policy, predicate, arguments, None, 0, np.int64))
+        return None if found is None else int(found)
+
+
+def _caller() -> tuple[str, int]:
+    """File and line of the nearest frame outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith((_HERE, "<attrs generated")) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def _size(n: int, call: str) -> int:
+    if n < 0:
+        raise ValueError(f"{call} of {n} elements")
+    return n
+
+
+def _within(array: UsmArray, n: int, call: str) -> None:
+    if not 0 <= n <= array.nbytes // array.itemsize:
+        raise ValueError(f"{call} of {n} elements: array {array.name!r} has {array.nbytes // array.itemsize}")
+
+
+def _made(name: str, body: Callable[..., None], flops: float, *uses: ArrayUse) -> Kernel:
+    nbytes = 0.0
+    for use in uses:
+        nbytes += use.bytes
+    return Kernel(name, body, flops, nbytes, arrays=uses)
+
+
+def _read(position: int, size: int) -> ArrayUse:
+    return ArrayUse(f"a{position}", position, reads=1.0, elements_read=1.0, element_size=size)
+
+
+def _written(position: int, size: int) -> ArrayUse:
+    return ArrayUse(f"a{position}", position, writes=1.0, elements_written=1.0, element_size=size)
+
+
+@functools.cache
+def _fill(size: int) -> Kernel:
+    def body(array: Any, value: float) -> None:
+        array[...] = value
+
+    return _made("fill", body, 0.0, _written(0, size))
+
+
+@functools.cache
+def _fill_n(size: int) -> Kernel:
+    def body(array: Any, n: int, value: float) -> None:
+        array.reshape(-1)[:n] = value
+
+    return _made("fill_n", body, 0.0, _written(0, size))
+
+
+@functools.cache
+def _copy(read: int, written: int) -> Kernel:
+    def body(source: Any, destination: Any) -> None:
+        destination.reshape(-1)[: source.size] = source.reshape(-1)
+
+    return _made("copy", body, 0.0, _read(0, read), _written(1, written))
+
+
+@functools.cache
+def _reduce(size: int, operation: Operation) -> Kernel:
+    join = _JOIN[operation]
+
+    def body(array: Any, total: Any) -> None:
+        total[0] = join(total[0], join.reduce(array, axis=None)) if array.size else total[0]
+
+    return _made("reduce", body, 1.0, _read(0, size))

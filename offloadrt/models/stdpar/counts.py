@@ -1,0 +1,25 @@
+"""What a program of C++ standard parallelism did, in numbers."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.define
+class Counts:
+    """Of all threads, since the start of the program."""
+
+    calls: int = 0
+    """Of algorithms, whatever their policy."""
+    offloaded: int = 0
+    on_host: int = 0
+    host_pointers: int = 0
+    """Of `on_host`: because a pointer among the kernel's arguments was the host's."""
+    waits: int = 0
+    """Waits for a queue."""
+    prefetches: int = 0
+    prefetched_bytes: int = 0
+    interposed: int = 0
+    """Allocations of the program that were rerouted to shared USM."""
+    from_pool: int = 0
+    """Of those: what the pool served."""

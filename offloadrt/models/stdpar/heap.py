@@ -1,0 +1,147 @@
+"""The program's heap: allocations that an implementation takes over, as shared USM, and those that stay the host's.
+
+Allocation is replaced where the program's own translation units allocate (new, malloc), free everywhere. While the
+runtime itself allocates, and when it is down, memory is the C library's. A pool serves what it can from one block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from offloadrt.models.host.host_places import Arena
+from offloadrt.models.stdpar.allocation_map import Allocation, AllocationMap
+from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.errors import ForeignFree, InvalidFree
+from offloadrt.models.stdpar.implementations import DataMemory, ForeignFreeing
+from offloadrt.models.stdpar.pool import MemoryPool, pool_size
+from offloadrt.runtime.lock_wait import take
+from offloadrt.sim import Lock
+
+if TYPE_CHECKING:
+    from offloadrt.models.stdpar.program import StdPar
+
+
+@attrs.frozen
+class HeapCosts:
+    """Host time of one call, alone, in seconds."""
+
+    libc: float
+    pool: float
+    lookup: float
+
+
+class Heap:
+    """One of a program. `is_up`: is the runtime there to give shared memory?"""
+
+    def __init__(self, program: StdPar) -> None:
+        self._program = program
+        spec, implementation = program.machine.spec, program.implementation
+        self._costs = HeapCosts(spec.value("host.malloc"), spec.value("stdpar.pool"), spec.value("stdpar.lookup"))
+        shared = implementation.memory is DataMemory.SHARED and not program.system_usm
+        self.interposes = program.usm.device is not None and shared
+        self.is_up = True
+        self.allocations = AllocationMap()
+        """What the program has of shared USM, by address."""
+        self.pool: MemoryPool | None = None
+        if self.interposes and implementation.pool:
+            memory = int(spec.value("mem.size"))
+            self.pool = MemoryPool(pool_size(memory, memory, requested_gb=program.pool_gb))
+        self._pool_begin = 0
+        self.lock = Lock(program.sim, "memory pool")
+        self._contends = not spec.flag("stdpar_pool.uncontended")
+        self._libc: dict[int, Arena] = {}
+
+    # what the program calls
+
+    async def malloc(self, nbytes: int, name: str, arena: Arena, interposed: bool, align: int = 0) -> tuple[int, bool]:
+        """Address of `nbytes` for the object of that name, and whether they are shared USM. arena: the thread's part of
+        the C library's heap. interposed: is the caller code that the implementation compiled, not the runtime itself?
+        """
+        if not (interposed and self.interposes and self.is_up):
+            return await self.malloc_libc(nbytes, arena, align), False
+        counts = self._program.counts
+        counts.interposed += 1
+        address = await self._claim(nbytes, align)
+        if address is None:
+            address = await self._program.usm.malloc_shared(max(nbytes, 1), name)
+        else:
+            counts.from_pool += 1
+        self.allocations.add(address, max(nbytes, 1))
+        return address, True
+
+    async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
+        """malloc of the C library."""
+        await self._work(self._costs.libc)
+        address = arena.allocate(nbytes, max(align, 16))
+        self._libc[address] = arena
+        self._program.usm.add_system(address, nbytes)
+        return address
+
+    async def free(self, array: UsmArray, foreign: bool = False) -> None:
+        """free or delete of either kind of memory. foreign: from a translation unit of another compiler.
+
+        Raises InvalidFree where no allocation begins, ForeignFree under an implementation whose frees are replaced in
+        its own translation units only.
+        """
+        address = array.address
+        if self.interposes:
+            await self._work(self._costs.lookup)
+        allocation = self.allocations.find(address)
+        if allocation is not None and allocation.root == address:
+            if foreign and self._program.implementation.foreign_free is ForeignFreeing.CRASH:
+                raise self._error(ForeignFree, f"free of {array.name!r} outside of the program's translation units: "
+                                  "libc gets a pointer to shared memory", array)  # fmt: skip
+            await self._release(allocation)
+        elif (arena := self._libc.pop(address, None)) is not None:
+            await self._work(self._costs.libc)
+            arena.release(address)
+        else:
+            raise self._error(InvalidFree, f"free of {array.name!r}: no allocation begins at {address:#x}", array)
+        array.freed = True
+
+    # below
+
+    async def _claim(self, nbytes: int, align: int) -> int | None:
+        """From the pool, which is allocated by the first request; None for what it leaves to the driver."""
+        pool = self.pool
+        if pool is None or not pool.size:
+            return None
+        if not self._pool_begin:
+            await take(self.lock, self._program.machine.host_time)
+            try:
+                if not self._pool_begin:  # somebody else may have been the first
+                    self._pool_begin = await self._program.usm.malloc_shared(pool.size, "memory pool")
+            finally:
+                self.lock.release()
+        await self._work_in_pool()
+        offset = pool.claim(nbytes, align)
+        return None if offset is None else self._pool_begin + offset
+
+    async def _release(self, allocation: Allocation) -> None:
+        self.allocations.remove(allocation.root)
+        pool, offset = self.pool, allocation.root - self._pool_begin
+        if pool is not None and self._pool_begin and 0 <= offset < pool.size:
+            await self._work_in_pool()
+            pool.release(offset)
+        else:
+            await self._program.usm.free_shared(allocation.root)
+
+    async def _work_in_pool(self) -> None:
+        """One search of the pool, under its mutex."""
+        if not self._contends:
+            await self._work(self._costs.pool)
+            return
+        await take(self.lock, self._program.machine.host_time)
+        try:
+            await self._work(self._costs.pool)
+        finally:
+            self.lock.release()
+
+    async def _work(self, dt: float) -> None:
+        await self._program.machine.work(dt, "runtime")
+
+    def _error(self, kind: type[InvalidFree] | type[ForeignFree], message: str, array: UsmArray) -> Exception:
+        sim = self._program.sim
+        return kind(message, call="free", array=array.name, thread=sim.current.name, time_s=sim.now)

@@ -1,0 +1,317 @@
+"""A host thread of a program of C++ standard parallelism.
+
+    async def body(t):
+        a = await t.new_array("a", n)
+        await t.fill(par_unseq, a, 0.1)
+        await t.transform(par_unseq, triad, a, b, c)
+        s = await t.transform_reduce(par_unseq, dot, a, b)
+        values = await t.read(a)
+        await t.delete(a)
+
+The heap is the implementation's (`heap.py`): shared USM, or the host's. Under `sycl` and `native`, whose programs have
+device memory and copies of their own, a new array is device memory, and `read` and `write` copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.section import Section, array_of
+from offloadrt.models.stdpar.algorithms import Algorithms, Call
+from offloadrt.models.stdpar.arrays import Memory, UsmArray
+from offloadrt.models.stdpar.elision import Kept, Marker, Operation
+from offloadrt.models.stdpar.execution import execute
+from offloadrt.models.stdpar.queue import Queue
+from offloadrt.models.stdpar.sycl_queue import SyclQueue
+from offloadrt.runtime.host_array import HostArray, make_values, shape_of
+from offloadrt.trace import events
+
+if TYPE_CHECKING:
+    from offloadrt.models.stdpar.program import StdPar
+
+
+class HostThread(Algorithms, ProgramThread):
+    """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue."""
+
+    program: StdPar
+
+    def __init__(self, program: StdPar, *place: Any) -> None:
+        super().__init__(program, *place)
+        device = program.usm.device
+        self.own_queue = None if device is None else Queue(program, device, program.submit_s)
+        self.heuristic = program.make_heuristic()
+        self._window = program.make_window()
+        self._interposed = True
+
+    async def leave_team(self) -> None:
+        """The thread ends, and with it its queue."""
+        await self.meets(Marker.RETURN)
+        if self.own_queue is not None:
+            await self.own_queue.close()
+
+    # the heap
+
+    async def new_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        align: int = 0,
+    ) -> UsmArray:
+        """``new T[n]``: memory that nobody has touched, whose values are zeros; with `fill` the thread then writes it.
+
+        align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none.
+        """
+        explicit = self.program.is_explicit
+        with self.calling("new"):
+            if not explicit:
+                await self.meets(Marker.ALLOCATION, "new")
+            array = self.unplaced(name, shape, dtype, phantom, "heap")
+            if explicit and self.own_queue is not None:
+                array.address = await self.program.usm.malloc_device(max(1, array.nbytes), array.phantom)
+                array.memory = "device"
+            else:
+                place = await self.program.heap.malloc(array.nbytes, array.name, self._heap, self._interposed, align)
+                array.address = place[0]
+                array.memory = "shared" if place[1] else "heap"
+        if fill is not None:
+            await self.write(array, None if array.phantom else fill)
+        return array
+
+    malloc = new_array
+
+    async def foreign_malloc(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
+    ) -> UsmArray:
+        """malloc in a translation unit of another compiler: the C library's memory, whatever the implementation."""
+        await self.meets(Marker.ALLOCATION, "foreign_malloc")
+        array = self.unplaced(name, shape, dtype, phantom, "heap")
+        array.address = await self.program.heap.malloc_libc(array.nbytes, self._heap)
+        return array
+
+    def stack_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+    ) -> UsmArray:
+        """An array on the thread's stack, which is the host's."""
+        array = self.array(name, shape, dtype, fill, phantom)
+        assert isinstance(array, UsmArray)
+        return array
+
+    async def free(self, array: HostArray) -> None:
+        """free or delete in the program's own translation units. Raises InvalidFree."""
+        await self._free(array, foreign=False)
+
+    delete = free
+
+    async def foreign_free(self, array: HostArray) -> None:
+        """free in a translation unit of another compiler. Raises InvalidFree and, where the implementation does not
+        replace it there, ForeignFree for memory of the device.
+        """
+        await self._free(array, foreign=True)
+
+    async def _free(self, given: HostArray, foreign: bool) -> None:
+        array = _of_model(given)
+        with self.calling("free"):
+            await self.meets(Marker.ALLOCATION, "free")
+            array.check_host_access(writes=True)
+            if array.memory == "device":
+                await self.program.usm.free(array)
+            else:
+                await self.program.heap.free(array, foreign)
+
+    @contextmanager
+    def interposition_disabled(self) -> Iterator[None]:
+        """``with t.interposition_disabled():`` allocations inside are the C library's, as the runtime's own are."""
+        before, self._interposed = self._interposed, False
+        try:
+            yield
+        finally:
+            self._interposed = before
+
+    # what the host does with its data
+
+    async def read(self, place: HostArray | Section) -> Any:
+        """The thread reads an array, or a section of it: what the device owns comes back. Returns the array's values,
+        None of a phantom. Raises UnfinishedRead when the kernel that writes it has not been waited for.
+        """
+        array = _of_model(array_of(place))
+        if array.memory == "device":
+            await self._copy(array, to_device=False)
+        else:
+            await self._touch(place, writes=False)
+        return None if array.values is None else _part(place, array.values)
+
+    async def write(self, place: HostArray | Section, values: Any = None) -> None:
+        """The thread writes an array, or a section of it, with these values; without any it only takes the pages.
+
+        Raises UnfinishedRead when a kernel that uses it has not been waited for.
+        """
+        array = _of_model(array_of(place))
+        if array.memory == "device":
+            if isinstance(place, Section):
+                await self._copy(array, to_device=False)
+            _set(place, array, values)
+            await self._copy(array, to_device=True)
+        else:
+            await self._touch(place, writes=True)
+            _set(place, array, values)
+
+    async def host_access(self, place: HostArray | Section) -> None:
+        """The thread reads and writes an array or a section of it, of which it has shared or host memory."""
+        await self._touch(place, writes=True)
+
+    def first_touch(self, array: HostArray) -> Awaitable[object]:
+        """The thread writes all of an array."""
+        return self.write(array)
+
+    async def _touch(self, place: HostArray | Section, writes: bool) -> None:
+        array = _of_model(array_of(place))
+        await self.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
+        array.check_alive("write" if writes else "read")
+        array.check_host_access(writes)
+        begin, nbytes = 0, array.nbytes
+        if isinstance(place, Section):
+            begin = place.begin - array.address
+            nbytes = max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
+        await self.program.usm.host_touch(array, begin, nbytes)
+
+    async def _copy(self, array: UsmArray, to_device: bool) -> None:
+        """Copy device memory from or to what the program has of it on the host, and wait."""
+        queue = self.own_queue
+        assert queue is not None, "device memory without a device"
+        array.check_alive("memcpy")
+        of_host = self.program.adopt(array, "heap")
+        await self.meets(Marker.HOST_ACCESS, array.name)
+        with self.calling("memcpy"):
+            await (queue.memcpy(array, of_host) if to_device else queue.memcpy(of_host, array))
+            await queue.wait()
+
+    # the flow of the program, as barriers see it
+
+    async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
+        """The thread comes to something that matters to barriers: it waits for its queue where one stays here."""
+        program = self.program
+        decisions = self._window.meets(Operation(marker, name, file, line))
+        for decision in () if program.is_explicit else decisions:
+            program.decisions[decision] = program.decisions.get(decision, 0) + 1
+        if any(isinstance(decision, Kept) for decision in decisions):
+            await self._drain()
+
+    async def external(self, name: str, seconds: float = 0.0) -> None:
+        """A call of a function that the compiler cannot look into, which occupies a core for so long."""
+        with self.calling(name):
+            await self.meets_call(name)
+            if seconds:
+                await self.compute(seconds)
+
+    async def meets_call(self, name: str) -> None:
+        """The thread comes to a call that the compiler cannot look into; a program that waits itself need not wait."""
+        if not self.program.is_explicit:
+            await self.meets(Marker.CALL, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.meets_call("sleep")
+        await super().sleep(seconds)
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team."""
+        await self.meets_call("barrier")
+        await super().barrier()
+
+    @asynccontextmanager
+    async def function(self) -> AsyncIterator[None]:
+        """``async with t.function():`` the body of a function of the program, which returns at the end."""
+        yield
+        if not self.program.is_explicit:
+            await self.meets(Marker.RETURN)
+
+    async def wait(self) -> None:
+        """Wait for the thread's queue. Raises what a kernel in it did wrong."""
+        await self.meets(Marker.CALL, "wait")
+        if self.own_queue is not None and self.own_queue.outstanding:
+            await self._drain()
+
+    async def _drain(self) -> None:
+        if self.own_queue is not None:
+            with self.calling("wait"):
+                await self.own_queue.wait()
+
+    def queue(self) -> SyclQueue:
+        """A SYCL queue on the default device, in order, with USM of all kinds. ValueError where there is no device."""
+        device = self.program.usm.device
+        if device is None:
+            raise ValueError(f"queue: {self.program.machine.spec.name} has no device (usm.shared = no_device)")
+        return SyclQueue(self, device)
+
+    # algorithms
+
+    async def invoke(self, call: Call) -> Any:
+        """Run one algorithm as the implementation does; what it returns."""
+        with self.calling(call.algorithm):
+            return await execute(self, call)
+
+    def result_array(self, call: Call) -> UsmArray:
+        """Where the kernel of an algorithm leaves what that returns: one element that host and device both reach."""
+        made = self.unplaced("result", 1, call.dtype, False, "scratch")
+        assert made.values is not None
+        made.values[0] = call.init
+        return made
+
+    # below
+
+    def unplaced(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
+    ) -> UsmArray:
+        """An array that lies nowhere yet."""
+        lengths, element = shape_of(shape), np.dtype(dtype)
+        ghost = self.program.phantom if phantom is None else phantom
+        values = None if ghost else make_values(lengths, element, None)
+        return UsmArray(name, 0, lengths, element, "heap", 0, values, memory=memory, sim=self.sim)
+
+    @contextmanager
+    def calling(self, name: str) -> Iterator[None]:
+        """One call of the implementation's library, numbered as its cause."""
+        program = self.program
+        actor, trace = program.sim.running or program.sim.current, program.trace
+        number = program.next_directive()
+        outer, actor.cause = actor.cause, number
+        if trace is not None:
+            trace(events.DirectiveBegin, 0, -1, number, number, name)
+        try:
+            yield
+        finally:
+            actor.cause = outer
+            if trace is not None:
+                trace(events.DirectiveEnd, 0, -1, number, number, name)
+
+
+def _of_model(array: HostArray) -> UsmArray:
+    if not isinstance(array, UsmArray):
+        raise TypeError(f"array {array.name!r} was not made by a thread of this program")
+    return array
+
+
+def _set(place: HostArray | Section, array: UsmArray, values: Any) -> None:
+    if values is not None and array.values is not None:
+        _part(place, array.values)[...] = values
+
+
+def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
+    """The elements of an array, or of a section of it."""
+    if not isinstance(place, Section):
+        return values
+    found: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
+    return found

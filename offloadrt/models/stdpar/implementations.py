@@ -1,0 +1,223 @@
+"""Implementations of C++ standard parallelism, each a set of strategies, and what they are compared with.
+
+=============  ========================================================================================================
+``acpp``       AdaptiveCpp's stdpar: memory pool, synchronization elision, prefetches, offload heuristic
+``nvcpp``      NVIDIA's ``nvc++ -stdpar=gpu``, on CUDA and Thrust
+``rocstdpar``  AMD's ``--hipstdpar``, on HIP and rocThrust
+``icpx``       Intel's ``-fsycl-pstl-offload``, on SYCL and oneDPL
+``sycl``       the program in SYCL under AdaptiveCpp, with device memory and copies of its own
+``native``     the program in the machine's own model (CUDA, HIP, SYCL), with device memory and copies of its own
+``host``       the host's parallel algorithms, which offload nothing
+=============  ========================================================================================================
+
+Features: table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar; host pointers and frees: its section
+on correctness. What the table leaves open is named in `Implementation.open`.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import attrs
+
+from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
+from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS, ExecutionPolicy
+
+
+class HostPointer(enum.Enum):
+    """What becomes of an algorithm among whose kernel's pointers is one that the device cannot use.
+
+    HOST: it runs on the host, after a barrier. CRASH: the program crashes. REFUSED: it does not compile.
+    """
+
+    HOST = "host"
+    CRASH = "crash"
+    REFUSED = "refused"
+
+
+class ForeignFreeing(enum.Enum):
+    """What becomes of a free, in a translation unit of another compiler, of memory that this one allocated.
+
+    FREES: free is replaced in the whole program and knows both kinds of memory. CRASH: libc gets a pointer that is not
+    its own.
+    """
+
+    FREES = "frees"
+    CRASH = "crash"
+
+
+class Offloading(enum.Enum):
+    """Are algorithms of a policy offloaded? IF_PROGRESS: where the device guarantees that its work items make progress
+    independently of one another.
+    """
+
+    ALWAYS = "always"
+    IF_PROGRESS = "if_progress"
+    NEVER = "never"
+
+
+class SubmitPath(enum.Enum):
+    """What a submission goes through, and so which cost of the machine's profile it has.
+
+    DIRECT: the backend's in-order queue, without the layers of SYCL. SYCL: a SYCL queue. VENDOR: the vendor's runtime.
+    NONE: nothing is submitted.
+    """
+
+    DIRECT = "direct"
+    SYCL = "sycl"
+    VENDOR = "vendor"
+    NONE = "none"
+
+
+class DataMemory(enum.Enum):
+    """Where the program's data lies: SHARED USM, DEVICE memory that the program copies to and from, or the HOST's."""
+
+    SHARED = "shared"
+    DEVICE = "device"
+    HOST = "host"
+
+
+def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"kernel factor {value} (source: {factor.source}) must be positive")
+
+
+@attrs.frozen
+class KernelFactor:
+    """How long a kernel of this compiler takes, where that of the machine's own takes 1. An input: what a compiler does
+    better or worse inside a kernel does not come out of a runtime's mechanisms.
+    """
+
+    source: str
+    value: float = attrs.field(default=1.0, validator=_positive)
+
+
+UNKNOWN_FACTOR: Final = KernelFactor("none: taken as the machine's own compiler")
+
+
+@attrs.frozen
+class Implementation:
+    """One implementation. elision, prefetch, always, pool and heuristic can be switched where the real one lets them;
+    use `attrs.evolve`.
+    """
+
+    name: str
+    title: str
+    par: Offloading
+    par_unseq: Offloading
+    host_pointer: HostPointer
+    foreign_free: ForeignFreeing
+    submit: SubmitPath
+    memory: DataMemory
+    pool: bool = False
+    elision: bool = False
+    prefetch: PrefetchMode = PrefetchMode.NEVER
+    always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH
+    heuristic: bool = False
+    algorithms: frozenset[str] = frozenset(ALGORITHMS)
+    """Those that it can offload."""
+    kernel_factor: KernelFactor = UNKNOWN_FACTOR
+    open: tuple[str, ...] = ()
+    """Features of which the paper does not know whether it has them; they are taken as absent."""
+
+    def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
+        """May this algorithm run on the device, as far as the compiler can say?
+
+        independent_progress: see `Offloading`. ValueError for an algorithm that does not exist.
+        """
+        if algorithm not in ALGORITHMS:
+            raise ValueError(f"no algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
+        if policy is ExecutionPolicy.SEQ or algorithm not in self.algorithms:
+            return False
+        offloading = self.par if policy is ExecutionPolicy.PAR else self.par_unseq
+        return offloading is Offloading.ALWAYS or (offloading is Offloading.IF_PROGRESS and independent_progress)
+
+
+_EVERY: Final = (
+    Implementation(
+        "acpp",
+        "AdaptiveCpp stdpar",
+        par=Offloading.IF_PROGRESS,
+        par_unseq=Offloading.ALWAYS,
+        host_pointer=HostPointer.HOST,
+        foreign_free=ForeignFreeing.FREES,
+        submit=SubmitPath.DIRECT,
+        memory=DataMemory.SHARED,
+        pool=True,
+        elision=True,
+        prefetch=PrefetchMode.FIRST,
+        heuristic=True,
+    ),
+    Implementation(
+        "nvcpp",
+        "nvc++ -stdpar=gpu",
+        par=Offloading.ALWAYS,
+        par_unseq=Offloading.ALWAYS,
+        host_pointer=HostPointer.CRASH,
+        foreign_free=ForeignFreeing.FREES,
+        submit=SubmitPath.VENDOR,
+        memory=DataMemory.SHARED,
+        pool=True,
+    ),
+    Implementation(
+        "rocstdpar",
+        "roc-stdpar",
+        par=Offloading.NEVER,
+        par_unseq=Offloading.ALWAYS,
+        host_pointer=HostPointer.CRASH,
+        foreign_free=ForeignFreeing.CRASH,
+        submit=SubmitPath.VENDOR,
+        memory=DataMemory.SHARED,
+        pool=True,
+    ),
+    Implementation(
+        "icpx",
+        "icpx -fsycl-pstl-offload",
+        par=Offloading.NEVER,
+        par_unseq=Offloading.ALWAYS,
+        host_pointer=HostPointer.REFUSED,
+        foreign_free=ForeignFreeing.FREES,
+        submit=SubmitPath.VENDOR,
+        memory=DataMemory.SHARED,
+        open=("pool", "heuristic"),
+    ),
+    Implementation(
+        "sycl",
+        "AdaptiveCpp SYCL",
+        par=Offloading.ALWAYS,
+        par_unseq=Offloading.ALWAYS,
+        host_pointer=HostPointer.CRASH,
+        foreign_free=ForeignFreeing.FREES,
+        submit=SubmitPath.SYCL,
+        memory=DataMemory.DEVICE,
+    ),
+    Implementation(
+        "native",
+        "the machine's own model",
+        par=Offloading.ALWAYS,
+        par_unseq=Offloading.ALWAYS,
+        host_pointer=HostPointer.CRASH,
+        foreign_free=ForeignFreeing.FREES,
+        submit=SubmitPath.VENDOR,
+        memory=DataMemory.DEVICE,
+    ),
+    Implementation(
+        "host",
+        "the host's parallel algorithms",
+        par=Offloading.NEVER,
+        par_unseq=Offloading.NEVER,
+        host_pointer=HostPointer.HOST,
+        foreign_free=ForeignFreeing.FREES,
+        submit=SubmitPath.NONE,
+        memory=DataMemory.HOST,
+    ),
+)
+IMPLEMENTATIONS: Final = {one.name: one for one in _EVERY}
+
+
+def implementation(name: str) -> Implementation:
+    """The implementation of that name. ValueError for a name that does not exist."""
+    if name not in IMPLEMENTATIONS:
+        raise ValueError(f"no implementation {name!r}; there are: {', '.join(IMPLEMENTATIONS)}")
+    return IMPLEMENTATIONS[name]
