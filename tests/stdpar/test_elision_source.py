@@ -137,6 +137,12 @@ async def early_exits(t: Any, a: Any, n: int) -> None:
     await t.fill(par_unseq, a, 0.0)
 
 
+async def endless(t: Any, a: Any) -> None:
+    while True:
+        await t.fill(par_unseq, a, 0.0)
+    external()
+
+
 async def global_state(t: Any, a: Any) -> None:
     global SIZE
     await t.fill(par_unseq, a, 0.0)
@@ -159,6 +165,27 @@ async def methods(t: Any, a: Any) -> None:
     await t.external("solver")
     with open("/dev/null"):
         await t.fill(par_unseq, a, 4.0)
+
+
+async def not_on_the_stack(t: Any, a: Any, pointers: Any) -> None:
+    rows = [a, a]
+    either = [0.0]
+    if pointers:
+        either = pointers
+    await t.fill(par_unseq, a, 0.0)
+    rows[1] = either
+    await t.fill(par_unseq, a, 0.0)
+    rows[1][0] = 1.0
+    await t.fill(par_unseq, a, 0.0)
+    either[0] = 1.0
+
+
+async def leaves_contexts(t: Any, a: Any) -> None:
+    for _ in range(3):
+        async with t.function():
+            await t.fill(par_unseq, a, 0.0)
+            break
+    await t.fill(par_unseq, a, 0.0)
 
 
 async def recursive(t: Any, a: Any, n: int) -> None:
@@ -248,6 +275,22 @@ def test_methods_of_the_thread() -> None:
     assert outcome(methods, system_usm=True)[1:] == [Reason.EXIT, Reason.STACK, Reason.CALL, Reason.CALL]
 
 
+def test_barriers_that_a_run_does_not_see_are_named() -> None:
+    assert [one.name for one in ElisionPass.of(external_call).unseen] == ["external"]
+    assert ElisionPass.of(allocations).unseen == ElisionPass.of(sequence).unseen == ()
+    assert "a run does not see: a[3] (" in str(ElisionPass.of(load_and_store))
+
+
+def test_what_an_object_of_the_stack_points_to_is_not_on_the_stack() -> None:
+    assert outcome(not_on_the_stack) == [None, Reason.ACCESS, Reason.ACCESS]
+
+
+def test_the_end_of_a_with_is_on_every_way_out() -> None:
+    first = ElisionPass.of(leaves_contexts).calls[0]
+    assert [(one.reason, one.at.name) for one in first.stops] == [(Reason.EXIT, "t.function()")]
+    assert not first.followed_by
+
+
 def test_a_function_that_calls_itself_is_a_call_within() -> None:
     assert outcome(recursive) == [Reason.CALL]
 
@@ -257,6 +300,11 @@ def test_finally_is_on_every_way_out() -> None:
     assert [one.at.name for one in first.stops] == ["external"] and len(first.followed_by) == 1
     assert [one.at.name for one in second.stops] == ["external"] and not second.followed_by
     assert [one.reason for one in last.stops] == [Reason.EXIT]
+
+
+def test_a_loop_without_an_end_never_comes_to_what_stands_behind() -> None:
+    found = ElisionPass.of(endless)
+    assert outcome(endless) == [None] and found.barriers == ()
 
 
 def test_globals_are_memory() -> None:

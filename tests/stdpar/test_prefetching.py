@@ -53,6 +53,12 @@ def test_after_sync_is_for_the_first_operation_after_a_wait_only() -> None:
     assert run(PrefetchMode.AFTER_SYNC) == ["ab", "", "", "ac", "", "", "b", ""]
 
 
+def test_what_another_thread_has_prefetched_in_this_batch_is_not_prefetched_after_a_wait() -> None:
+    allocation = Allocation(0, 100, most_recent_batch=3)
+    assert not prefetches(PrefetchMode.AFTER_SYNC, allocation, batch=3, outstanding=0)
+    assert prefetches(PrefetchMode.AFTER_SYNC, allocation, batch=4, outstanding=0)
+
+
 @pytest.mark.parametrize("mode", PrefetchMode)
 def test_two_pointers_into_one_allocation_are_one_prefetch(mode: PrefetchMode) -> None:
     one = Allocation(0, 100)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 
 import attrs
 
@@ -77,8 +78,8 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """``FILE:LINE``, as far as known."""
-        return f"{self.file}:{self.line}" if self.file else f"line {self.line}" if self.line else "?"
+        """``FILE:LINE``, as far as known; the file without its folder."""
+        return f"{PurePath(self.file).name}:{self.line}" if self.file else f"line {self.line}" if self.line else "?"
 
     def __str__(self) -> str:
         return f"{self.name or self.marker.value} ({self.place})"

@@ -42,6 +42,12 @@ class ElisionPass:
 
     function: str
     calls: tuple[CallSite, ...]
+    barriers: tuple[Operation, ...]
+    """What stands behind a barrier, each once, in the order of the source."""
+    unseen: tuple[Operation, ...]
+    """Those of `barriers` that are plain Python. A run does not see these and does not wait there: the program has to
+    say ``t.external`` or ``t.host_access``.
+    """
 
     @classmethod
     def of(
@@ -69,27 +75,27 @@ class ElisionPass:
         """The same for a source that has been read."""
         flow = flow_of(source, unit)
         reachable = {id(node) for node in flow.entry.reachable()}
+        calls = tuple(
+            _call_site(node, node.operation, elision, system_usm)
+            for node in flow.places
+            if id(node) in reachable
+            and node.operation is not None
+            and node.operation.marker in (Marker.ALGORITHM, Marker.RETURNING)
+        )
+        stopping = {kept.at for call in calls for kept in call.stops if kept.at != call.algorithm}
+        barriers = dict.fromkeys(node.operation for node in flow.places if node.operation in stopping)
+        plain = {node.operation for node in flow.places if node.plain}
         return cls(
             source.tree.name,
-            tuple(
-                _call_site(node, node.operation, elision, system_usm)
-                for node in flow.places
-                if id(node) in reachable
-                and node.operation is not None
-                and node.operation.marker in (Marker.ALGORITHM, Marker.RETURNING)
-            ),
+            calls,
+            tuple(one for one in barriers if one is not None),
+            tuple(one for one in barriers if one is not None and one in plain),
         )
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """One for each call, in the order of the source."""
         return tuple(call.decision for call in self.calls)
-
-    @property
-    def barriers(self) -> tuple[Operation, ...]:
-        """What stands behind a barrier, each once, in the order of the source."""
-        found = {kept.at: None for call in self.calls for kept in call.stops if kept.reason not in _OWN}
-        return tuple(sorted(found, key=lambda one: (one.file, one.line)))
 
     @property
     def elided(self) -> int:
@@ -101,10 +107,10 @@ class ElisionPass:
         rows: list[Decision] = []
         for call in self.calls:
             rows += [*call.stops, *(Elided(call.algorithm, by) for by in call.followed_by)]
-        return f"{self.function}: {self.elided} of {len(self.calls)} barriers elided\n{table(rows)}"
-
-
-_OWN = (Reason.VALUE, Reason.OFF)
+        lines = [f"{self.function}: {self.elided} of {len(self.calls)} barriers elided", table(rows)]
+        if self.unseen:
+            lines.append("a run does not see: " + ", ".join(map(str, self.unseen)))
+        return "\n".join(lines)
 
 
 def _call_site(node: Node, algorithm: Operation, elision: bool, system_usm: bool) -> CallSite:

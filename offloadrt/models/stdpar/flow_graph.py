@@ -15,6 +15,8 @@ class Node:
 
     operation: Operation | None = None
     next: list[Node] = attrs.field(factory=list, repr=False)
+    plain: bool = False
+    """Is it plain Python, which a run does not see?"""
 
     def reachable(self) -> Iterator[Node]:
         """This one and all behind it, each once."""

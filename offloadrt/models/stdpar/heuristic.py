@@ -1,7 +1,7 @@
 """The offload heuristic: does the next algorithm run on the device or on the host? A pure policy, told the time.
 
-Before each algorithm `OffloadHeuristic.decide` is asked; it decides anew only when enough operations and enough time
-have passed since it last did:
+Before each algorithm whose pointers the device can use `OffloadHeuristic.decide` is asked; it decides anew only when
+enough operations and enough time have passed since it last did:
 
 - what comes next is predicted: each operation is expected to be followed by what followed it last time;
 - along this chain the estimated runtimes on the host and on the device are added up, as far as both are known;

@@ -1,105 +1,58 @@
 """The flow of control through a host function, as far as it matters to barriers: read from its source.
 
-What a C++ compiler would see is taken from Python so:
-
-- ``t.for_each(par_unseq, ...)`` is an algorithm, where ``t`` is the host thread: the function's first parameter, or one
-  whose annotation ends with ``Thread``. With the policy ``seq`` it is one on the host;
-- ``t.stack_array`` and a list, tuple, set or dictionary that is written out make an object of the stack. What other
-  methods of the thread are is in `METHODS`; those that are not there are calls. ``async with t.function()`` ends as a
-  function does;
-- an element ``a[i]`` or attribute ``a.n`` that is read or written is an access of the host, or of the stack for an
-  object of the stack. None are: local variables (they are in registers), what only builds the arguments of an
-  algorithm, the thread's own attributes, modules, classes and the numbers and functions in them;
-- calls of the functions in `PURE` and of the module ``math`` are instructions; others are calls, but for those that are
-  inlined (`TranslationUnit`), never into themselves;
-- exceptions are not followed, as with ``noexcept``.
+A place in it is an algorithm, an access, a call or an exit; which, is said in `host_scope.py`. What only builds the
+arguments of an algorithm is no access. Functions are inlined where the compiler does it, never into themselves.
+``async with t.function()`` ends as a function does. Exceptions are not followed, as with ``noexcept``.
 """
 
 from __future__ import annotations
 
 import ast
-import enum
 import types
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.kernels.source import FunctionTree, Source, text
+from offloadrt.kernels.source import Source, text
 from offloadrt.models.stdpar.elision import Marker, Operation
 from offloadrt.models.stdpar.flow_graph import FlowGraph, Node
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS, RETURNING, ExecutionPolicy
-from offloadrt.models.stdpar.translation_unit import (
-    TranslationUnit,
-    calls_algorithms,
-    local_names,
-    parameters,
-    threads_of,
-)
-
-METHODS: Final[Mapping[str, Marker | None]] = {
-    **dict.fromkeys(("stack_array", "compute", "function", "interposition_disabled")),
-    **dict.fromkeys(("read", "write", "host_access"), Marker.HOST_ACCESS),
-    **dict.fromkeys(("malloc", "calloc", "realloc", "aligned_alloc", "foreign_malloc"), Marker.ALLOCATION),
-    **dict.fromkeys(("new", "new_array", "delete", "free", "foreign_free"), Marker.ALLOCATION),
-}
-"""What the methods of a host thread are; None for those that touch no memory."""
-
-PURE: Final = (
-    *(abs, bool, complex, divmod, enumerate, float, int, isinstance, len, max, min, pow, range, reversed, round, zip),
-)
-"""Built-in functions that are instructions, no calls."""
-
-_CONSTANT = (
-    *(types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType),
-    *(int, float, complex, str, bytes, enum.Enum),
-)
-_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
-
-
-@attrs.define(eq=False)
-class _Function:
-    """A function while it is walked: what its names stand for."""
-
-    source: Source
-    threads: set[str]
-    stack: set[str]
-    variables: set[str]
-    local: dict[str, FunctionTree] = attrs.field(factory=dict)
-    """Functions that are defined in it."""
-    shared: set[str] = attrs.field(factory=set)
-    """Names declared global or nonlocal."""
-    exit: Node | None = None
-    """Where it returns to, where it is inlined."""
-    cleanups: list[Sequence[ast.stmt]] = attrs.field(factory=list)
-    """What ``finally`` runs, the innermost last."""
-    loops: list[int] = attrs.field(factory=list)
-    """How many of `cleanups` there were when each loop began."""
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.source.file, self.source.tree.lineno
+from offloadrt.models.stdpar.host_scope import METHODS, Scope
+from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS
+from offloadrt.models.stdpar.translation_unit import TranslationUnit
 
 
 def flow_of(source: Source, unit: TranslationUnit) -> FlowGraph:
     """The flow through a host function, as one that is not inlined."""
-    return _Walk(source, unit).graph
+    return _Walk(Scope.of(source, unit)).graph
+
+
+@attrs.define(eq=False)
+class _Frame:
+    """A function while it is walked through. exit: where it returns to, if it is inlined."""
+
+    scope: Scope
+    exit: Node | None = None
+    cleanups: list[Callable[[], None]] = attrs.field(factory=list)
+    """What ``finally`` and the ends of ``with`` do, the innermost last."""
+    loops: list[int] = attrs.field(factory=list)
+    """How many of `cleanups` there were when each loop began."""
+    building: bool = False
+    """Are arguments of an algorithm being read?"""
 
 
 class _Walk:
-    def __init__(self, source: Source, unit: TranslationUnit) -> None:
-        self.unit = unit
+    def __init__(self, scope: Scope) -> None:
         self.graph = FlowGraph()
-        self.building = False
-        """Are arguments of an algorithm being read?"""
-        self.here = _Function(source, threads_of(source.tree), set(), local_names(source.tree))
-        self.active = [self.here.key]
-        self.block(source.tree.body)
-        self.emit(Marker.RETURN, source.tree.name, _last_line(source.tree))
+        self.here = _Frame(scope)
+        self.active = [scope.place]
+        tree = scope.source.tree
+        self.block(tree.body)
+        self.emit(Marker.RETURN, tree.name, _last_line(tree), plain=False)
 
-    def emit(self, marker: Marker, name: str, node: ast.AST | int) -> None:
-        line = node if isinstance(node, int) else getattr(node, "lineno", 0)
-        self.graph.reach(Node(Operation(marker, name, self.here.source.file, line)))
+    def emit(self, marker: Marker | None, name: str, node: ast.AST | int, plain: bool = True) -> None:
+        if marker is not None:
+            line = node if isinstance(node, int) else getattr(node, "lineno", 0)
+            self.graph.reach(Node(Operation(marker, name, self.here.scope.source.file, line), plain=plain))
 
     # statements
 
@@ -108,14 +61,14 @@ class _Walk:
             self.statement(node)
 
     def statement(self, node: ast.stmt) -> None:
-        here = self.here
+        here, scope = self.here, self.here.scope
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                here.local[node.name] = node
+                scope.functions[node.name] = node
             case ast.ClassDef() | ast.Import() | ast.ImportFrom():
                 pass
             case ast.Global(names=names) | ast.Nonlocal(names=names):
-                here.shared.update(names)
+                scope.shared.update(names)
             case ast.For() | ast.AsyncFor():
                 self.for_loop(node)
             case ast.While():
@@ -127,14 +80,9 @@ class _Walk:
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self.expression(item.context_expr)
-                self.block(node.body)
-                for item in reversed(node.items):
-                    self.context_ends(item.context_expr, _last_line(node))
+                self.cleaned_up(node.body, lambda: self.contexts_end(node))
             case ast.Try() | ast.TryStar():
-                here.cleanups.append(node.finalbody)
-                self.block([*node.body, *node.orelse])
-                here.cleanups.pop()
-                self.block(node.finalbody)
+                self.cleaned_up([*node.body, *node.orelse], self.later(node.finalbody))
             case ast.Match():
                 self.expression(node.subject)
                 self.graph.alternatives(*(self.later(case.body) for case in node.cases), _nothing)
@@ -144,7 +92,7 @@ class _Walk:
                 if here.exit is not None and isinstance(node, ast.Return):
                     self.graph.jump(here.exit)
                 else:
-                    self.emit(Marker.RETURN, here.source.tree.name, node)
+                    self.emit(Marker.RETURN, scope.source.tree.name, node, plain=False)
                     self.graph.ends = []
             case ast.Break() | ast.Continue():
                 self.leave(here.loops[-1])
@@ -153,14 +101,14 @@ class _Walk:
             case ast.Assign(targets=targets, value=value):
                 self.expression(value)
                 for one in targets:
-                    self.target(one, value)
+                    self.target(one)
             case ast.AnnAssign(target=target, value=value):
                 if value is not None:
                     self.expression(value)
-                    self.target(target, value)
+                    self.target(target)
             case ast.AugAssign(target=target, value=value):
                 self.expression(value)
-                self.target(target, None)
+                self.target(target)
             case _:
                 self.parts(node)
 
@@ -183,7 +131,7 @@ class _Walk:
     def for_loop(self, node: ast.For | ast.AsyncFor) -> None:
         def head() -> None:
             self.element(node.iter, isinstance(node, ast.AsyncFor))
-            self.target(node.target, None)
+            self.target(node.target)
 
         self.expression(node.iter)
         self.loop(head, node.body, node.orelse, False)
@@ -195,54 +143,44 @@ class _Walk:
         elif isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
             self.access(iterable)
 
-    def context_ends(self, context: ast.expr, line: int) -> None:
-        """The end of a ``with``: a call, as its beginning was one."""
-        method = self.method_of_thread(context)
-        if method == "function":
-            self.emit(Marker.RETURN, text(context), line)
-        elif method not in METHODS:
-            self.emit(Marker.CALL, f"the end of with {text(context)}", line)
+    def cleaned_up(self, body: Sequence[ast.stmt], cleanup: Callable[[], None]) -> None:
+        """`cleanup` on every way out of `body`."""
+        self.here.cleanups.append(cleanup)
+        self.block(body)
+        self.here.cleanups.pop()
+        cleanup()
+
+    def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
+        """The end of a ``with``: a call, where its beginning was one."""
+        for item in reversed(node.items):
+            context = item.context_expr
+            method = self.here.scope.thread_method(context)
+            if method == "function":
+                self.emit(Marker.RETURN, text(context), _last_line(node), plain=False)
+            elif method not in METHODS:
+                self.emit(Marker.CALL, f"the end of with {text(context)}", _last_line(node))
 
     def leave(self, depth: int) -> None:
-        """Run what ``finally`` asks for on the way out."""
+        """Clean up on the way out."""
         cleanups = self.here.cleanups
         while len(self.here.cleanups) > depth:
             *self.here.cleanups, innermost = self.here.cleanups
-            self.block(innermost)
+            innermost()
         self.here.cleanups = cleanups
 
-    def target(self, node: ast.expr, value: ast.expr | None) -> None:
-        """What is assigned to; a name becomes one of the stack with an object of the stack."""
+    def target(self, node: ast.expr) -> None:
+        """What is assigned to."""
         match node:
             case ast.Name(id=name):
-                here = self.here
-                here.threads.discard(name)
-                here.stack.discard(name)
-                if name in here.shared:
+                if name in self.here.scope.shared:
                     self.emit(Marker.HOST_ACCESS, name, node)
-                elif value is not None and self.is_stack_object(value):
-                    here.stack.add(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
-                    self.target(part, None)
+                    self.target(part)
             case ast.Starred(value=part):
-                self.target(part, None)
+                self.target(part)
             case _:
                 self.expression(node)
-
-    def is_stack_object(self, value: ast.expr) -> bool:
-        while isinstance(value, ast.Await):
-            value = value.value
-        if isinstance(value, ast.Name):
-            return value.id in self.here.stack
-        return isinstance(value, _DISPLAYS) or self.method_of_thread(value) == "stack_array"
-
-    def method_of_thread(self, node: ast.expr) -> str:
-        """The method that is called on a thread; nothing for other expressions."""
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if name in self.here.threads:
-                return method
-        return ""
 
     # expressions
 
@@ -271,7 +209,7 @@ class _Walk:
                 pass
             case ast.NamedExpr(target=target, value=value):
                 self.expression(value)
-                self.target(target, value)
+                self.target(target)
             case ast.Yield() | ast.YieldFrom():
                 self.emit(Marker.CALL, text(node), node)
             case _:
@@ -304,111 +242,49 @@ class _Walk:
 
     def access(self, node: ast.expr) -> None:
         """The host reads or writes what an expression names."""
-        base = _base(node)
-        of_thread = isinstance(base, ast.Name) and base.id in self.here.threads
-        if not self.building and not of_thread and not isinstance(self.known(node), _CONSTANT):
-            self.emit(Marker.STACK_ACCESS if self.is_stack_object(base) else Marker.HOST_ACCESS, text(node), node)
+        if not self.here.building:
+            self.emit(self.here.scope.access(node), text(node), node)
 
     # calls
 
     def call(self, node: ast.Call) -> None:
-        if method := self.method_of_thread(node):
-            self.call_of_thread(node, method)
+        scope = self.here.scope
+        if method := scope.thread_method(node):
+            building = self.here.building
+            self.here.building = building or method in ALGORITHMS
+            self.arguments(node)
+            self.here.building = building
+            first = "" if method in ALGORITHMS else f"({', '.join(map(text, node.args[:1]))})"
+            self.emit(scope.method(node, method), f"{method}{first}", node, plain=False)
             return
-        match node.func:
-            case ast.Name(id=name) if (tree := self.here.local.get(name)) is not None:
-                inlined = calls_algorithms(tree, self.here.threads | threads_of(tree))
-                called = attrs.evolve(self.here.source, tree=tree) if inlined else None
-            case ast.Attribute(value=receiver) if not isinstance(self.known(receiver), types.ModuleType | type):
-                self.expression(receiver)
-                called = self.source_of(self.known(node.func))
-            case _:
-                called = self.source_of(self.known(node.func))
-        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.expression(argument)
+        if isinstance(node.func, ast.Attribute) and not isinstance(
+            scope.known(node.func.value), types.ModuleType | type
+        ):
+            self.expression(node.func.value)
+        self.arguments(node)
+        called = scope.inlines(node)
         if called is not None and (called.file, called.tree.lineno) not in self.active:
-            self.inline(called, node)
-        elif not _is_pure(self.known(node.func)):
+            self.inline(scope.inlined(called, node))
+        elif not scope.is_pure(node):
             self.emit(Marker.CALL, text(node.func), node)
 
-    def call_of_thread(self, node: ast.Call, method: str) -> None:
-        outer, self.building = self.building, self.building or method in ALGORITHMS
+    def arguments(self, node: ast.Call) -> None:
         for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
             self.expression(argument)
-        self.building = outer
-        if method in ALGORITHMS:
-            self.emit(self.algorithm(node, method), method, node)
-            return
-        marker = METHODS.get(method, Marker.CALL)
-        if marker is Marker.HOST_ACCESS and node.args and self.is_stack_object(_base(node.args[0])):
-            marker = Marker.STACK_ACCESS
-        if marker is not None:
-            self.emit(marker, f"{method}({', '.join(map(text, node.args[:1]))})", node)
 
-    def algorithm(self, node: ast.Call, method: str) -> Marker:
-        """Which kind of algorithm a call is of, by its policy."""
-        policy = node.args[0] if node.args else ast.Constant(None)
-        if self.known(policy) is ExecutionPolicy.SEQ or text(policy).rpartition(".")[2] in ("seq", "SEQ"):
-            return Marker.HOST_ALGORITHM
-        return Marker.RETURNING if method in RETURNING else Marker.ALGORITHM
-
-    def source_of(self, called: Any) -> Source | None:
-        """Of a function that is inlined."""
-        if isinstance(called, types.FunctionType) and self.unit.inlined(called):
-            return Source.of(called, "host function")
-        return None
-
-    def inline(self, source: Source, node: ast.Call) -> None:
+    def inline(self, scope: Scope) -> None:
         """Walk through a function in the place of its call."""
-        tree, outer = source.tree, self.here
-        names = [one.arg for one in parameters(tree)]
-        given = [*zip(names, node.args, strict=False)]
-        given += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None]
-        meant = {name: value.id for name, value in given if isinstance(value, ast.Name)}
-        variables = local_names(tree)
-        threads = {name for name, value in meant.items() if value in outer.threads}
-        stack = {name for name, value in meant.items() if value in outer.stack}
-        if tree in outer.local.values():
-            threads |= outer.threads - variables
-            stack |= outer.stack - variables
-            variables |= outer.variables
-        exit_ = Node()
-        building, loops = self.building, self.graph.loops
-        self.here = _Function(source, threads, stack, variables, exit=exit_)
-        if tree in outer.local.values():
-            self.here.local.update(outer.local)
-        self.building, self.graph.loops = False, []
-        self.active.append(self.here.key)
-        self.block(tree.body)
-        self.graph.reach(exit_)
+        outer, loops, after = self.here, self.graph.loops, Node()
+        self.here, self.graph.loops = _Frame(scope, after), []
+        self.active.append(scope.place)
+        self.block(scope.source.tree.body)
+        self.graph.reach(after)
         self.active.pop()
-        self.here, self.building, self.graph.loops = outer, building, loops
-
-    def known(self, node: ast.expr) -> Any:
-        """The Python object that a dotted name stands for; None where the source does not tell."""
-        match node:
-            case ast.Name(id=name):
-                return None if name in self.here.variables else self.here.source.names.get(name)
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                return self.unit.method(name)
-            case ast.Attribute(value=value, attr=name):
-                return getattr(self.known(value), name, None)
-        return None
+        self.here, self.graph.loops = outer, loops
 
 
 def _nothing() -> None:
     """A branch in which nothing happens."""
-
-
-def _base(node: ast.expr) -> ast.expr:
-    """What elements and attributes are of."""
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
-    return node
-
-
-def _is_pure(called: Any) -> bool:
-    return getattr(called, "__module__", None) == "math" or any(called is one for one in PURE)
 
 
 def _last_line(node: ast.stmt) -> int:

@@ -1,14 +1,14 @@
 """Implementations of C++ standard parallelism, each a set of strategies, and what they are compared with.
 
-============  ========================================================================================================
-``acpp``      AdaptiveCpp's stdpar: memory pool, synchronization elision, prefetches, offload heuristic
-``nvcpp``     NVIDIA's ``nvc++ -stdpar=gpu``, on CUDA and Thrust
+=============  ========================================================================================================
+``acpp``       AdaptiveCpp's stdpar: memory pool, synchronization elision, prefetches, offload heuristic
+``nvcpp``      NVIDIA's ``nvc++ -stdpar=gpu``, on CUDA and Thrust
 ``rocstdpar``  AMD's ``--hipstdpar``, on HIP and rocThrust
-``icpx``      Intel's ``-fsycl-pstl-offload``, on SYCL and oneDPL
-``sycl``      the program in SYCL under AdaptiveCpp, with device memory and copies of its own
-``native``    the program in the machine's own model (CUDA, HIP, SYCL), with device memory and copies of its own
-``host``      the host's parallel algorithms, which offload nothing
-============  ========================================================================================================
+``icpx``       Intel's ``-fsycl-pstl-offload``, on SYCL and oneDPL
+``sycl``       the program in SYCL under AdaptiveCpp, with device memory and copies of its own
+``native``     the program in the machine's own model (CUDA, HIP, SYCL), with device memory and copies of its own
+``host``       the host's parallel algorithms, which offload nothing
+=============  ========================================================================================================
 
 Features: table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar; host pointers and frees: its section
 on correctness. What the table leaves open is named in `Implementation.open`.

@@ -66,7 +66,7 @@ def take_prefetches(
     """
     due: dict[int, Allocation] = {}
     for allocation in allocations:
-        if allocation.root not in due and prefetches(mode, allocation, batch, outstanding, always):
+        if prefetches(mode, allocation, batch, outstanding, always):
             due[allocation.root] = allocation
             allocation.most_recent_batch = batch
     return list(due.values())
