@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
 import attrs
+import numpy as np
+from numpy.typing import DTypeLike
 
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.elision import Elided, Kept, Reason
@@ -86,6 +88,24 @@ async def not_inlined(t: std.HostThread) -> AsyncIterator[None]:
         return
     async with t.function():
         yield
+
+
+async def host_array(t: std.HostThread, name: str, shape: int, dtype: DTypeLike = np.float64) -> std.UsmArray:
+    """An array of the heap that the host works with: shared memory where the heap is, never device memory."""
+    make = t.foreign_malloc if t.program.is_explicit else t.new_array
+    return await make(name, shape, dtype, phantom=False)
+
+
+async def loads(t: std.HostThread, place: std.UsmArray | std.Section) -> None:
+    """The host loads from such an array."""
+    if not t.program.is_explicit:
+        await t.read(place)
+
+
+async def stores(t: std.HostThread, place: std.UsmArray | std.Section, values: Any = None) -> None:
+    """The host stores to such an array."""
+    if not t.program.is_explicit:
+        await t.write(place, values)
 
 
 @attrs.frozen
