@@ -12,8 +12,9 @@
 `offload` is a `Run` (see `offloadrt.study.run`) and the clock of the test's `trio.run`: in the test function and in
 all that it starts, time is virtual. The test function is the first actor, so it may await everything of `offload`
 and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
-overrides={...}, phantom=..., model="openmp"|"openacc", compiler=..., pools=..., configuration=..., allocator=...,
-devices=..., record=True)` says how the run is made;
+overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=..., configuration=...,
+allocator=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=..., devices=...,
+record=True)` says how the run is made;
 a fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
 installed.
 """
@@ -37,6 +38,11 @@ _ATTRIBUTES = {
     "pools": "pools",
     "configuration": "configuration",
     "allocator": "allocator",
+    "implementation": "implementation",
+    "pool_gb": "pool_gb",
+    "system_usm": "system_usm",
+    "heuristic": "heuristic",
+    "heuristic_file": "heuristic_file",
     "devices": "num_devices",
 }
 _OPTIONS = ("machine", "overrides", "range_end", "seed", "gear", "strategy", "record", "hash", "sinks")
@@ -47,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "offload(machine, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, allocator, "
-        "devices, record): "
+        "implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
         "how the emulated machine of the fixture `offload` is made",
     )
 

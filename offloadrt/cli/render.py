@@ -121,6 +121,8 @@ def result(found: Result) -> Iterable[RenderableType]:
     pages = [f"{name.replace('_', ' ')} {count}" for name, count in found.faults.items() if count]
     if pages:
         yield "page faults and prefaults: " + ", ".join(pages)
+    if found.algorithms:
+        yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in found.algorithms.items() if n)
     if found.placements:
         yield _placements(found)
     if found.repeats:

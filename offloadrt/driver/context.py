@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from types import TracebackType
 
+from offloadrt.driver.call_names import CALL_NAMES
 from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
@@ -35,6 +36,8 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         context = self._context
+        if isinstance(error, DriverError):
+            error.rename(context.names)
         if (calls := context.machine.calls) is not None:
             calls.add(self.api, context.sim.now - self._begin)
         if (trace := context.machine.trace) is not None:
@@ -60,13 +63,20 @@ class Context:
         suffix = f" {device.index}" if device.index else ""
         handoff = machine.spec.text("lock.handoff")
         self.lock = Lock(machine.sim, f"driver context{suffix}", "barging" if handoff == "barging" else "fifo")
+        self.names = CALL_NAMES[machine.spec.text("driver.calls")]
+        """What this library calls its calls and errors, where CUDA's have other names."""
         self._uncontended = machine.spec.flag("driver.context.uncontended")
         self._work = machine.work
 
     def call(self, api: str, stream: Stream | None, cause: int | None) -> Call:
         """Account for one call; ``cause`` is the directive that asks for it (None: the running actor's)."""
         queue = -1 if stream is None else stream.queue.number
-        return Call(self, api, queue, (self.sim.running or self.sim.current).cause if cause is None else cause)
+        return Call(
+            self,
+            self.names.get(api, api),
+            queue,
+            (self.sim.running or self.sim.current).cause if cause is None else cause,
+        )
 
     async def __aenter__(self) -> float:
         return 0.0 if self._taken() else await self._take()

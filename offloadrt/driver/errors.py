@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 INVALID = "CUDA_ERROR_INVALID_VALUE"
 
 
@@ -11,6 +13,11 @@ class DriverError(Exception):
     def __init__(self, call: str, code: str, detail: str) -> None:
         super().__init__(call, code, detail)
         self.call, self.code, self.detail = call, code, detail
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Say it in the words of another library, by the names of CUDA's calls and codes."""
+        self.call, self.code = names.get(self.call, self.call), names.get(self.code, self.code)
+        self.args = (self.call, self.code, self.detail)
 
     def __str__(self) -> str:
         return f"{self.call} failed with {self.code}: {self.detail}"

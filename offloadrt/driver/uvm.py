@@ -195,6 +195,7 @@ class Uvm(UvmBlocks):
             wanted &= page | ~self.thrashing.thrashing(index)
         wanted &= block.resident
         await self.machine.work(self.costs.host_fault, "driver")
+        await self.stop_queues(block, wanted, cause)
         self.unmap(block, wanted)
         since = self.sim.now
         await self.move("d2h", wanted, cause)
@@ -231,6 +232,7 @@ class Uvm(UvmBlocks):
     async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
         if pages:
             self.thrashing.forget(block.index, pages)
+            await self.stop_queues(block, pages, cause)
             self.unmap(block, pages)
             await self.pay(self.costs.prefetch_block)
             await self.move("d2h", pages, cause)

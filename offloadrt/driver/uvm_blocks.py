@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Literal
 
+from offloadrt.driver.queue_eviction import QueueEviction
 from offloadrt.driver.uvm_costs import UvmCosts
 from offloadrt.driver.uvm_counters import UvmCounters
 from offloadrt.machine import Device, Machine
@@ -36,6 +37,7 @@ class UvmBlocks:
         suffix = f" {device.index}" if device.index else ""
         self.lock = RWLock(machine.sim, f"uvm space lock{suffix}")
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
+        self.queues = QueueEviction(machine.sim, device, self.costs.restore)
         self._channel = internal_channel()
         self._busy: dict[int, Signal | None] = {}
 
@@ -149,6 +151,7 @@ class UvmBlocks:
         await self.take(block)
         try:
             gone = block.resident
+            await self.stop_queues(block, gone, cause)
             self.unmap(block, gone)
             self.counters.evictions += 1
             await self.pay(self.costs.evict)
@@ -170,6 +173,11 @@ class UvmBlocks:
             self.unlock()
 
     # Translations
+
+    async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
+        """Before the device loses pages that its kernels cannot fault for."""
+        if block.accessed_by & pages:
+            await self.queues.begin(cause)
 
     def unmap(self, block: ManagedBlock, pages: int) -> None:
         """The GPU loses its translations of these pages; kernels that have them ahead are told."""

@@ -35,3 +35,5 @@ class UvmCosts:
     """Whether a prefetch to the device makes room for itself."""
     advise: Annotated[float, "advise.call"]
     """Host time of cuMemAdvise."""
+    restore: Annotated[float, "usm.restore"]
+    """For how long the device's queues stop when it loses pages that its kernels cannot fault for; 0: they do not."""

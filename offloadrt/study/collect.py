@@ -50,6 +50,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         calls_outside=_calls(run.calls_outside),
         placements=_placements(run),
         otm=dict(run.objects),
+        algorithms={name: int(count) for name, count in ledger.algorithms.items()},
     )
 
 

@@ -24,6 +24,7 @@ class Ledger:
     engines: Figures = attrs.field(factory=dict)
     bytes: Mapping[str, float] = attrs.field(factory=dict)
     faults: Mapping[str, float] = attrs.field(factory=dict)
+    algorithms: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
     """The lives of host threads that ended in it."""
@@ -42,6 +43,7 @@ class Ledger:
             engines={name: _figures(engine, ENGINE) for name, engine in run.engines.items()},
             bytes=moved,
             faults=dict(run.faults),
+            algorithms=dict(run.algorithms),
             host_time=dict(run.host_time.seconds),
             lived_s=run.host_time.lived_s,
             elapsed_s=run.now,
@@ -65,6 +67,7 @@ class Ledger:
             engines=_each(self._parts(parts), other._parts(parts), operation),
             bytes=_joined(self.bytes, other.bytes, operation),
             faults=_joined(self.faults, other.faults, operation),
+            algorithms=_joined(self.algorithms, other.algorithms, operation),
             host_time=_joined(self.host_time, other.host_time, operation),
             lived_s=operation(self.lived_s, other.lived_s),
             elapsed_s=operation(self.elapsed_s, other.elapsed_s),

@@ -21,7 +21,7 @@ from offloadrt.study.points import Options
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
-IDENTITY = frozenset({"driver.api"})
+IDENTITY = frozenset({"driver.api", "driver.calls", "usm.shared"})
 """Entries with choices that say which machine it is: another choice would be another machine."""
 CORNER = "all ranges together"
 """The entry that a verdict depends on when a corner turns it round."""

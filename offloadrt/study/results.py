@@ -115,6 +115,8 @@ class Result:
     """By object, in order of rank; empty unless the runtime places objects."""
     otm: dict[str, int] = attrs.field(factory=dict)
     """The counters of that (`Run.objects`)."""
+    algorithms: dict[str, int] = attrs.field(factory=dict)
+    """Of a stdpar program: `Run.algorithms`, of the measured windows; empty for other models."""
     repeats: list[Repeat] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
@@ -159,12 +161,12 @@ class Spread:
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
 
 
-_LEFT_OUT_WHEN_EMPTY = ("repeats", "spreads", "calls_outside", "placements", "otm")
+_LEFT_OUT_WHEN_EMPTY = ("repeats", "spreads", "calls_outside", "placements", "otm", "algorithms")
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, without
-    `calls_outside`, `placements` and `otm` when there are none.
+    `calls_outside`, `placements`, `otm` and `algorithms` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}

@@ -85,7 +85,7 @@ class Run:
             self.sim.observer = self.trace
         self.phantom = False
         """Whether arrays have a size and no storage, unless an array says otherwise. Read when the machine is built,
-        as the next thirteen.
+        as the next fourteen.
         """
         self.model: Model = "openmp"
         """What the program is written in: `openmp`, `openacc` or `stdpar`, whose threads `parallel` then runs."""
@@ -97,6 +97,10 @@ class Run:
         """Of a stdpar program: a name of `stdpar.IMPLEMENTATIONS`, or one made of these with `attrs.evolve`."""
         self.pool_gb: float | None = None
         """Of a stdpar program: the size of its memory pool in GiB, 0 for none, instead of the implementation's own."""
+        self.system_usm = False
+        """Of a stdpar program: whether the device uses all memory of the host as it is (``--acpp-stdpar-system-usm``):
+        nothing is taken over, validated or prefetched.
+        """
         self.heuristic: HeuristicRules | None = None
         """Of a stdpar program: the rules of the offload heuristic, instead of the implementation's own."""
         self.heuristic_file: Path | None = None
@@ -240,6 +244,7 @@ class Run:
             trace=self.trace,
             implementation=self.implementation,
             pool_gb=self.pool_gb,
+            system_usm=self.system_usm,
             heuristic=self.heuristic,
             database=self.heuristic_file,
             phantom=self.phantom,
@@ -447,6 +452,15 @@ class Run:
                 }  # fmt: skip
                 found = {name: found.get(name, 0) + nbytes for name, nbytes in counters.items()}
         return found
+
+    @property
+    def algorithms(self) -> Mapping[str, int]:
+        """Of a stdpar program, so far: algorithms called, offloaded and on the host, waits, barriers elided,
+        prefetches, allocations taken over, decisions of the offload heuristic. Empty for other models.
+        """
+        if self.model != "stdpar" or self._program is None:
+            return {}
+        return self.stdpar.algorithms()
 
     @property
     def host_time(self) -> HostTime:

@@ -28,7 +28,7 @@ def row(result: Result) -> dict[str, Cell]:
     for name, value in result.measured.items():
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
-    for group in ("calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm"):
+    for group in ("calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm", "algorithms"):
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}
     return cells

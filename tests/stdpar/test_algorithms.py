@@ -12,6 +12,7 @@ from stdpar_rig import MACHINES, alone, dot, largest, made, negative, play, ramp
 from offloadrt import stdpar as std
 from offloadrt.kernels import Kernel
 from offloadrt.models.stdpar.elision import Marker
+from offloadrt.models.stdpar.elision_source import ElisionPass
 
 N = 3000
 POLICIES = (std.seq, std.par, std.par_unseq)
@@ -62,7 +63,7 @@ def same(found: dict[str, Any]) -> bool:
 def test_results_are_numpys_on_every_machine_under_every_implementation(machine: str, implementation: str) -> None:
     run, found = alone(everything, machine=machine, implementation=implementation)
     assert same(found)
-    assert run.stdpar.counts.algorithms == 12
+    assert run.algorithms["calls"] == 12
     assert len(run.stdpar.heap.allocations) == 0
 
 
@@ -74,10 +75,16 @@ def test_results_do_not_depend_on_modes(mode: std.PrefetchMode, elision: bool, p
     assert same(alone(everything, implementation=variant, pool_gb=pool_gb)[1])
 
 
-def test_both_gears_give_one_history() -> None:
-    traces = [alone(everything, gear=gear, record=True)[0].trace for gear in ("native", "turbo")]
-    assert traces[0] is not None and traces[1] is not None
-    assert traces[0].hash() == traces[1].hash()
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_both_gears_give_one_history(machine: str, threads: int) -> None:
+    hashes = []
+    for gear in ("native", "turbo"):
+        run = made(machine, gear=gear, record=True)
+        assert all(same(found) for found in play(run, everything, threads))
+        assert run.trace is not None
+        hashes.append(run.trace.hash())
+    assert hashes[0] == hashes[1]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -121,8 +128,21 @@ def test_others_crash_at_it(implementation: str) -> None:
 
 
 def test_icpx_does_not_compile_it() -> None:
+    run = made(implementation="icpx")
+    with pytest.raises(
+        std.CompilationRefused, match=r"test_algorithms\.py:\d+: icpx does not compile transform: weights"
+    ):
+        play(run, with_stack)
+    assert run.now == 0.0 and run.algorithms["calls"] == 0
+
+
+def test_what_the_source_does_not_tell_is_refused_at_the_call() -> None:
+    async def body(t: std.HostThread) -> None:
+        a, given = await t.new_array("a", N), {"weights": t.stack_array("weights", N)}
+        await t.transform(std.par_unseq, triad, a, a, given["weights"], 3.0)
+
     with pytest.raises(std.CompilationRefused, match=r"transform\(triad\): 'weights' is memory of the host \(stack\)"):
-        alone(with_stack, implementation="icpx")
+        alone(body, implementation="icpx")
 
 
 def test_a_pointer_behind_a_pointer_is_not_seen() -> None:
@@ -154,7 +174,7 @@ def test_two_algorithms_in_a_loop_are_waited_for_once() -> None:
 
 def test_without_elision_each_is_waited_for() -> None:
     run, _ = alone(many, implementation="nvcpp")
-    assert (run.stdpar.counts.waits, run.stdpar.elided) == (10, 0)
+    assert (run.algorithms["waits"], run.algorithms["elided"]) == (10, 0)
 
 
 @pytest.mark.parametrize("stop", ["read", "external", "malloc", "reduce", "stack"])
@@ -201,7 +221,7 @@ def test_so_is_one_whose_kernel_happens_to_have_ended() -> None:
     async def body(t: std.HostThread) -> Any:
         a = await t.new_array("a", 8)
         await t.fill(std.par_unseq, a, 1.0)
-        await t.sleep(1.0)
+        await t.compute(1.0)
         return a[0]
 
     with pytest.raises(std.UnfinishedRead, match="has ended, but nobody has waited for it"):
@@ -265,3 +285,57 @@ def test_runtimes_are_kept_in_a_file(tmp_path: Any) -> None:
     alone(body, heuristic_file=file)
     samples = std.HeuristicDatabase.read(file).samples("fill(fill)")
     assert [(one.place, one.size, one.count) for one in samples] == [(std.Place.OFFLOAD, 64, 2)]
+
+
+# the compile-time pass and the run
+
+
+async def a_host_function(t: std.HostThread) -> Any:
+    """Of everything that a barrier may meet something."""
+    a, b = await t.new_array("a", N), await t.new_array("b", N)
+    local = t.stack_array("local", 4)
+    for number in range(6):
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.copy(std.par_unseq, a, b)
+        await t.read(local)
+        await t.for_each_n(std.par_unseq, N, scale, b, 2.0)
+        if number == 3:
+            await t.external("MPI_Barrier")
+        if number == 4:
+            temporary = await t.new_array("temporary", N)
+            await t.transform(std.par_unseq, triad, temporary, a, b, 1.0)
+            await t.delete(temporary)
+        if await t.reduce(std.par_unseq, b) < 0.0:
+            await t.fill(std.par_unseq, b, 0.0)
+    await t.fill(std.par_unseq, a, 2.0)
+    await t.fill(std.seq, local, 0.0)
+    await t.fill(std.par_unseq, a, 3.0)
+    return (await t.read(a))[0]
+
+
+def test_the_run_decides_at_each_call_as_the_pass_does_for_its_place() -> None:
+    run, first = alone(a_host_function)
+    assert first == 3.0
+    static = {call.algorithm.line: call for call in ElisionPass.of(a_host_function).calls}
+    assert run.algorithms["elided"] > 0
+    for decision in run.stdpar.decisions:
+        call = static[decision.algorithm.line]
+        if isinstance(decision, std.Elided):
+            assert decision.by.line in {by.line for by in call.followed_by}
+        else:
+            assert decision.reason in {kept.reason for kept in call.stops}
+    kept = sum(times for one, times in run.stdpar.decisions.items() if isinstance(one, std.Kept))
+    assert run.algorithms["waits"] == kept
+    assert kept + run.algorithms["elided"] == run.algorithms["offloaded"]
+
+
+@pytest.mark.parametrize(("n", "kernels"), [(100, 1), (N, 2)])
+def test_a_reduction_of_several_groups_takes_a_second_kernel(n: int, kernels: int) -> None:
+    async def body(t: std.HostThread) -> Any:
+        a = await t.new_array("a", n, fill=0.5)
+        return await t.reduce(std.par_unseq, a)
+
+    run, total = alone(body)
+    assert total == 0.5 * n
+    assert run.calls.count("cuLaunchKernel") == kernels
+    assert run.algorithms["offloaded"] == run.algorithms["waits"] == 1

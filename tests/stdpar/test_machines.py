@@ -9,6 +9,7 @@ import pytest
 from stdpar_rig import MACHINES, made, play, triad
 
 from offloadrt import stdpar as std
+from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.machine import available, load
 
 N = 1 << 25
@@ -100,3 +101,46 @@ def test_the_layers_of_sycl_cost_on_the_host_too() -> None:
         return t.sim.now
 
     assert play(made("isambard-milan", "acpp"), body) < play(made("isambard-milan", "sycl"), body)
+
+
+@pytest.mark.parametrize(("overrides", "stops"), [({}, 1), ({"usm.restore": 0.0}, 0), (XNACK, 0)])
+def test_taking_pages_from_a_device_that_cannot_fault_stops_its_queues(overrides: Any, stops: int) -> None:
+    async def body(t: std.HostThread) -> float:
+        a, b = [await t.new_array(name, 1 << 16) for name in "ab"]
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.read(a)
+        begin = t.sim.now
+        await t.fill(std.par_unseq, b, 1.0)
+        await t.wait()
+        return t.sim.now - begin
+
+    run = made("isambard-mi100", overrides=overrides)
+    seconds = play(run, body)[0]
+    delay = load("isambard-mi100").value("usm.restore")
+    assert run.engines["device 0 compute units"].suspensions == stops
+    assert (seconds > 0.8 * delay) == bool(stops)
+
+
+@pytest.mark.parametrize(
+    ("machine", "calls"),
+    [
+        ("isambard-a100", {"cuMemAllocManaged", "cuLaunchKernel", "cuStreamSynchronize"}),
+        ("isambard-mi100", {"hipMallocManaged", "hipModuleLaunchKernel", "hipStreamSynchronize"}),
+        ("idc-max1550", {"zeMemAllocShared", "zeCommandListAppendLaunchKernel", "zeCommandListHostSynchronize"}),
+    ],
+)
+def test_calls_have_the_names_of_the_machines_library(machine: str, calls: set[str]) -> None:
+    async def body(t: std.HostThread) -> None:
+        await t.fill(std.par_unseq, await t.new_array("a", 64), 1.0)
+
+    run = made(machine)
+    play(run, body)
+    assert calls <= set(run.calls.table())
+
+
+def test_so_have_its_errors() -> None:
+    async def body(t: std.HostThread) -> None:
+        await t.queue().malloc_device("a", 1 << 40, phantom=True)
+
+    with pytest.raises(OutOfDeviceMemory, match="hipMalloc failed with hipErrorOutOfMemory"):
+        play(made("isambard-mi100"), body)

@@ -10,6 +10,10 @@ import pytest
 from stdpar_rig import WITH_DEVICE, alone, made, play, triad
 
 from offloadrt import stdpar as std
+from offloadrt.driver import DriverError
+from offloadrt.kernels import Kernel
+from offloadrt.runtime.errors import FreedHostMemory
+from offloadrt.study.errors import UserError
 
 N = 1 << 18
 MIB = 1 << 20
@@ -210,3 +214,125 @@ def test_the_native_program_copies_its_data() -> None:
     assert np.all(found[:4] == -1.0) and np.all(found[4:] == 4.0)
     assert run.device().bytes_moved()["h2d"] == 2 * N * 8
     assert not run.faults
+
+
+# system USM
+
+
+async def anything(t: std.HostThread) -> Any:
+    a, b, c = await t.new_array("a", N), t.stack_array("b", N, fill=2.0), await t.foreign_malloc("c", N)
+    await t.write(c, 5.0)
+    await t.transform(std.par_unseq, triad, a, b, c, 1.0)
+    return (await t.read(a)).sum()
+
+
+def test_with_system_usm_nothing_is_taken_over_and_everything_runs_on_the_device() -> None:
+    run, total = alone(anything, system_usm=True)
+    counts = run.stdpar.counts
+    assert total == 7.0 * N
+    assert (counts.interposed, counts.prefetches, counts.host_pointers, counts.offloaded) == (0, 0, 0, 1)
+    assert run.faults["gpu_page_fault"] > 0 and run.faults["bytes_transfer_dtoh"] >= N * 8
+    assert alone(anything)[0].stdpar.counts.host_pointers == 1
+
+
+def test_with_system_usm_an_access_of_the_stack_ends_a_window() -> None:
+    async def body(t: std.HostThread) -> int:
+        a, local = await t.new_array("a", N), t.stack_array("local", 1)
+        await t.fill(std.par_unseq, a, 1.0)
+        await t.read(local)
+        return t.program.counts.waits
+
+    assert (alone(body, system_usm=True)[1], alone(body)[1]) == (1, 0)
+
+
+def test_a_device_that_cannot_fault_has_none() -> None:
+    with pytest.raises(UserError, match=r"system USM on isambard-mi100: its device cannot fault"):
+        alone(anything, machine="isambard-mi100", system_usm=True)
+
+
+@pytest.mark.parametrize("implementation", ["acpp", "native", "host"])
+@pytest.mark.parametrize("use", ["algorithm", "read"])
+def test_memory_that_was_freed_is_not_used(implementation: str, use: str) -> None:
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", N)
+        await t.delete(a)
+        await (t.read(a) if use == "read" else t.fill(std.par_unseq, a, 1.0))
+
+    with pytest.raises(FreedHostMemory, match=r"array 'a', which has been freed.*thread 'host thread 0'"):
+        alone(body, implementation=implementation)
+
+
+# the pool's mutex
+
+
+@attrs.frozen
+class Pooling:
+    """What each of some threads took for its allocations, and what the mutex says."""
+
+    seconds: list[float]
+    contended: int
+    pools: int
+
+
+def allocating(threads: int, uncontended: bool = False) -> Pooling:
+    """Threads that allocate and free at the same time, in a pool that is there."""
+    times = 50
+
+    async def body(t: std.HostThread) -> float:
+        await t.delete(await t.new_array("first", 8))
+        await t.barrier()
+        begin = t.sim.now
+        for _ in range(times):
+            await t.delete(await t.new_array("a", 8))
+        return t.sim.now - begin
+
+    run = made(overrides={"stdpar_pool.uncontended": uncontended})
+    seconds = play(run, body, threads)
+    lock = run.locks["memory pool"]
+    return Pooling(seconds, lock.contended, run.calls.count("cuMemAllocManaged"))
+
+
+def test_several_threads_make_one_pool_and_queue_at_its_mutex() -> None:
+    one, many = allocating(1), allocating(8)
+    assert (one.pools, many.pools) == (1, 1)
+    assert one.contended == 0 and many.contended > 0
+    assert min(many.seconds) > max(one.seconds)
+    cost = made().spec.value("stdpar.pool")
+    assert max(many.seconds) == pytest.approx(8 * 50 * 2 * cost, rel=0.05)  # it is what all of them wait for
+
+
+def test_without_the_mutex_each_takes_the_time_of_one() -> None:
+    one, many = allocating(1), allocating(8, uncontended=True)
+    assert many.seconds == pytest.approx(one.seconds * 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"), [("shared", "cuMemFree"), ("device", "cuMemFree"), ("host", "cuMemFreeHost")]
+)
+def test_usm_is_not_freed_twice(kind: str, call: str) -> None:
+    async def body(t: std.HostThread) -> None:
+        queue = t.queue()
+        array = await getattr(queue, f"malloc_{kind}")("a", N)
+        await queue.free(array)
+        await queue.free(array)
+
+    with pytest.raises(DriverError, match=f"{call} failed with CUDA_ERROR_INVALID_VALUE"):
+        alone(body)
+
+
+def test_a_kernel_touches_all_of_an_array_that_took_the_place_of_a_smaller_one() -> None:
+    whole = Kernel("whole", None, 1.0, 8.0)
+
+    async def body(t: std.HostThread) -> None:
+        first = await t.new_array("first", 64)
+        places = set()
+        for nbytes in (sizes := (2 * MIB + 4096, 4 * MIB)):  # both take the same block of the pool
+            a = await t.new_array("a", nbytes // 8, fill=1.0)
+            await t.for_each(std.par_unseq, whole, first, std.indirect(a))
+            places.add(a.address)
+            await t.delete(a)
+        assert len(places) < len(sizes)
+
+    never = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode.NEVER)
+    run, _ = alone(body, implementation=never)
+    assert run.faults["bytes_transfer_htod"] >= 6 * MIB

@@ -72,39 +72,39 @@ class Algorithms(ABC):
     """
 
     @abstractmethod
-    async def call(self, call: Call) -> Any:
+    async def invoke(self, call: Call) -> Any:
         """Run one algorithm; what it returns."""
 
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
         """``std::for_each``. iterations: of a kernel that is declared by its costs."""
-        return self.call(Call("for_each", policy, kernel, arguments, iterations))
+        return self.invoke(Call("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
         """``std::for_each_n``: the kernel gets `n` as its first argument."""
-        return self.call(Call("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
+        return self.invoke(Call("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
 
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
         """``std::transform``."""
-        return self.call(Call("transform", policy, kernel, arguments, iterations))
+        return self.invoke(Call("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
         """``std::fill``."""
-        return self.call(Call("fill", policy, _fill(array.itemsize), (array, value)))
+        return self.invoke(Call("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
         """``std::fill_n``: the first `n` elements. ValueError for more than there are."""
         _within(array, n, "fill_n")
-        return self.call(Call("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
+        return self.invoke(Call("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
 
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
         """``std::copy`` of all elements, to the first ones of the destination. ValueError where that is too short."""
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
-        return self.call(Call("copy", policy, _copy(source.itemsize, destination.itemsize), (source, destination), n))
+        return self.invoke(Call("copy", policy, _copy(source.itemsize, destination.itemsize), (source, destination), n))
 
     async def transform_reduce(
         self,
@@ -116,13 +116,13 @@ class Algorithms(ABC):
         iterations: int | None = None,
     ) -> Any:
         """``std::transform_reduce``: what the kernel leaves in its last parameter; None where an array is a phantom."""
-        return await self.call(Call("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
+        return await self.invoke(Call("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
     async def reduce(
         self, policy: ExecutionPolicy, array: UsmArray, init: Any = 0.0, operation: Operation = "plus"
     ) -> Any:
         """``std::reduce``; None for a phantom."""
-        return await self.call(
+        return await self.invoke(
             Call("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
         )
 
@@ -143,7 +143,7 @@ class Algorithms(ABC):
         return None if count is None else count == 0
 
     async def _count(self, name: str, policy: ExecutionPolicy, predicate: Kernel, arguments: Any) -> int | None:
-        found = await self.call(Call(name, policy, predicate, arguments, None, 0, np.int64))
+        found = await self.invoke(Call(name, policy, predicate, arguments, None, 0, np.int64))
         return None if found is None else int(found)
 
 

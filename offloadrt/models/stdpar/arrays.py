@@ -12,6 +12,7 @@ import attrs
 from numpy.typing import NDArray
 
 from offloadrt.models.stdpar.errors import UnfinishedRead
+from offloadrt.runtime.errors import FreedHostMemory
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Simulation
 
@@ -19,6 +20,9 @@ Memory = Literal["shared", "device", "host", "heap", "stack", "scratch"]
 """``shared``, ``device`` and ``host`` USM; ``heap`` of the C library and ``stack``, which only the host can use;
 ``scratch`` of the runtime, where a kernel leaves what its algorithm returns.
 """
+
+
+_HINT = "; a run does not see plain Python: the program has to say await t.read(array) or t.write(array, values)"
 
 
 @attrs.define(eq=False)
@@ -56,11 +60,11 @@ class UsmArray(HostArray):
         """The values as the host sees them. UnfinishedRead while a kernel writes them, TypeError for a phantom and for
         device memory.
         """
-        self.check_host_access(writes=False)
+        self.check_host_access(writes=False, hint=_HINT)
         return self._values()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.check_host_access(writes=True)
+        self.check_host_access(writes=True, hint=_HINT)
         self._values()[index] = value
 
     def _values(self) -> NDArray[Any]:
@@ -70,7 +74,7 @@ class UsmArray(HostArray):
             raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
         return self.values
 
-    def check_host_access(self, writes: bool, within: object = None) -> None:
+    def check_host_access(self, writes: bool, within: object = None, hint: str = "") -> None:
         """Raises UnfinishedRead when a command has not been waited for that writes it, or uses what the host writes.
 
         within: the queue of a copy that is the access; what is in that comes before it anyway.
@@ -85,13 +89,21 @@ class UsmArray(HostArray):
             raise UnfinishedRead(
                 f"the host {'writes' if writes else 'reads'} array {self.name!r}, which {command.name!r} "
                 f"{'writes' if use.writes else 'reads'}; that {state} (submitted by {command.thread} at "
-                f"{command.submitted_s:.9f} s)",
+                f"{command.submitted_s:.9f} s){hint}",
                 call=command.name,
                 array=self.name,
                 thread=sim.current.name,
                 time_s=sim.now,
             )
 
-    def forget(self, command: Command) -> None:
-        """A command has been waited for."""
-        self.in_use[:] = [use for use in self.in_use if use.command is not command]
+    def check_alive(self, call: str) -> None:
+        """Raises FreedHostMemory for an array that the program has given back."""
+        if self.freed:
+            sim = self.sim
+            assert sim is not None
+            message = f"{call} uses array {self.name!r}, which has been freed"
+            raise FreedHostMemory(message, call=call, array=self.name, thread=sim.current.name, time_s=sim.now)
+
+    def forget(self, queue: object) -> None:
+        """Everything in a queue has been waited for."""
+        self.in_use[:] = [use for use in self.in_use if use.command.queue is not queue]

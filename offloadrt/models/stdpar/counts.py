@@ -9,8 +9,8 @@ import attrs
 class Counts:
     """Of all threads, since the start of the program."""
 
-    algorithms: int = 0
-    """Calls of algorithms, whatever their policy."""
+    calls: int = 0
+    """Of algorithms, whatever their policy."""
     offloaded: int = 0
     on_host: int = 0
     host_pointers: int = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.kernels import Launch
+from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.allocation_map import Allocation
 from offloadrt.models.stdpar.arrays import UsmArray
@@ -25,6 +25,13 @@ from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.models.stdpar.validation import direct, host_pointers, pointers
 from offloadrt.runtime.errors import OffloadError
 
+_JOINING = Kernel("join group results", None, flops_per_iteration=1.0, bytes_per_iteration=8.0)
+"""The second kernel of a reduction, by one group, where the first has several (`reduction_engine.hpp`; CUB's is like
+it).
+"""
+_GROUPS_PER_UNIT = 4
+"""How many results the first one leaves, at most, for each compute unit (`numeric.hpp`)."""
+
 if TYPE_CHECKING:
     from offloadrt.models.stdpar.host_thread import HostThread
     from offloadrt.models.stdpar.program import StdPar
@@ -33,7 +40,9 @@ if TYPE_CHECKING:
 async def execute(t: HostThread, call: Call) -> Any:
     """Run one algorithm; what it returns, None where an array is a phantom."""
     program, queue = t.program, t.own_queue
-    program.counts.algorithms += 1
+    program.counts.calls += 1
+    for array in _arrays(call):
+        array.check_alive(call.algorithm)
     result = t.result_array(call) if call.returns else None
     if result is not None:
         call = attrs.evolve(call, arguments=(*call.arguments, result))
@@ -58,6 +67,9 @@ async def submit(program: StdPar, queue: Queue, call: Call) -> None:
     _, launch = program.launches.of(call.kernel, given, call.iterations)
     uses = _uses(launch, given)
     await queue.launch(launch, _bound(program, call), uses, program.usm.touching(launch, given))
+    if call.returns and launch.teams > 1:
+        groups = min(launch.teams, _GROUPS_PER_UNIT * queue.compute_units)
+        await queue.launch(_JOINING.launch(1, iterations=groups), None, ())
 
 
 def _is_worth_it(t: HostThread, call: Call) -> bool:
@@ -82,6 +94,8 @@ async def _may_be_offloaded(program: StdPar, call: Call) -> bool:
     implementation, counts = program.implementation, program.counts
     if not implementation.offloads(call.algorithm, call.policy, program.independent_progress):
         return False
+    if program.system_usm:
+        return True
     if implementation.host_pointer is HostPointer.HOST:
         for _ in pointers(call.arguments):
             await program.machine.work(program.lookup_s, "runtime")
@@ -168,18 +182,18 @@ async def _on_host(t: HostThread, call: Call) -> None:
     program.counts.on_host += 1
     await t.meets(Marker.HOST_ALGORITHM, call.algorithm, *call.place)
     if queue is not None and queue.outstanding:
-        await t.wait()
+        await queue.wait()
     for array in _arrays(call):
         if array.memory == "device":
             message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
             raise OffloadError(message, call=call.algorithm, array=array.name, thread=t.name, time_s=t.sim.now)
     begin = program.sim.now
-    for array in _arrays(call):
-        array.check_host_access(writes=True)
-        await program.usm.host_touch(array)
+    written, _ = program.launches.of(call.kernel, direct(call.arguments), call.iterations)
+    for use in _uses(written, direct(call.arguments)):
+        use.array.check_host_access(use.writes)
+        await program.usm.host_touch(use.array)
     if queue is None:
         await program.machine.work(program.submit_s, "runtime")
-    written, _ = program.launches.of(call.kernel, direct(call.arguments), call.iterations)
     await program.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
     if t.heuristic is not None and call.policy is not ExecutionPolicy.SEQ:
         program.database.add(_operation(program, call), Place.HOST, program.sim.now - begin)

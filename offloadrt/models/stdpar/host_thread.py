@@ -70,8 +70,8 @@ class HostThread(Algorithms, ProgramThread):
 
         align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none.
         """
+        explicit = self.program.is_explicit
         with self.calling("new"):
-            explicit = self.program.is_explicit
             if not explicit:
                 await self.meets(Marker.ALLOCATION, "new")
             array = self.unplaced(name, shape, dtype, phantom, "heap")
@@ -180,6 +180,7 @@ class HostThread(Algorithms, ProgramThread):
     async def _touch(self, place: HostArray | Section, writes: bool) -> None:
         array = _of_model(array_of(place))
         await self.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
+        array.check_alive("write" if writes else "read")
         array.check_host_access(writes)
         begin, nbytes = 0, array.nbytes
         if isinstance(place, Section):
@@ -191,6 +192,7 @@ class HostThread(Algorithms, ProgramThread):
         """Copy device memory from or to what the program has of it on the host, and wait."""
         queue = self.own_queue
         assert queue is not None, "device memory without a device"
+        array.check_alive("memcpy")
         of_host = self.program.adopt(array, "heap")
         await self.meets(Marker.HOST_ACCESS, array.name)
         with self.calling("memcpy"):
@@ -206,24 +208,43 @@ class HostThread(Algorithms, ProgramThread):
         for decision in () if program.is_explicit else decisions:
             program.decisions[decision] = program.decisions.get(decision, 0) + 1
         if any(isinstance(decision, Kept) for decision in decisions):
-            await self.wait()
+            await self._drain()
 
     async def external(self, name: str, seconds: float = 0.0) -> None:
         """A call of a function that the compiler cannot look into, which occupies a core for so long."""
         with self.calling(name):
-            if not self.program.is_explicit:
-                await self.meets(Marker.CALL, name)
+            await self.meets_call(name)
             if seconds:
                 await self.compute(seconds)
+
+    async def meets_call(self, name: str) -> None:
+        """The thread comes to a call that the compiler cannot look into; a program that waits itself need not wait."""
+        if not self.program.is_explicit:
+            await self.meets(Marker.CALL, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.meets_call("sleep")
+        await super().sleep(seconds)
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team."""
+        await self.meets_call("barrier")
+        await super().barrier()
 
     @asynccontextmanager
     async def function(self) -> AsyncIterator[None]:
         """``async with t.function():`` the body of a function of the program, which returns at the end."""
         yield
-        await self.meets(Marker.RETURN)
+        if not self.program.is_explicit:
+            await self.meets(Marker.RETURN)
 
     async def wait(self) -> None:
         """Wait for the thread's queue. Raises what a kernel in it did wrong."""
+        await self.meets(Marker.CALL, "wait")
+        if self.own_queue is not None and self.own_queue.outstanding:
+            await self._drain()
+
+    async def _drain(self) -> None:
         if self.own_queue is not None:
             with self.calling("wait"):
                 await self.own_queue.wait()
@@ -237,7 +258,7 @@ class HostThread(Algorithms, ProgramThread):
 
     # algorithms
 
-    async def call(self, call: Call) -> Any:
+    async def invoke(self, call: Call) -> Any:
         """Run one algorithm as the implementation does; what it returns."""
         with self.calling(call.algorithm):
             return await execute(self, call)

@@ -36,13 +36,15 @@ class Queue:
 
     def __init__(self, program: StdPar, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
+        self.compute_units = program.machine.devices[device.number].compute.spec.sms
         self.outstanding = 0
         self.algorithms: list[OperationId] = []
         self._batch_begin_s = 0.0
         self._program = program
         self._submit_s = submit_s
         self._queue = DirectiveQueue(0, lasts=True)
-        self._commands: list[tuple[Command, list[UsmArray]]] = []
+        self._used: dict[int, UsmArray] = {}
+        """Arrays of commands that nobody has waited for, by identity."""
 
     def measure(self, operation: OperationId) -> None:
         """An algorithm begins, whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
@@ -140,16 +142,15 @@ class Queue:
             self._program.database.add_batch(self.algorithms, self._program.sim.now - self._batch_begin_s)
             self.algorithms = []
         self.outstanding = 0
-        commands, self._commands = self._commands, []
-        for command, arrays in commands:
-            for array in arrays:
-                array.forget(command)
+        used, self._used = self._used, {}
+        for array in used.values():
+            array.forget(self)
         await self.device.settle(queue)
 
     async def close(self) -> None:
         """The thread ends: wait, and give the stream back."""
         if self._queue.stream is not None:
-            if self._commands:
+            if self.outstanding:
                 await self.wait()
             self._queue.lasts = False
             await self.device.plugin.synchronize(self._queue)
@@ -172,5 +173,5 @@ class Queue:
         command = Command(name, self, sim.current.name, sim.now)
         for use in arrays:
             use.array.in_use.append(InUse(command, use.writes))
-        self._commands.append((command, [use.array for use in arrays]))
+            self._used[id(use.array)] = use.array
         return command

@@ -32,6 +32,7 @@ class SyclQueue:
     ) -> UsmArray:
         """Shared USM: memory of host and device."""
         with self._thread.calling("malloc_shared"):
+            await self._thread.meets_call("malloc_shared")
             array = self._thread.unplaced(name, shape, dtype, phantom, "shared")
             array.address = await self._program.usm.malloc_shared(max(1, array.nbytes))
         return array
@@ -41,6 +42,7 @@ class SyclQueue:
     ) -> UsmArray:
         """Device memory, which the host cannot use. Raises OutOfDeviceMemory."""
         with self._thread.calling("malloc_device"):
+            await self._thread.meets_call("malloc_device")
             array = self._thread.unplaced(name, shape, dtype, phantom, "device")
             array.address = await self._program.usm.malloc_device(max(1, array.nbytes), array.phantom)
         return array
@@ -50,6 +52,7 @@ class SyclQueue:
     ) -> UsmArray:
         """Pinned host memory, which the device reaches over the link."""
         with self._thread.calling("malloc_host"):
+            await self._thread.meets_call("malloc_host")
             array = self._thread.unplaced(name, shape, dtype, phantom, "host")
             array.address = await self._program.usm.malloc_host(max(1, array.nbytes))
         return array
@@ -57,16 +60,19 @@ class SyclQueue:
     async def free(self, array: UsmArray) -> None:
         """``sycl::free`` of any kind. Raises DriverError where no such memory begins."""
         with self._thread.calling("free"):
+            await self._thread.meets_call("free")
             await self._program.usm.free(array)
 
     async def submit(self, kernel: Kernel, *arguments: Any, iterations: int | None = None) -> None:
         """``parallel_for``: returns when the kernel is in the queue."""
         with self._thread.calling("parallel_for"):
+            await self._thread.meets_call("parallel_for")
             await submit(self._program, self._queue, Call("parallel_for", par_unseq, kernel, arguments, iterations))
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
         """Copy all bytes of an array; returns when the host may go on. ValueError for different sizes."""
         with self._thread.calling("memcpy"):
+            await self._thread.meets_call("memcpy")
             await self._queue.memcpy(destination, source)
 
     async def prefetch(self, array: UsmArray) -> None:
@@ -74,14 +80,17 @@ class SyclQueue:
         if array.memory != "shared":
             raise ValueError(f"prefetch of {array.name!r}: it is {array.memory} memory, not shared USM")
         with self._thread.calling("prefetch"):
+            await self._thread.meets_call("prefetch")
             await self._queue.prefetch(array.address, array.nbytes, array.name)
 
     async def wait(self) -> None:
         """Wait for everything in the queue. Raises what a kernel in it did wrong."""
         with self._thread.calling("wait"):
+            await self._thread.meets_call("wait")
             await self._queue.wait()
 
     async def close(self) -> None:
         """The queue's end: wait for it, and give its stream back."""
         with self._thread.calling("wait"):
+            await self._thread.meets_call("wait")
             await self._queue.close()

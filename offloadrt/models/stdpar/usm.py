@@ -12,7 +12,7 @@ from typing import Any
 from offloadrt.driver import NOTHING, Touching, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
-from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.arrays import Memory, UsmArray
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.managed_accesses import accesses_of
 
@@ -25,10 +25,15 @@ _WITH_PAGES = ("migrates", "host")
 class Usm:
     """Allocations are addresses. Calls take the driver's time. Without a device they raise ValueError."""
 
-    def __init__(self, machine: Machine, device: OffloadDevice | None) -> None:
+    def __init__(self, machine: Machine, device: OffloadDevice | None, system: bool = False) -> None:
+        """system: does the device fault for all memory of the host (system USM)? ValueError where it cannot."""
         self.device = device
         self.mode = machine.spec.text("usm.shared")
         self.on_prefetch = machine.spec.text("usm.prefetch")
+        if system and self.mode == "host":
+            raise ValueError(f"system USM on {machine.spec.name}: its device cannot fault (usm.shared = host)")
+        self._memories: tuple[Memory, ...] = ("shared", "host", "heap", "stack") if system else ("shared", "host")
+        """Kinds of memory of which kernels say what they do with its pages."""
         self._machine = machine
         self._pages = machine.host_memory.pages
         self._touchings: dict[tuple[int, ...], tuple[Launch, Touching]] = {}
@@ -77,12 +82,17 @@ class Usm:
             await self.free_shared(array.address)
         array.freed = True
 
+    def add_system(self, address: int, nbytes: int) -> None:
+        """Memory of the C library or a stack, which the device may fault for."""
+        if self.mode in _WITH_PAGES and "heap" in self._memories:
+            self._manage().add(address, nbytes, populated=False)
+
     # accesses
 
     async def host_touch(self, array: UsmArray, begin: int = 0, nbytes: int | None = None) -> None:
         """The calling thread touches bytes of an array (all of them): pages that the device owns come back."""
         size = array.nbytes - begin if nbytes is None else nbytes
-        if array.memory == "shared" and self.mode in _WITH_PAGES:
+        if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
             await self._uvm.host_access(array.address + begin, size)
         else:
             self._pages.insert(array.address + begin, array.address + begin + size)
@@ -92,10 +102,10 @@ class Usm:
         if self.mode not in _WITH_PAGES:
             return NOTHING
         arrays = [one for one in arguments if isinstance(one, UsmArray)]
-        key = (id(launch), *[one.address for one in arrays])
+        key = (id(launch), *[place for one in arrays for place in (one.address, one.nbytes)])
         known = self._touchings.get(key)
         if known is None:
-            managed = [one.memory in ("shared", "host") for one in arrays]
+            managed = [one.memory in self._memories for one in arrays]
             touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
             if len(self._touchings) >= _MOST:
                 self._touchings.clear()
