@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 from offloadrt.kernels import Kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.elision import Elided, Kept, Reason
+from offloadrt.models.stdpar.implementations import HostPointer
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]
 """``async with timed():`` around what the application's authors time."""
@@ -109,6 +110,17 @@ async def stores(t: std.HostThread, place: std.UsmArray | std.Section, values: A
         await t.write(place, values)
 
 
+def captured_by_reference(t: std.HostThread, name: str) -> None:
+    """Kernels of the program capture an object by reference. Raises CompilationRefused under an implementation that
+    does not compile that (icpx), wherever the object lies.
+    """
+    implementation = t.program.implementation
+    if implementation.host_pointer is HostPointer.REFUSED:
+        raise std.CompilationRefused(
+            f"{implementation.name} does not compile kernels that capture {name!r} by reference"
+        )
+
+
 async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray, *arguments: Any) -> None:
     """A loop of the host over an array, on one core: what a device owns of it comes back first."""
     await t.read(array)
@@ -120,15 +132,12 @@ async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray
 class _Counted:
     """What had happened up to a moment."""
 
-    counts: std.Counts
+    algorithms: Mapping[str, int]
     barriers: Mapping[Elided | Kept, int]
-    decided: int
-    """By the offload heuristic."""
 
     @classmethod
     def of(cls, program: std.StdPar) -> _Counted:
-        decided = sum(len(one.decisions) for one in program.heuristics)
-        return cls(attrs.evolve(program.counts), dict(program.decisions), decided)
+        return cls(program.algorithms(), dict(program.decisions))
 
 
 @attrs.define
@@ -156,18 +165,10 @@ class Stopwatch:
         if self._before is None or self._after is None:
             raise ValueError("the application has timed nothing")
         before, after = self._before, self._after
-        found: dict[str, float | int] = {
-            field.name: getattr(after.counts, field.name) - getattr(before.counts, field.name)
-            for field in attrs.fields(std.Counts)
-        }
+        found = {name: count - before.algorithms[name] for name, count in after.algorithms.items()}
         reasons = dict.fromkeys(_REASONS.values(), 0)
-        elided = 0
-        for decision, times in after.barriers.items():
-            times -= before.barriers.get(decision, 0)
-            if isinstance(decision, Elided):
-                elided += times
-            elif decision.reason in _REASONS:
-                reasons[_REASONS[decision.reason]] += times
-        share = elided / found["offloaded"] if found["offloaded"] else 0.0
-        decisions = after.decided - before.decided
-        return {**found, "elided": elided, "elided_share": share, **reasons, "heuristic_decisions": decisions}
+        for barrier, times in after.barriers.items():
+            if isinstance(barrier, Kept) and barrier.reason in _REASONS:
+                reasons[_REASONS[barrier.reason]] += times - before.barriers.get(barrier, 0)
+        share = found["elided"] / found["offloaded"] if found["offloaded"] else 0.0
+        return {"algorithms": found.pop("calls"), **found, "elided_share": share, **reasons}

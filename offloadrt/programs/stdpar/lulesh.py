@@ -16,7 +16,7 @@ import attrs
 from offloadrt.models import stdpar as std
 from offloadrt.programs.stdpar import lulesh_kernels as kernels
 from offloadrt.programs.stdpar import lulesh_material as material
-from offloadrt.programs.stdpar.frame import Outcome, Timed, not_inlined, sequential_loop
+from offloadrt.programs.stdpar.frame import Outcome, Timed, captured_by_reference, not_inlined, sequential_loop
 from offloadrt.programs.stdpar.lulesh_domain import LAST_TIME, REGIONS, Domain, Mesh
 from offloadrt.programs.stdpar.lulesh_eos import evaluate
 
@@ -43,7 +43,8 @@ class Lulesh:
     seed: int = 0
 
     async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
-        """Construct the domain on the host, and step. Raises VolumeError."""
+        """Construct the domain on the host, and step. Raises VolumeError, and CompilationRefused under icpx."""
+        captured_by_reference(t, "domain")
         domain = await Domain.create(t, Mesh(self.nx), self.phantom, self.seed)
         corner_forces: list[std.UsmArray] = []
         cycle, begin = 0, 0.0

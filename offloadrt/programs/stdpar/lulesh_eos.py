@@ -29,6 +29,8 @@ async def evaluate(
     a = dict(zip(TEMPORARY, temporary, strict=True))
     fields = domain.behind("e", "delv", "p", "q", "qq", "ql")
     old = [a[name] for name in ("e_old", "delvc", "p_old", "q_old", "qq_old", "ql_old")]
+    new = (a["p_new"], a["e_new"], a["q_new"])
+    use = (vnewc, a["pbvc"], a["e_new"], a["bvc"], a["p_new"])
     for _ in range(repetitions):
         await t.for_each_n(p, n, material.gather, itself, elements, *fields, *old)
         await t.for_each_n(p, n, material.compress, elements, vnewc, a["delvc"], a["compression"], a["half"])
@@ -36,9 +38,7 @@ async def evaluate(
         await t.for_each_n(p, n, material.most_volume, elements, vnewc, a["p_old"], a["compression"], a["half"])
         await t.fill(p, a["work"], 0.0)
         await energy(t, domain, a, vnewc, elements)
-    new = (a["p_new"], a["e_new"], a["q_new"])
     await t.for_each_n(p, n, material.scatter, itself, elements, *new, *domain.behind("p", "e", "q"))
-    use = (vnewc, a["pbvc"], a["e_new"], a["bvc"], a["p_new"])
     await t.for_each_n(p, n, material.sound_speed, itself, elements, *use, *domain.behind("ss"))
     await domain.give(t, *reversed(temporary))
 
@@ -49,17 +49,18 @@ async def energy(
     """The new energy in three approximations, each with the pressure that follows from it."""
     n, (p_half,) = len(elements), await domain.take(t, len(elements), "pHalfStep")
     e_new, delvc, bvc, pbvc, p_new, q_new = (a[name] for name in ("e_new", "delvc", "bvc", "pbvc", "p_new", "q_new"))
+    compression, half, work, e_old = a["compression"], a["half"], a["work"], a["e_old"]
     before = (a["p_old"], a["q_old"])
     viscous = (a["ql_old"], a["qq_old"])
-    await t.for_each_n(p, n, material.energy_begin, a["e_old"], delvc, *before, a["work"], e_new)
-    await pressure(t, p_half, bvc, pbvc, e_new, a["half"], vnewc, elements)
-    await t.for_each_n(p, n, material.energy_half, a["half"], delvc, pbvc, bvc, p_half, *viscous, *before, e_new, q_new)
-    await t.transform(p, material.energy_work, e_new, a["work"])
-    await pressure(t, p_new, bvc, pbvc, e_new, a["compression"], vnewc, elements)
+    await t.for_each_n(p, n, material.energy_begin, e_old, delvc, *before, work, e_new)
+    await pressure(t, p_half, bvc, pbvc, e_new, half, vnewc, elements)
+    await t.for_each_n(p, n, material.energy_half, half, delvc, pbvc, bvc, p_half, *viscous, *before, e_new, q_new)
+    await t.transform(p, material.energy_work, e_new, work)
+    await pressure(t, p_new, bvc, pbvc, e_new, compression, vnewc, elements)
     await t.for_each_n(
         p, n, material.energy_end, elements, vnewc, delvc, pbvc, bvc, p_new, *viscous, *before, p_half, q_new, e_new
     )
-    await pressure(t, p_new, bvc, pbvc, e_new, a["compression"], vnewc, elements)
+    await pressure(t, p_new, bvc, pbvc, e_new, compression, vnewc, elements)
     await t.for_each_n(p, n, material.viscosity, elements, vnewc, delvc, pbvc, bvc, p_new, e_new, *viscous, q_new)
     await domain.give(t, p_half)
 
