@@ -1,0 +1,17 @@
+"""Applications in C++ standard parallelism, each written once for all implementations and machines.
+
+Source: Alpay and Heuveline, "AdaptiveCpp Stdpar: C++ Standard Parallelism Integrated Into a SYCL Compiler"; what calls
+what, how often and on how much data is that of the public versions, the kernels are written anew.
+
+`frame`        what applications have in common; open it first
+`babelstream`  rates of memory: five kernels over three arrays (UoB-HPC/BabelStream)
+`tealeaf`      conjugate gradients on a grid, whose iterations wait for two sums (UoB-HPC/TeaLeaf)
+"""
+
+from __future__ import annotations
+
+from offloadrt.programs.stdpar.babelstream import BabelStream
+from offloadrt.programs.stdpar.frame import Application, Outcome, Stopwatch, not_inlined, variant
+from offloadrt.programs.stdpar.tealeaf import TeaLeaf
+
+__all__ = ["Application", "BabelStream", "Outcome", "Stopwatch", "TeaLeaf", "not_inlined", "variant"]
