@@ -6,17 +6,19 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
-from offloadrt.programs.stdpar import Application, BabelStream, Stopwatch, TeaLeaf, variant
+from offloadrt.programs.stdpar import Application, BabelStream, Lulesh, Stopwatch, TeaLeaf, variant
 
 Switch = Literal["auto", "on", "off"]
 
 
 def application_of(name: str, size: int, steps: int, phantom: bool) -> Application:
     """An application, at the size and for the steps that the paper has where these are 0."""
-    sizes = {"babelstream": "n", "tealeaf": "cells"}
+    sizes = {"babelstream": "n", "tealeaf": "cells", "lulesh": "nx"}
     given = {key: value for key, value in ((sizes[name], size), ("steps", steps)) if value}
     if name == "tealeaf":
         return TeaLeaf(**given, phantom=phantom)
+    if name == "lulesh":
+        return Lulesh(**given, phantom=phantom)
     return BabelStream(**given, phantom=phantom)
 
 
@@ -35,7 +37,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
 )
 async def stdpar(
     run: Run,
-    application: Literal["babelstream", "tealeaf"] = "babelstream",
+    application: Literal["babelstream", "tealeaf", "lulesh"] = "babelstream",
     implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "sycl", "native", "host"] = "acpp",
     pool: Switch = "auto",
     elision: Switch = "auto",
@@ -59,7 +61,7 @@ async def stdpar(
         prefetch: the prefetch mode
         heuristic: the offload heuristic
         xnack: of an AMD GPU: do pages of shared memory migrate, or is it host memory? auto as the machine has it
-        size: babelstream: numbers of an array; tealeaf: cells of a row; 0 for the application's own
+        size: numbers of an array (babelstream), cells of a row (tealeaf), elements of a row (lulesh); 0 for its own
         steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for the application's own
         phantom: sizes without numbers
     """

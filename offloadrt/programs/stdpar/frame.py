@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.kernels import Kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.elision import Elided, Kept, Reason
 
@@ -106,6 +107,13 @@ async def stores(t: std.HostThread, place: std.UsmArray | std.Section, values: A
     """The host stores to such an array."""
     if not t.program.is_explicit:
         await t.write(place, values)
+
+
+async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray, *arguments: Any) -> None:
+    """A loop of the host over an array, on one core: what a device owns of it comes back first."""
+    await t.read(array)
+    launch, _ = t.program.launches.of(kernel, (array, *arguments), None)
+    await t.program.machine.host_workers.execute(launch, parallel=False)
 
 
 @attrs.frozen
