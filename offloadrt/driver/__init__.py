@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from offloadrt.driver.async_handler import AsyncHandler, RunHandler
 from offloadrt.driver.blit import blit
+from offloadrt.driver.call_names import call_name
 from offloadrt.driver.context import Context
 from offloadrt.driver.copies import Copies, HostRange
 from offloadrt.driver.costs import DriverCosts
@@ -56,6 +57,7 @@ __all__ = [
     "Uvm",
     "UvmCounters",
     "blit",
+    "call_name",
     "open_driver",
 ]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from offloadrt.machine import MachineSpec
+
 _CALLS: Final = {
     "cuMemAlloc": ("hipMalloc", "zeMemAllocDevice"),
     "cuMemFree": ("hipFree", "zeMemFree"),
@@ -52,3 +54,8 @@ CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "level_zero": {name: names[1] for name, names in _CALLS.items()},
 }
 """By the profile's ``driver.calls``: another name for each of CUDA's, calls and error codes."""
+
+
+def call_name(spec: MachineSpec, cuda: str) -> str:
+    """What a machine's library calls one of CUDA's calls, or error codes: as `Calls` counts it."""
+    return CALL_NAMES[spec.text("driver.calls")].get(cuda, cuda)

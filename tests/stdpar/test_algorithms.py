@@ -122,8 +122,21 @@ def test_others_crash_at_it(implementation: str) -> None:
 
 
 def test_icpx_does_not_compile_it() -> None:
+    run = made(implementation="icpx")
+    with pytest.raises(
+        std.CompilationRefused, match=r"test_algorithms\.py:\d+: icpx does not compile transform: weights"
+    ):
+        play(run, with_stack)
+    assert run.now == 0.0 and run.algorithms["calls"] == 0
+
+
+def test_what_the_source_does_not_tell_is_refused_at_the_call() -> None:
+    async def body(t: std.HostThread) -> None:
+        a, given = await t.new_array("a", N), {"weights": t.stack_array("weights", N)}
+        await t.transform(std.par_unseq, triad, a, a, given["weights"], 3.0)
+
     with pytest.raises(std.CompilationRefused, match=r"transform\(triad\): 'weights' is memory of the host \(stack\)"):
-        alone(with_stack, implementation="icpx")
+        alone(body, implementation="icpx")
 
 
 def test_a_pointer_behind_a_pointer_is_not_seen() -> None:

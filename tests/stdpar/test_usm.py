@@ -10,6 +10,7 @@ import pytest
 from stdpar_rig import WITH_DEVICE, alone, made, play, triad
 
 from offloadrt import stdpar as std
+from offloadrt.driver import DriverError
 from offloadrt.runtime.errors import FreedHostMemory
 from offloadrt.study.errors import UserError
 
@@ -258,3 +259,61 @@ def test_memory_that_was_freed_is_not_used(implementation: str, use: str) -> Non
 
     with pytest.raises(FreedHostMemory, match=r"array 'a', which has been freed.*thread 'host thread 0'"):
         alone(body, implementation=implementation)
+
+
+# the pool's mutex
+
+
+@attrs.frozen
+class Pooling:
+    """What each of some threads took for its allocations, and what the mutex says."""
+
+    seconds: list[float]
+    contended: int
+    pools: int
+
+
+def allocating(threads: int, uncontended: bool = False) -> Pooling:
+    """Threads that allocate and free at the same time, in a pool that is there."""
+    times = 50
+
+    async def body(t: std.HostThread) -> float:
+        await t.delete(await t.new_array("first", 8))
+        await t.barrier()
+        begin = t.sim.now
+        for _ in range(times):
+            await t.delete(await t.new_array("a", 8))
+        return t.sim.now - begin
+
+    run = made(overrides={"stdpar_pool.uncontended": uncontended})
+    seconds = play(run, body, threads)
+    lock = run.locks["memory pool"]
+    return Pooling(seconds, lock.contended, run.calls.count("cuMemAllocManaged"))
+
+
+def test_several_threads_make_one_pool_and_queue_at_its_mutex() -> None:
+    one, many = allocating(1), allocating(8)
+    assert (one.pools, many.pools) == (1, 1)
+    assert one.contended == 0 and many.contended > 0
+    assert min(many.seconds) > max(one.seconds)
+    cost = made().spec.value("stdpar.pool")
+    assert max(many.seconds) == pytest.approx(8 * 50 * 2 * cost, rel=0.05)  # it is what all of them wait for
+
+
+def test_without_the_mutex_each_takes_the_time_of_one() -> None:
+    one, many = allocating(1), allocating(8, uncontended=True)
+    assert many.seconds == pytest.approx(one.seconds * 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"), [("shared", "cuMemFree"), ("device", "cuMemFree"), ("host", "cuMemFreeHost")]
+)
+def test_usm_is_not_freed_twice(kind: str, call: str) -> None:
+    async def body(t: std.HostThread) -> None:
+        queue = t.queue()
+        array = await getattr(queue, f"malloc_{kind}")("a", N)
+        await queue.free(array)
+        await queue.free(array)
+
+    with pytest.raises(DriverError, match=f"{call} failed with CUDA_ERROR_INVALID_VALUE"):
+        alone(body)

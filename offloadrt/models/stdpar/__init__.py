@@ -16,7 +16,7 @@
 
 `execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
 `allocation_map.py`, `pool.py`, `prefetching.py`, `elision.py`, `heuristic.py` and `implementations.py`;
-`elision_source.py` decides about barriers from the program's source.
+`elision_source.py` decides about barriers from the program's source, `captures.py` what a compiler refuses.
 """
 
 from offloadrt.models.host.section import Section, section

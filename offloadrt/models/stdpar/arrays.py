@@ -22,6 +22,9 @@ Memory = Literal["shared", "device", "host", "heap", "stack", "scratch"]
 """
 
 
+_HINT = "; a run does not see plain Python: the program has to say await t.read(array) or t.write(array, values)"
+
+
 @attrs.define(eq=False)
 class Command:
     """A kernel or a copy that a thread has submitted and not waited for."""
@@ -57,11 +60,11 @@ class UsmArray(HostArray):
         """The values as the host sees them. UnfinishedRead while a kernel writes them, TypeError for a phantom and for
         device memory.
         """
-        self.check_host_access(writes=False)
+        self.check_host_access(writes=False, hint=_HINT)
         return self._values()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.check_host_access(writes=True)
+        self.check_host_access(writes=True, hint=_HINT)
         self._values()[index] = value
 
     def _values(self) -> NDArray[Any]:
@@ -71,7 +74,7 @@ class UsmArray(HostArray):
             raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
         return self.values
 
-    def check_host_access(self, writes: bool, within: object = None) -> None:
+    def check_host_access(self, writes: bool, within: object = None, hint: str = "") -> None:
         """Raises UnfinishedRead when a command has not been waited for that writes it, or uses what the host writes.
 
         within: the queue of a copy that is the access; what is in that comes before it anyway.
@@ -86,7 +89,7 @@ class UsmArray(HostArray):
             raise UnfinishedRead(
                 f"the host {'writes' if writes else 'reads'} array {self.name!r}, which {command.name!r} "
                 f"{'writes' if use.writes else 'reads'}; that {state} (submitted by {command.thread} at "
-                f"{command.submitted_s:.9f} s)",
+                f"{command.submitted_s:.9f} s){hint}",
                 call=command.name,
                 array=self.name,
                 thread=sim.current.name,

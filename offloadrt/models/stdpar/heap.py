@@ -16,6 +16,8 @@ from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.errors import ForeignFree, InvalidFree
 from offloadrt.models.stdpar.implementations import DataMemory, ForeignFreeing
 from offloadrt.models.stdpar.pool import MemoryPool, pool_size
+from offloadrt.runtime.lock_wait import take
+from offloadrt.sim import Lock
 
 if TYPE_CHECKING:
     from offloadrt.models.stdpar.program import StdPar
@@ -47,6 +49,8 @@ class Heap:
             memory = int(spec.value("mem.size"))
             self.pool = MemoryPool(pool_size(memory, memory, requested_gb=program.pool_gb))
         self._pool_begin = 0
+        self.lock = Lock(program.sim, "memory pool")
+        self._contends = not spec.flag("stdpar_pool.uncontended")
         self._libc: dict[int, Arena] = {}
 
     # what the program calls
@@ -105,8 +109,13 @@ class Heap:
         if pool is None or not pool.size:
             return None
         if not self._pool_begin:
-            self._pool_begin = await self._program.usm.malloc_shared(pool.size)
-        await self._work(self._costs.pool)
+            await take(self.lock, self._program.machine.host_time)
+            try:
+                if not self._pool_begin:  # somebody else may have been the first
+                    self._pool_begin = await self._program.usm.malloc_shared(pool.size)
+            finally:
+                self.lock.release()
+        await self._work_in_pool()
         offset = pool.claim(nbytes, align)
         return None if offset is None else self._pool_begin + offset
 
@@ -114,10 +123,21 @@ class Heap:
         self.allocations.remove(allocation.root)
         pool, offset = self.pool, allocation.root - self._pool_begin
         if pool is not None and self._pool_begin and 0 <= offset < pool.size:
-            await self._work(self._costs.pool)
+            await self._work_in_pool()
             pool.release(offset)
         else:
             await self._program.usm.free_shared(allocation.root)
+
+    async def _work_in_pool(self) -> None:
+        """One search of the pool, under its mutex."""
+        if not self._contends:
+            await self._work(self._costs.pool)
+            return
+        await take(self.lock, self._program.machine.host_time)
+        try:
+            await self._work(self._costs.pool)
+        finally:
+            self.lock.release()
 
     async def _work(self, dt: float) -> None:
         await self._program.machine.work(dt, "runtime")

@@ -235,7 +235,8 @@ class HostThread(Algorithms, ProgramThread):
     async def function(self) -> AsyncIterator[None]:
         """``async with t.function():`` the body of a function of the program, which returns at the end."""
         yield
-        await self.meets(Marker.RETURN)
+        if not self.program.is_explicit:
+            await self.meets(Marker.RETURN)
 
     async def wait(self) -> None:
         """Wait for the thread's queue. Raises what a kernel in it did wrong."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from numpy.typing import DTypeLike
@@ -16,18 +16,22 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
 from offloadrt.models.stdpar.arrays import UsmArray
+from offloadrt.models.stdpar.captures import refuse_captures
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.elision import Decision, Elided, Window, table
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.host_thread import HostThread
-from offloadrt.models.stdpar.implementations import DataMemory, Implementation, SubmitPath, implementation
+from offloadrt.models.stdpar.implementations import DataMemory, HostPointer, Implementation, SubmitPath, implementation
 from offloadrt.models.stdpar.launches import Launches
 from offloadrt.models.stdpar.usm import Usm
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
+
+R = TypeVar("R")
 
 _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
 
@@ -92,6 +96,12 @@ class StdPar(Program[HostThread]):
         self.batches = 0
         """Batches of operations that have been completed by a wait, of all threads."""
 
+    async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
+        """A team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts."""
+        if self.implementation.host_pointer is HostPointer.REFUSED and self.devices:
+            refuse_captures(body, self.implementation.name)
+        return await super().parallel(body, num_threads)
+
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, number, num_threads, barrier, heap, stack)
 
@@ -123,6 +133,10 @@ class StdPar(Program[HostThread]):
             return None
         self.heuristics.append(OffloadHeuristic(self.database, self.rules))
         return self.heuristics[-1]
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of the runtime's locks, by name, the memory pool's among them."""
+        return {**super().locks(), self.heap.lock.name: self.heap.lock.statistics()}
 
     @property
     def elided(self) -> int:
