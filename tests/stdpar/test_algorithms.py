@@ -75,10 +75,16 @@ def test_results_do_not_depend_on_modes(mode: std.PrefetchMode, elision: bool, p
     assert same(alone(everything, implementation=variant, pool_gb=pool_gb)[1])
 
 
-def test_both_gears_give_one_history() -> None:
-    traces = [alone(everything, gear=gear, record=True)[0].trace for gear in ("native", "turbo")]
-    assert traces[0] is not None and traces[1] is not None
-    assert traces[0].hash() == traces[1].hash()
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_both_gears_give_one_history(machine: str, threads: int) -> None:
+    hashes = []
+    for gear in ("native", "turbo"):
+        run = made(machine, gear=gear, record=True)
+        assert all(same(found) for found in play(run, everything, threads))
+        assert run.trace is not None
+        hashes.append(run.trace.hash())
+    assert hashes[0] == hashes[1]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -11,6 +11,7 @@ from stdpar_rig import WITH_DEVICE, alone, made, play, triad
 
 from offloadrt import stdpar as std
 from offloadrt.driver import DriverError
+from offloadrt.kernels import Kernel
 from offloadrt.runtime.errors import FreedHostMemory
 from offloadrt.study.errors import UserError
 
@@ -317,3 +318,21 @@ def test_usm_is_not_freed_twice(kind: str, call: str) -> None:
 
     with pytest.raises(DriverError, match=f"{call} failed with CUDA_ERROR_INVALID_VALUE"):
         alone(body)
+
+
+def test_a_kernel_touches_all_of_an_array_that_took_the_place_of_a_smaller_one() -> None:
+    whole = Kernel("whole", None, 1.0, 8.0)
+
+    async def body(t: std.HostThread) -> None:
+        first = await t.new_array("first", 64)
+        places = set()
+        for nbytes in (sizes := (2 * MIB + 4096, 4 * MIB)):  # both take the same block of the pool
+            a = await t.new_array("a", nbytes // 8, fill=1.0)
+            await t.for_each(std.par_unseq, whole, first, std.indirect(a))
+            places.add(a.address)
+            await t.delete(a)
+        assert len(places) < len(sizes)
+
+    never = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode.NEVER)
+    run, _ = alone(body, implementation=never)
+    assert run.faults["bytes_transfer_htod"] >= 6 * MIB

@@ -188,12 +188,12 @@ async def _on_host(t: HostThread, call: Call) -> None:
             message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
             raise OffloadError(message, call=call.algorithm, array=array.name, thread=t.name, time_s=t.sim.now)
     begin = program.sim.now
-    for array in _arrays(call):
-        array.check_host_access(writes=True)
-        await program.usm.host_touch(array)
+    written, _ = program.launches.of(call.kernel, direct(call.arguments), call.iterations)
+    for use in _uses(written, direct(call.arguments)):
+        use.array.check_host_access(use.writes)
+        await program.usm.host_touch(use.array)
     if queue is None:
         await program.machine.work(program.submit_s, "runtime")
-    written, _ = program.launches.of(call.kernel, direct(call.arguments), call.iterations)
     await program.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
     if t.heuristic is not None and call.policy is not ExecutionPolicy.SEQ:
         program.database.add(_operation(program, call), Place.HOST, program.sim.now - begin)

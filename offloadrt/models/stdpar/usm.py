@@ -102,7 +102,7 @@ class Usm:
         if self.mode not in _WITH_PAGES:
             return NOTHING
         arrays = [one for one in arguments if isinstance(one, UsmArray)]
-        key = (id(launch), *[one.address for one in arrays])
+        key = (id(launch), *[place for one in arrays for place in (one.address, one.nbytes)])
         known = self._touchings.get(key)
         if known is None:
             managed = [one.memory in self._memories for one in arrays]
