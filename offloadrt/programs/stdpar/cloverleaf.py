@@ -27,12 +27,8 @@ DENSE: Final = (1.0, 2.5)
 """Density and energy (clover_bm16.in of the public source, as of the next)."""
 EDGE: Final = (0.2, 0.5)
 """Of the grid, in y and in x: how far the dense state reaches."""
-CELLS: Final = (
-    *("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "sound_speed", "volume"),
-)
-NODES: Final = (
-    *("xvel0", "xvel1", "yvel0", "yvel1", "work1", "work2", "work3", "work4", "work5", "work6", "work7"),
-)
+CELLS: Final = (*("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "sound_speed", "volume"),)
+NODES: Final = (*("xvel0", "xvel1", "yvel0", "yvel1", "work1", "work2", "work3", "work4", "work5", "work6", "work7"),)
 X_FACES: Final = ("vol_flux_x", "mass_flux_x", "x_area")
 Y_FACES: Final = ("vol_flux_y", "mass_flux_y", "y_area")
 p: Final = std.par_unseq
@@ -77,10 +73,10 @@ class _Axis:
 
 _CELL, _NODE, _FACE = _Axis(2, 2, 1, 0), _Axis(3, 3, 1, 1), _Axis(3, 2, 0, 0)
 _LIES: Final = {
-    **{name: (_CELL, _CELL) for name in CELLS},
-    **{name: (_NODE, _NODE) for name in NODES},
-    **{name: (_FACE, _NODE) for name in X_FACES},
-    **{name: (_NODE, _FACE) for name in Y_FACES},
+    **dict.fromkeys(CELLS, (_CELL, _CELL)),
+    **dict.fromkeys(NODES, (_NODE, _NODE)),
+    **dict.fromkeys(X_FACES, (_FACE, _NODE)),
+    **dict.fromkeys(Y_FACES, (_NODE, _FACE)),
 }
 """Along y and along x."""
 
@@ -133,9 +129,7 @@ class _Chunk:
         async with not_inlined(t):
             await t.for_each(p, kernels.set_cells, self.dx, width)
             await t.for_each(p, kernels.set_cells, self.dy, width)
-            await t.for_each(
-                p, kernels.set_areas, f["volume"], f["x_area"], f["y_area"], self.dx, self.dy, ny, nx
-            )
+            await t.for_each(p, kernels.set_areas, f["volume"], f["x_area"], f["y_area"], self.dx, self.dy, ny, nx)
         top, right = (HALO + round(edge * n) for edge, n in zip(self.program.edge, (ny, nx), strict=True))
         async with not_inlined(t):
             await t.for_each(p, kernels.set_state, f["density0"], f["energy0"], ny + 4, nx + 4, *AMBIENT)
@@ -207,9 +201,7 @@ class _Chunk:
                 names = ("volume", flux, across, "work1", "work2")
                 await self.inside(t, advection.volumes_of_first_sweep, *names, after=axis)
             else:
-                await self.inside(
-                    t, advection.volumes_of_second_sweep, "volume", flux, "work1", "work2", after=axis
-                )
+                await self.inside(t, advection.volumes_of_second_sweep, "volume", flux, "work1", "work2", after=axis)
             await self.inside(t, advection.cell_fluxes, *cells, before=(d,), after=(*axis, n))
             await self.inside(t, advection.update_cells, *cells, after=axis)
 
@@ -227,9 +219,7 @@ class _Chunk:
                 )
             if velocity == "xvel1":
                 await self.inside(t, advection.node_fluxes, mass_flux, "work1", after=axis)
-                await self.inside(
-                    t, advection.node_masses, "density1", "work6", "work1", "work2", "work3", after=axis
-                )
+                await self.inside(t, advection.node_masses, "density1", "work6", "work1", "work2", "work3", after=axis)
             await self.inside(
                 t, advection.momentum_fluxes, velocity, "work1", "work3", "work4", before=(d,), after=axis
             )

@@ -24,9 +24,7 @@ def set_cells(width: Doubles, d: float) -> None:
 
 
 @kernel(collapse=2)
-def set_areas(
-    volume: Doubles, x_area: Doubles, y_area: Doubles, dx: Doubles, dy: Doubles, ny: int, nx: int
-) -> None:
+def set_areas(volume: Doubles, x_area: Doubles, y_area: Doubles, dx: Doubles, dy: Doubles, ny: int, nx: int) -> None:
     for j in range(ny + 4):
         for i in range(nx + 4):
             volume[j, i] = dx[i] * dy[j]
@@ -69,9 +67,10 @@ def viscosity(
             ugrad = (xvel0[j, i + 1] + xvel0[j + 1, i + 1]) - (xvel0[j, i] + xvel0[j + 1, i])
             vgrad = (yvel0[j + 1, i] + yvel0[j + 1, i + 1]) - (yvel0[j, i] + yvel0[j, i + 1])
             div = dx[i] * ugrad + dy[j] * vgrad
-            strain = 0.5 * (xvel0[j + 1, i] + xvel0[j + 1, i + 1] - xvel0[j, i] - xvel0[j, i + 1]) / dy[j] + 0.5 * (
-                yvel0[j, i + 1] + yvel0[j + 1, i + 1] - yvel0[j, i] - yvel0[j + 1, i]
-            ) / dx[i]
+            strain = (
+                0.5 * (xvel0[j + 1, i] + xvel0[j + 1, i + 1] - xvel0[j, i] - xvel0[j, i + 1]) / dy[j]
+                + 0.5 * (yvel0[j, i + 1] + yvel0[j + 1, i + 1] - yvel0[j, i] - yvel0[j + 1, i]) / dx[i]
+            )
             px = (pressure[j, i + 1] - pressure[j, i - 1]) / (dx[i] + dx[i + 1])
             py = (pressure[j + 1, i] - pressure[j - 1, i]) / (dy[j] + dy[j + 2])
             limiter = (0.5 * ugrad / dx[i] * px * px + 0.5 * vgrad / dy[j] * py * py + strain * px * py) / max(
