@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
-from offloadrt.programs.stdpar import Application, BabelStream, Lulesh, Stopwatch, TeaLeaf, variant
+from offloadrt.driver.call_names import call_name
+from offloadrt.programs.stdpar import (
+    Application,
+    BabelStream,
+    CloverLeaf,
+    Lulesh,
+    MiniBude,
+    Stopwatch,
+    TeaLeaf,
+    variant,
+)
 
 Switch = Literal["auto", "on", "off"]
 
 
+APPLICATIONS: dict[str, tuple[Callable[..., Application], str]] = {
+    "babelstream": (BabelStream, "n"),
+    "minibude": (MiniBude, "poses"),
+    "cloverleaf": (CloverLeaf, "cells"),
+    "tealeaf": (TeaLeaf, "cells"),
+    "lulesh": (Lulesh, "nx"),
+}
+"""Each with what its size is."""
+
+
 def application_of(name: str, size: int, steps: int, phantom: bool) -> Application:
     """An application, at the size and for the steps that the paper has where these are 0."""
-    sizes = {"babelstream": "n", "tealeaf": "cells", "lulesh": "nx"}
-    given = {key: value for key, value in ((sizes[name], size), ("steps", steps)) if value}
-    if name == "tealeaf":
-        return TeaLeaf(**given, phantom=phantom)
-    if name == "lulesh":
-        return Lulesh(**given, phantom=phantom)
-    return BabelStream(**given, phantom=phantom)
+    make, what = APPLICATIONS[name]
+    given = {key: value for key, value in ((what, size), ("steps", steps)) if value}
+    return make(**given, phantom=phantom)
 
 
 @scenario(
@@ -37,7 +54,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
 )
 async def stdpar(
     run: Run,
-    application: Literal["babelstream", "tealeaf", "lulesh"] = "babelstream",
+    application: Literal["babelstream", "minibude", "cloverleaf", "tealeaf", "lulesh"] = "babelstream",
     implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "sycl", "native", "host"] = "acpp",
     pool: Switch = "auto",
     elision: Switch = "auto",
@@ -61,7 +78,8 @@ async def stdpar(
         prefetch: the prefetch mode
         heuristic: the offload heuristic
         xnack: of an AMD GPU: do pages of shared memory migrate, or is it host memory? auto as the machine has it
-        size: numbers of an array (babelstream), cells of a row (tealeaf), elements of a row (lulesh); 0 for its own
+        size: numbers of an array (babelstream), poses (minibude), cells of a row (cloverleaf, tealeaf), elements of a
+            row (lulesh); 0 for its own
         steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for the application's own
         phantom: sizes without numbers
     """
@@ -88,7 +106,7 @@ async def stdpar(
     moved, faults, calls = measured.bytes, measured.faults, run.measured_calls.table()
     counted = stopwatch.figures()
     prefetched = counted.pop("prefetched_bytes")
-    managed, freed = calls.get("cuMemAllocManaged"), calls.get("cuMemFree")
+    managed, freed = (calls.get(call_name(run.spec, call)) for call in ("cuMemAllocManaged", "cuMemFree"))
     return {
         "time_s": run.elapsed,
         "steps": program.steps,

@@ -5,6 +5,8 @@ what, how often and on how much data is that of the public versions, the kernels
 
 `frame`        what applications have in common; open it first
 `babelstream`  rates of memory: five kernels over three arrays (UoB-HPC/BabelStream)
+`minibude`     energies of a molecule in many poses; bound by arithmetic (UoB-HPC/miniBUDE)
+`cloverleaf`   Euler's equations; most algorithms are small updates of halos (UoB-HPC/CloverLeaf)
 `tealeaf`      conjugate gradients on a grid, whose iterations wait for two sums (UoB-HPC/TeaLeaf)
 `lulesh`       shock hydrodynamics with many small algorithms and allocations (LLNL/LULESH, stdpar)
 """
@@ -12,8 +14,21 @@ what, how often and on how much data is that of the public versions, the kernels
 from __future__ import annotations
 
 from offloadrt.programs.stdpar.babelstream import BabelStream
+from offloadrt.programs.stdpar.cloverleaf import CloverLeaf
 from offloadrt.programs.stdpar.frame import Application, Outcome, Stopwatch, not_inlined, variant
 from offloadrt.programs.stdpar.lulesh import Lulesh
+from offloadrt.programs.stdpar.minibude import MiniBude
 from offloadrt.programs.stdpar.tealeaf import TeaLeaf
 
-__all__ = ["Application", "BabelStream", "Lulesh", "Outcome", "Stopwatch", "TeaLeaf", "not_inlined", "variant"]
+__all__ = [
+    "Application",
+    "BabelStream",
+    "CloverLeaf",
+    "Lulesh",
+    "MiniBude",
+    "Outcome",
+    "Stopwatch",
+    "TeaLeaf",
+    "not_inlined",
+    "variant",
+]
