@@ -29,8 +29,8 @@ async def evaluate(
     a = dict(zip(TEMPORARY, temporary, strict=True))
     fields = domain.behind("e", "delv", "p", "q", "qq", "ql")
     old = [a[name] for name in ("e_old", "delvc", "p_old", "q_old", "qq_old", "ql_old")]
-    new = (a["p_new"], a["e_new"], a["q_new"])
-    use = (vnewc, a["pbvc"], a["e_new"], a["bvc"], a["p_new"])
+    new = (a["p_new"], a["e_new"], a["q_new"], *domain.behind("p", "e", "q"))
+    use = (vnewc, a["pbvc"], a["e_new"], a["bvc"], a["p_new"], *domain.behind("ss"))
     for _ in range(repetitions):
         await t.for_each_n(p, n, material.gather, itself, elements, *fields, *old)
         await t.for_each_n(p, n, material.compress, elements, vnewc, a["delvc"], a["compression"], a["half"])
@@ -38,8 +38,8 @@ async def evaluate(
         await t.for_each_n(p, n, material.most_volume, elements, vnewc, a["p_old"], a["compression"], a["half"])
         await t.fill(p, a["work"], 0.0)
         await energy(t, domain, a, vnewc, elements)
-    await t.for_each_n(p, n, material.scatter, itself, elements, *new, *domain.behind("p", "e", "q"))
-    await t.for_each_n(p, n, material.sound_speed, itself, elements, *use, *domain.behind("ss"))
+    await t.for_each_n(p, n, material.scatter, itself, elements, *new)
+    await t.for_each_n(p, n, material.sound_speed, itself, elements, *use)
     await domain.give(t, *reversed(temporary))
 
 
