@@ -87,6 +87,7 @@ class BabelStream:
                     begin = t.sim.now
                     async with t.function():
                         await call()
+                    await t.wait()
                     seconds[name].append(t.sim.now - begin)
         results = {array.name: await t.read(array) for array in (a, b, c)}
         for array in (a, b, c):
