@@ -99,7 +99,10 @@ async def stdpar(
     stopwatch = Stopwatch(run.stdpar, run.measure)
 
     async def body(t: std.HostThread) -> dict[str, float | int]:
-        return dict((await program.run(t, stopwatch.timed)).figures)
+        try:
+            return dict((await program.run(t, stopwatch.timed)).figures)
+        except std.CompilationRefused as error:
+            raise ParameterError("implementation", str(error)) from None
 
     own = (await run.parallel(body))[0]
     measured = run.measured

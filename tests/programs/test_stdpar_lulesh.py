@@ -13,6 +13,7 @@ from offloadrt.models.stdpar.elision_source import ElisionPass
 from offloadrt.programs.stdpar import Lulesh, hexahedra, lulesh_eos
 from offloadrt.programs.stdpar.lulesh import repetitions
 from offloadrt.programs.stdpar.lulesh_domain import LENGTH, REGIONS, Mesh
+from offloadrt.study import ParameterError
 
 CYCLES, ORIGIN_ENERGY = 72, 7.853665e3
 """Of ``lulesh2.0 -s 5``, as the program prints them."""
@@ -85,6 +86,8 @@ def test_without_the_pool_each_allocation_is_the_drivers() -> None:
 def test_icpx_does_not_compile_kernels_that_capture_by_reference() -> None:
     with pytest.raises(std.CompilationRefused, match=r"icpx does not compile .*'domain'.* by reference"):
         play(Lulesh(3, steps=1), implementation="icpx")
+    with pytest.raises(ParameterError, match=r"parameter implementation: icpx does not compile"):
+        measured("idc-max1550", application="lulesh", size=3, steps=1, implementation="icpx")
 
 
 def test_regions_hold_every_element_once() -> None:

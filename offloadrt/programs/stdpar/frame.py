@@ -2,7 +2,7 @@
 
 An application is written once for all implementations. It allocates with ``t.new_array``, which gives shared memory, or
 device memory where the program has copies of its own (`sycl`, `native`); it says what the host does with its data
-(``t.read``, ``t.write``) and where a function that is not inlined returns (`not_inlined`). The rest is the
+(``t.read``, ``t.write``) and where a function that is not inlined returns (``t.function``). The rest is the
 implementation's.
 """
 

@@ -16,7 +16,7 @@ import attrs
 from offloadrt.models import stdpar as std
 from offloadrt.programs.stdpar import lulesh_kernels as kernels
 from offloadrt.programs.stdpar import lulesh_material as material
-from offloadrt.programs.stdpar.frame import Outcome, Timed, captured_by_reference, not_inlined, sequential_loop
+from offloadrt.programs.stdpar.frame import Outcome, Timed, captured_by_reference, sequential_loop
 from offloadrt.programs.stdpar.lulesh_domain import LAST_TIME, REGIONS, Domain, Mesh
 from offloadrt.programs.stdpar.lulesh_eos import evaluate
 
@@ -90,7 +90,7 @@ async def time_increment(t: std.HostThread, domain: Domain, cycle: int) -> None:
 
 async def lagrange_nodal(t: std.HostThread, domain: Domain, corner_forces: list[std.UsmArray]) -> None:
     """Forces at the nodes, and their motion."""
-    async with not_inlined(t):
+    async with t.function():
         await domain.load(t)
         for axis in "xyz":
             await domain.load(t)
@@ -148,7 +148,7 @@ async def volume_force(t: std.HostThread, domain: Domain, corner_forces: list[st
 
 async def lagrange_elements(t: std.HostThread, domain: Domain) -> None:
     """Kinematics, viscosity and material of the elements."""
-    async with not_inlined(t):
+    async with t.function():
         n, itself = domain.mesh.elements, domain.itself
         await domain.load(t)
         strains = await domain.take(t, n, *STRAINS)
@@ -169,7 +169,7 @@ async def lagrange_elements(t: std.HostThread, domain: Domain) -> None:
 
 async def viscosity(t: std.HostThread, domain: Domain) -> None:
     """Gradients and the monotonic q of each region; then the host looks at q, element by element."""
-    async with not_inlined(t):
+    async with t.function():
         n, itself = domain.mesh.elements, domain.itself
         ghosts = n + 6 * domain.mesh.nx**2
         lengths = await domain.take(t, n, *GRADIENTS[:3])
@@ -178,7 +178,7 @@ async def viscosity(t: std.HostThread, domain: Domain) -> None:
         use = domain.behind("nodelist", "x", "y", "z", "xd", "yd", "zd", "volo", "vnew")
         behind = [std.indirect(array) for array in (*lengths, *gradients)]
         await t.for_each_n(p, n, kernels.gradients, itself, *use, *behind)
-        async with not_inlined(t):
+        async with t.function():
             around = domain.behind("elemBC", "lxim", "lxip", "letam", "letap", "lzetam", "lzetap")
             of = domain.behind("vdov", "elemMass", "volo", "vnew", "qq", "ql")
             for elements in domain.region_lists:
@@ -220,7 +220,7 @@ def repetitions(region: int, cost: int = 1) -> int:
 
 async def time_constraints(t: std.HostThread, domain: Domain) -> None:
     """The largest time steps that each region allows."""
-    async with not_inlined(t):
+    async with t.function():
         domain.dtcourant = domain.dthydro = 1e20
         await domain.store(t)
         for elements in domain.region_lists:

@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.models import stdpar as std
 from offloadrt.programs.stdpar import tealeaf_kernels as kernels
-from offloadrt.programs.stdpar.frame import Outcome, Timed, host_array, loads, not_inlined, stores
+from offloadrt.programs.stdpar.frame import Outcome, Timed, host_array, loads, stores
 
 HALO: Final = 2
 LENGTH: Final = 10.0
@@ -78,7 +78,7 @@ class _State:
         x, y = [await t.new_array(f"vertex_{name}", n + 1, phantom=program.phantom) for name in "xy"]
         alphas, betas = [await host_array(t, f"cg_{name}", MOST_ITERATIONS) for name in ("alphas", "betas")]
         for field in fields.values():
-            async with not_inlined(t):
+            async with t.function():
                 await t.fill(p, field, 0.0)
         return cls(program, n, fields, (x, y), alphas, betas, neighbours)
 
@@ -94,11 +94,11 @@ class _State:
     async def initialise(self, t: std.HostThread) -> None:
         n, f, (x, y) = self.n, self.fields, self.vertices
         width = LENGTH / self.program.cells
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.set_vertices, x, 0.0, width, HALO)
             await t.for_each(p, kernels.set_vertices, y, 0.0, width, HALO)
             await t.for_each(p, kernels.set_volume, f["volume"], f["x_area"], f["y_area"], n, width)
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.set_background, f["energy0"], f["density"], n, *BACKGROUND)
             edge = width / 100.0
             for energy, density, left, right, bottom, top in RECTANGLES:
@@ -107,12 +107,12 @@ class _State:
                     p, kernels.set_rectangle, x, y, f["energy0"], f["density"], f["u"], n, energy, density, *inside
                 )
         await self.halos(t, 2, "density", "energy0", "energy")
-        async with not_inlined(t):
+        async with t.function():
             await t.copy(p, f["energy0"], f["energy"])
 
     async def halos(self, t: std.HostThread, depth: int, *names: str) -> None:
         """Reflect these fields at all faces of the grid."""
-        async with not_inlined(t):
+        async with t.function():
             for name in names:
                 for face in FACES:
                     await loads(t, self.neighbours)
@@ -124,7 +124,7 @@ class _State:
         await self.halos(t, 2, "energy", "density")
         rro = await self.cg_init(t)
         await self.halos(t, 1, "u", "p")
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.copy_interior, f["u"], f["u0"], n, HALO)
         iterations = 0
         while iterations < self.program.steps:
@@ -133,18 +133,18 @@ class _State:
             iterations += 1
             if rro is not None and math.sqrt(abs(rro)) < EPSILON:
                 break
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.calculate_residual, f["u"], f["u0"], f["r"], f["kx"], f["ky"], n, HALO)
-        async with not_inlined(t):
+        async with t.function():
             await t.transform_reduce(p, kernels.norm, f["r"], n, HALO)
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.finalise, f["energy"], f["density"], f["u"], n, HALO)
         await self.halos(t, 1, "u", "p", "energy")
         return iterations
 
     async def cg_init(self, t: std.HostThread) -> float | None:
         n, f = self.n, self.fields
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.cg_init_u, f["p"], f["r"], f["u"], f["energy"], f["density"], n)
             await t.for_each(p, kernels.cg_init_w, f["w"], f["density"], n)
             await t.for_each(p, kernels.cg_init_k, f["kx"], f["ky"], f["w"], n, HALO, self.rate)
@@ -156,24 +156,24 @@ class _State:
     async def cg_iteration(self, t: std.HostThread, number: int, rro: float | None) -> float | None:
         """One iteration; the square of the residual after it, None of phantoms."""
         n, f = self.n, self.fields
-        async with not_inlined(t):
+        async with t.function():
             pw = await t.transform_reduce(p, kernels.cg_calc_w, f["p"], f["w"], f["kx"], f["ky"], n, HALO)
         alpha = 0.0 if rro is None else rro / pw
         await stores(t, std.section(self.alphas, number, 1), alpha)
-        async with not_inlined(t):
+        async with t.function():
             rrn: float | None = await t.transform_reduce(
                 p, kernels.cg_calc_ur, f["u"], f["p"], f["r"], f["w"], n, HALO, alpha
             )
         beta = 0.0 if rrn is None or rro is None else rrn / rro
         await stores(t, std.section(self.betas, number, 1), beta)
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.cg_calc_p, f["p"], f["r"], n, HALO, beta)
         return rrn
 
     async def field_summary(self, t: std.HostThread) -> float | None:
         """Of the four sums of the benchmark, the one that it checks."""
         f = self.fields
-        async with not_inlined(t):
+        async with t.function():
             total: float | None = await t.transform_reduce(
                 p, kernels.temperature, f["volume"], f["density"], f["u"], self.n, HALO
             )
