@@ -130,6 +130,7 @@ class MiniBude:
     async def iterate(self, t: std.HostThread, *arguments: std.UsmArray) -> None:
         async with not_inlined(t):
             await t.for_each(std.par_unseq, fasten, *arguments)
+        await t.wait()
 
     def input(self) -> dict[str, NDArray[Any]]:
         """Atoms within a box, poses in it, and a force field, by the kernel's parameters."""

@@ -6,7 +6,7 @@ and the mini-apps) and `lulesh` hold the judges, `memory_probes` and `flow_probe
 
 from __future__ import annotations
 
-from offloadrt.study.claims.stdpar import mechanisms
+from offloadrt.study.claims.stdpar import figures, lulesh, mechanisms
 from offloadrt.study.claims.stdpar.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 
-__all__ = ["CANDIDATES", "MACHINE", "SENSITIVITY", "bench", "grid", "mechanisms"]
+__all__ = ["CANDIDATES", "MACHINE", "SENSITIVITY", "bench", "figures", "grid", "lulesh", "mechanisms"]

@@ -23,6 +23,7 @@ MACHINE: Final = "isambard-a100"
 MI100, MAX1550, MILAN = "isambard-mi100", "idc-max1550", "isambard-milan"
 VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
 """The vendor's implementation of each GPU."""
+TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
 APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
 """Of the figure of mini-apps."""
 CANDIDATES: dict[str, dict[str, str]] = {}
