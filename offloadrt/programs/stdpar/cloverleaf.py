@@ -137,6 +137,7 @@ class _Chunk:
         await self.ideal_gas(t, "0")
         names = ("density0", "energy0", "pressure", "viscosity", "density1", "energy1")
         await self.halos(t, 2, *names, "xvel0", "yvel0", "xvel1", "yvel1")
+        await self.field_summary(t)
 
     # a step
 

@@ -85,8 +85,9 @@ def elided(grid: Grid) -> Asking:
     found = yield from runs(grid, [(MACHINE, grid.of_lulesh(size, "acpp", prefetch=PM)) for size in grid.lulesh])
     shares = [number(result.measured["elided_share"]) for result in found]
     one = found[0].measured
+    every = ", ".join(f"{share:.3g}" for share in sorted(set(shares)))
     said = (
-        f"{', '.join(f'{share:.3g}' for share in sorted(set(shares)))}: of {one['calls']} algorithms {one['elided']}; "
+        f"{every}: of {one['algorithms']} algorithms {one['elided']}; "
         f"loads and stores end {one['kept_access']} windows, allocations {one['kept_allocation']}, "
         f"{one['kept_value']} algorithms return a value"
     )

@@ -204,7 +204,8 @@ def wait_each(grid: Grid) -> Asking:
         (MACHINE, grid.of("babelstream", "nvcpp")),
     ]
     results = yield from runs(grid, places)
-    counts = [(one["waits"], one["calls"]) for one in (fact, *(result.measured for result in results))]
+    counts = [(fact["waits"], fact["calls"])]
+    counts += [(result.measured["waits"], result.measured["algorithms"]) for result in results]
     said = ", ".join(f"{waits} of {calls}" for waits, calls in counts)
     return _judged(said, {"waits are not as many": any(waits != calls for waits, calls in counts)})
 
