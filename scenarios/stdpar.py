@@ -1,0 +1,126 @@
+"""Applications of the paper on AdaptiveCpp's stdpar, under its runtime and those that it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from offloadrt import Figure, ParameterError, Range, Run, scenario
+from offloadrt import stdpar as std
+from offloadrt.driver.call_names import call_name
+from offloadrt.programs.stdpar import (
+    Application,
+    BabelStream,
+    CloverLeaf,
+    Lulesh,
+    MiniBude,
+    Stopwatch,
+    TeaLeaf,
+    variant,
+)
+
+Switch = Literal["auto", "on", "off"]
+
+
+APPLICATIONS: dict[str, tuple[Callable[..., Application], str]] = {
+    "babelstream": (BabelStream, "n"),
+    "minibude": (MiniBude, "poses"),
+    "cloverleaf": (CloverLeaf, "cells"),
+    "tealeaf": (TeaLeaf, "cells"),
+    "lulesh": (Lulesh, "nx"),
+}
+"""Each with what its size is."""
+
+
+def application_of(name: str, size: int, steps: int, phantom: bool) -> Application:
+    """An application, at the size and for the steps that the paper has where these are 0."""
+    make, what = APPLICATIONS[name]
+    given = {key: value for key, value in ((what, size), ("steps", steps)) if value}
+    return make(**given, phantom=phantom)
+
+
+@scenario(
+    machine="isambard-a100",
+    figure=Figure(
+        x="size",
+        y="time_s",
+        lines=("implementation",),
+        panels="application",
+        xlabel="size",
+        ylabel="time (s)",
+        names={"acpp": "AdaptiveCpp", "nvcpp": "nvc++", "rocstdpar": "roc-stdpar", "icpx": "icpx"},
+    ),
+    sweep={"implementation": ("acpp", "nvcpp", "native")},
+)
+async def stdpar(
+    run: Run,
+    application: Literal["babelstream", "minibude", "cloverleaf", "tealeaf", "lulesh"] = "babelstream",
+    implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "sycl", "native", "host"] = "acpp",
+    pool: Switch = "auto",
+    elision: Switch = "auto",
+    prefetch: Literal["auto", "never", "first", "always", "after-sync"] = "auto",
+    heuristic: Switch = "auto",
+    xnack: Switch = "auto",
+    size: Annotated[int, Range(0, 1 << 31)] = 0,
+    steps: Annotated[int, Range(0, 1_000_000)] = 0,
+    phantom: bool = True,
+) -> dict[str, float | int]:
+    """One application on one host thread. `time_s` is what its authors time: all steps, without setting it up.
+
+    Counts are those of the timed part: algorithms, where they ran, waits, barriers that were elided and the reasons why
+    others stayed, prefetches, allocations, bytes that migrated or were copied.
+
+    Parameters:
+        application: what runs
+        implementation: whose compiler and runtime; sycl and native have device memory and copies of their own
+        pool: the memory pool; auto is as the implementation has it, as of the next three
+        elision: synchronization elision
+        prefetch: the prefetch mode
+        heuristic: the offload heuristic
+        xnack: of an AMD GPU: do pages of shared memory migrate, or is it host memory? auto as the machine has it
+        size: numbers of an array (babelstream), poses (minibude), cells of a row (cloverleaf, tealeaf), elements of a
+            row (lulesh); 0 for its own
+        steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for the application's own
+        phantom: sizes without numbers
+    """
+    if xnack != "auto":
+        if (shared := run.spec.text("usm.shared")) != "host":
+            raise ParameterError(
+                "xnack", f"{xnack}, but {run.spec.name} has no XNACK to switch (usm.shared = {shared})"
+            )
+        run.set("usm.shared", "migrates" if xnack == "on" else "host")
+    try:
+        chosen = variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+    except ValueError as error:
+        name, _, reason = str(error).partition(": ")
+        raise ParameterError(name, reason) from None
+    program = application_of(application, size, steps, phantom)
+    run.model, run.implementation, run.phantom = "stdpar", chosen, phantom
+    stopwatch = Stopwatch(run.stdpar, run.measure)
+
+    async def body(t: std.HostThread) -> dict[str, float | int]:
+        try:
+            return dict((await program.run(t, stopwatch.timed)).figures)
+        except std.CompilationRefused as error:
+            raise ParameterError("implementation", str(error)) from None
+
+    own = (await run.parallel(body))[0]
+    measured = run.measured
+    moved, faults, calls = measured.bytes, measured.faults, run.measured_calls.table()
+    counted = stopwatch.figures()
+    prefetched = counted.pop("prefetched_bytes")
+    managed, freed = (calls.get(call_name(run.spec, call)) for call in ("cuMemAllocManaged", "cuMemFree"))
+    return {
+        "time_s": run.elapsed,
+        "steps": program.steps,
+        **counted,
+        "prefetched_gb": prefetched / 1e9,
+        "to_device_gb": moved.get("h2d", 0.0) / 1e9,
+        "to_host_gb": moved.get("d2h", 0.0) / 1e9,
+        "fault_batches": int(faults.get("fault_batches", 0)),
+        "fault_groups": int(faults.get("gpu_page_fault", 0)),
+        "host_faults": int(faults.get("cpu_page_fault_count", 0)),
+        "malloc_shared": 0 if managed is None else managed.count,
+        "driver_frees": 0 if freed is None else freed.count,
+        **own,
+    }

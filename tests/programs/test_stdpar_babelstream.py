@@ -1,0 +1,62 @@
+"""BabelStream computes what its authors check, and its rates are those of the memory that its data lies in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stdpar_apps_rig import measured, play
+
+from offloadrt import stdpar as std
+from offloadrt.machine import load
+from offloadrt.programs.stdpar import BabelStream, variant
+from offloadrt.study import ParameterError
+
+N = 4096
+
+
+@pytest.mark.parametrize("implementation", std.IMPLEMENTATIONS)
+@pytest.mark.parametrize("machine", ["isambard-a100", "isambard-mi100", "isambard-milan"])
+def test_arrays_hold_what_the_benchmark_checks(machine: str, implementation: str) -> None:
+    program = BabelStream(N, steps=7, phantom=False)
+    run, outcome, _ = play(program, machine, implementation)
+    a, b, c, dot = program.expected()
+    for name, value in (("a", a), ("b", b), ("c", c)):
+        assert np.allclose(outcome.results[name], value, rtol=1e-12, atol=0)
+    assert outcome.results["dot"] == pytest.approx(dot, rel=1e-12)
+    assert len(run.stdpar.heap.allocations) == 0
+
+
+def test_no_barrier_of_a_kernel_in_another_translation_unit_is_elided() -> None:
+    found = measured(steps=4)
+    assert (found["algorithms"], found["waits"], found["elided"]) == (20, 20, 0)
+    assert (found["kept_exit"], found["kept_value"]) == (16, 4)
+
+
+@pytest.mark.parametrize("implementation", ["acpp", "nvcpp", "native"])
+def test_rates_are_below_the_peak_and_near_it(implementation: str) -> None:
+    found = measured(steps=4, implementation=implementation)
+    assert 0.9 < found["fraction_of_peak"] < 1.0
+    assert measured(steps=4, implementation=implementation, size=1 << 12)["fraction_of_peak"] < 0.1
+
+
+def test_without_migration_rates_are_those_of_the_link() -> None:
+    fast = measured(steps=4, machine="isambard-mi100", implementation="native")["triad_gbs"]
+    slow = measured(steps=4, machine="isambard-mi100", implementation="rocstdpar")["triad_gbs"]
+    link = load("isambard-mi100").value("link.h2d_pinned") / 1e9
+    assert slow < 1.5 * link, "two arrays of three cross the link in the direction of the device"
+    assert fast > 1000.0
+    assert measured(steps=4, machine="isambard-mi100", implementation="rocstdpar", xnack="on")["triad_gbs"] > 1000.0
+
+
+def test_features_are_switched_one_by_one() -> None:
+    plain = variant("acpp", pool="off", elision="off", prefetch="never", heuristic="off")
+    assert not (plain.pool or plain.elision or plain.heuristic)
+    assert plain.prefetch is std.PrefetchMode.NEVER
+    assert variant("acpp") == std.implementation("acpp")
+
+
+def test_what_goes_together_with_nothing_is_refused() -> None:
+    with pytest.raises(ParameterError, match="parameter pool: native has no shared memory"):
+        measured(steps=4, implementation="native", pool="on")
+    with pytest.raises(ParameterError, match="parameter xnack: on, but isambard-a100 has no XNACK"):
+        measured(steps=4, xnack="on")
