@@ -104,8 +104,8 @@ class Uvm(UvmBlocks):
                 return self.sim.now - begin, throttled
             brought = self._with_prefetched(block, wanted)
             moved = brought & block.populated
-            mapped_by_host = block.host_mapped and brought & block.populated
-            cost = costs.block + (costs.first_touch if mapped_by_host else 0.0)
+            host_mapped = block.host_mapped & brought
+            cost = costs.block + costs.first_touch * (host_mapped.bit_count() / pages.per_block)
             if not await self.fetch(block, brought, cost, cause, evicts=True):
                 await self.map_without_room(block, wanted)
                 return self.sim.now - begin, throttled
@@ -149,7 +149,7 @@ class Uvm(UvmBlocks):
             while block.resident & pages or self.is_busy(block):
                 count += await self._host_fault(block, pages, cause)
             block.populated |= pages
-            block.host_mapped = True
+            block.host_mapped |= pages
         self.counters.host_faults += count
         return count
 
@@ -204,7 +204,7 @@ class Uvm(UvmBlocks):
             self.counters.remote_maps += 1
             self.pages.set_state(block, page, REMOTE)
         self.thrashing.migrated(index, wanted, "host", self.sim.now)
-        block.host_mapped = True
+        block.host_mapped |= wanted
         self.release(block)
 
     # Prefetches, in the migration worker, and advice

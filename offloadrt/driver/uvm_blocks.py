@@ -102,7 +102,7 @@ class UvmBlocks:
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
-            block.host_mapped = False
+            block.host_mapped &= ~moved
         brought &= block.valid  # what was freed meanwhile stays away
         self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
         self.pages.set_state(block, brought, LOCAL)

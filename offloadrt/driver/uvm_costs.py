@@ -18,7 +18,9 @@ class UvmCosts:
     block: Annotated[float, "fault.per_vablock"]
     """Of a block with faults in a batch."""
     first_touch: Annotated[float, "block.first_touch_cost"]
-    """On top, for a block that the CPU has mapped: unmap it there, map it for the copy engines."""
+    """On top, for a block all of which the CPU has mapped: unmap it there, map it for the copy engines. Of a block in
+    part, its part.
+    """
     evict: Annotated[float, "evict.block"]
     """Of the eviction of a block."""
     host_fault: Annotated[float, "fault.cpu_managed"]

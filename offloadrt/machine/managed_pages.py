@@ -52,8 +52,8 @@ class ManagedBlock:
     """Pages with the advice that the GPU can always translate them."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
     """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
-    host_mapped: bool = False
-    """Does the host have translations that a migration has to take away?"""
+    host_mapped: int = 0
+    """Pages of which the host has translations, which a migration has to take away."""
 
     @property
     def on_host(self) -> int:
@@ -122,7 +122,7 @@ class ManagedPages:
             block.valid |= pages
             if populated:
                 block.populated |= pages & ~block.resident
-                block.host_mapped = True
+                block.host_mapped |= pages & ~block.resident
 
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
         """An allocation is no more: (block, pages that are no other's), ascending."""
@@ -132,6 +132,7 @@ class ManagedPages:
                 pages &= ~others
             block.valid &= ~pages
             block.populated &= ~pages
+            block.host_mapped &= ~pages
             yield block, pages
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:

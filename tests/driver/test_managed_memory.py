@@ -215,13 +215,21 @@ def test_teams_that_only_read_device_memory_make_room_as_those_that_find_their_p
     assert batches(False) == batches(True) <= 4  # 200 faults in batches of up to 256
 
 
-def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm):
-    rig = uvm()
-    address, value = rig.array(BLOCK, touched=True), rig.machine.spec.value
-    rig.run(lambda: rig.kernel(Kernel("one").launch(1), Access(address, PAGE)))
-    costs = ["launch.latency", "fault.batch_base", "fault.per_vablock", "block.first_touch_cost", "copy.latency"]
-    expected = sum(value(key) for key in costs) + PAGE / value("link.h2d_pinned")
-    assert rig.sim.now == pytest.approx(expected)
+@pytest.mark.parametrize("touched", [0, PAGE, BLOCK])
+def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm, touched):
+    rig = uvm({"prefetch.threshold": 0.0})  # a fault brings all of its block
+    address, value = rig.array(BLOCK, touched=False), rig.machine.spec.value
+
+    async def main():
+        await rig.uvm.host_access(address, touched)
+        begin = rig.sim.now
+        await rig.kernel(Kernel("one").launch(1), Access(address, PAGE))
+        return rig.sim.now - begin
+
+    costs = ["launch.latency", "fault.batch_base", "fault.per_vablock"]
+    expected = sum(value(key) for key in costs) + value("block.first_touch_cost") * touched / BLOCK
+    expected += (value("copy.latency") + touched / value("link.h2d_pinned")) if touched else 0.0
+    assert rig.run(main) == pytest.approx(expected)
 
 
 def test_the_block_whose_last_fault_is_the_longest_ago_is_evicted(uvm):
