@@ -51,6 +51,20 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
         names={"acpp": "AdaptiveCpp", "nvcpp": "nvc++", "rocstdpar": "roc-stdpar", "icpx": "icpx"},
     ),
     sweep={"implementation": ("acpp", "nvcpp", "native")},
+    measures=(
+        "algorithms",
+        "on_host",
+        "waits",
+        "elided",
+        "elided_share",
+        "prefetches",
+        "prefetched_gb",
+        "to_device_gb",
+        "to_host_gb",
+        "fault_groups",
+        "decisions",
+        "changes",
+    ),
 )
 async def stdpar(
     run: Run,

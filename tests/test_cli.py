@@ -101,6 +101,15 @@ def test_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["policy", "4", "2"] in lines
 
 
+def test_many_figures_stand_below_one_another(capsys: pytest.CaptureFixture[str]) -> None:
+    measures = ["per_thread_s", "contended", "events", "seed", "threads"]
+    command = ["compare", QUEUEING, "threads=2,4", "policy=fair,rude", "--baseline", "threads=4", "--jobs", "1"]
+    assert main([*command, *(word for name in measures for word in ("--measure", name))]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines.count(["4", "2", "4", "/", "2"]) == 2 and lines.count(["elapsed_s", "2", "s", "1", "s", "2"]) == 2
+    assert ["contended", "3", "1", "3"] in lines and ["policy", "4", "2"] in lines
+
+
 def test_repeated_runs_are_compared_by_their_medians(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", QUEUEING, "threads=2,4", "--repeat", "3", "--jobs", "1"]) == 0
     shown = capsys.readouterr().out

@@ -18,14 +18,23 @@ if TYPE_CHECKING:
     from offloadrt.study.parameters import Value
 
 
+_BESIDE = 5
+"""So many figures of a run stand beside one another; more of them below one another."""
+
+
 def comparison(found: Comparison) -> Iterable[RenderableType]:
     """The whole comparison, case by case."""
     runs = f"the median of {found.repeat} runs" if found.repeat > 1 else f"seed {found.seed}"
     yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  on {found.machine}, {runs}"
     yield f"baseline: {escape(_named(found.baseline))}; a ratio is the baseline's figure over the variant's"
-    yield _figures(found)
+    many = len(found.measures) > _BESIDE
+    if many:
+        for case in found.cases:
+            yield from _below_one_another(found, case)
+    else:
+        yield _figures(found)
     if len(found.cases) > 1:
-        for name in found.measures:
+        for name in found.measures[:1] if many else found.measures:
             yield f"\n[bold]ratios of {name}[/]"
             yield _ratios(found, name)
     for case in found.cases:
@@ -60,8 +69,25 @@ def _figures(found: Comparison) -> Table:
     return shown
 
 
+def _below_one_another(found: Comparison, case: Case) -> Iterable[RenderableType]:
+    """One line a figure: its value in every variant, and the ratios."""
+    if case.parameters:
+        yield _title("figures", case)
+    baseline, *others = map(_short, case.variants)
+    ratios = [f"{baseline} / {name}" for name in others]
+    shown = table_of("", "", baseline, *others, *ratios, right=range(1, 99))
+    for name in found.measures:
+        of = [variant.figures[name] for variant in case.variants]
+        shown.add_row(name, *(_value(name, one) for one in of), *(_ratio(one.ratio) for one in of[1:]))
+    yield shown
+
+
+def _value(name: str, compared: Compared) -> str:
+    return figure(name, int(compared.value) if compared.value.is_integer() else compared.value)
+
+
 def _cells(name: str, compared: Compared, varied: bool) -> Iterable[str]:
-    yield figure(name, int(compared.value) if compared.value.is_integer() else compared.value)
+    yield _value(name, compared)
     if varied:
         yield "–" if compared.cov is None else f"{compared.cov:.3f}"
     yield _ratio(compared.ratio)

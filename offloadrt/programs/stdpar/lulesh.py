@@ -62,7 +62,7 @@ class Lulesh:
             await t.delete(array)
         await domain.release(t)
         rate = self.nx**3 * cycle / seconds if cycle else 0.0
-        return Outcome({"cycles": cycle, "zones_per_s": rate}, {"e": energy, "time": domain.time, "dt": domain.dt})
+        return Outcome({"cycles": cycle, "zones_per_second": rate}, {"e": energy, "time": domain.time, "dt": domain.dt})
 
 
 async def time_increment(t: std.HostThread, domain: Domain, cycle: int) -> None:
