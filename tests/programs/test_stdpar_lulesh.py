@@ -13,7 +13,7 @@ from offloadrt.models.stdpar.elision_source import ElisionPass
 from offloadrt.programs.stdpar import Lulesh, hexahedra, lulesh_eos
 from offloadrt.programs.stdpar.lulesh import repetitions
 from offloadrt.programs.stdpar.lulesh_domain import LENGTH, REGIONS, Mesh
-from offloadrt.study import ParameterError
+from offloadrt.study import ParameterError, execute, find_scenario
 
 CYCLES, ORIGIN_ENERGY = 72, 7.853665e3
 """Of ``lulesh2.0 -s 5``, as the program prints them."""
@@ -74,6 +74,12 @@ def test_the_pass_over_the_source_finds_what_the_run_does() -> None:
     found = ElisionPass.of(lulesh_eos.evaluate)
     assert len(found.calls) == 19 + 2
     assert len(found.calls) - found.elided == 3, "the array of each repetition twice, and the free of all"
+
+
+def test_both_gears_give_one_history() -> None:
+    given = {"application": "lulesh", "size": 3, "steps": 1}
+    hashes = {execute(find_scenario("stdpar"), given, gear=gear, hash=True).trace_hash for gear in ("native", "turbo")}
+    assert len(hashes) == 1
 
 
 def test_without_the_pool_each_allocation_is_the_drivers() -> None:

@@ -73,6 +73,16 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"benchmark": "bt", "fraction": 0.01, "configuration": "copy"},
         {"benchmark": "bt", "fraction": 0.01, "configuration": "implicit_zero_copy", "lose_translation": True},
     ],
+    "stdpar": [
+        {"application": "babelstream", "size": 1 << 16, "steps": 3},
+        {"application": "babelstream", "size": 256, "steps": 2, "phantom": False, "implementation": "native"},
+        {"application": "minibude", "size": 256, "steps": 2, "implementation": "nvcpp"},
+        {"application": "cloverleaf", "size": 64, "steps": 2},
+        {"application": "tealeaf", "size": 64, "steps": 3},
+        {"application": "lulesh", "size": 6, "steps": 2},
+        {"application": "lulesh", "size": 6, "steps": 2, "pool": "off", "prefetch": "after-sync"},
+        {"application": "lulesh", "size": 3, "steps": 2, "phantom": False, "implementation": "nvcpp"},
+    ],
     "unified_memory": [
         {"size_gb": 0.2, "reuse": 2, "read_back": 1 << 22},
         {"size_gb": 0.2, "placement": "prefetch"},

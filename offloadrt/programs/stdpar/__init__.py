@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from offloadrt.programs.stdpar.babelstream import BabelStream
 from offloadrt.programs.stdpar.cloverleaf import CloverLeaf
-from offloadrt.programs.stdpar.frame import Application, Outcome, Stopwatch, not_inlined, variant
+from offloadrt.programs.stdpar.frame import Application, Outcome, Stopwatch, variant
 from offloadrt.programs.stdpar.lulesh import Lulesh
 from offloadrt.programs.stdpar.minibude import MiniBude
 from offloadrt.programs.stdpar.tealeaf import TeaLeaf
@@ -29,6 +29,5 @@ __all__ = [
     "Outcome",
     "Stopwatch",
     "TeaLeaf",
-    "not_inlined",
     "variant",
 ]

@@ -15,7 +15,7 @@ import attrs
 from offloadrt.models import stdpar as std
 from offloadrt.programs.stdpar import cloverleaf_advection as advection
 from offloadrt.programs.stdpar import cloverleaf_kernels as kernels
-from offloadrt.programs.stdpar.frame import Outcome, Timed, host_array, loads, not_inlined
+from offloadrt.programs.stdpar.frame import Outcome, Timed, host_array, loads
 
 HALO: Final = 2
 FIRST_TIME_STEP: Final = 0.04
@@ -115,7 +115,7 @@ class _Chunk:
             await t.new_array(name, count + 5, phantom=program.phantom) for name, count in (("dx", nx), ("dy", ny))
         ]
         for field in fields.values():
-            async with not_inlined(t):
+            async with t.function():
                 await t.fill(p, field, 0.0)
         return cls(program, ny, nx, fields, dx, dy, neighbours)
 
@@ -126,12 +126,12 @@ class _Chunk:
     async def initialise(self, t: std.HostThread) -> None:
         ny, nx, f = self.ny, self.nx, self.fields
         width = WIDTH / nx
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.set_cells, self.dx, width)
             await t.for_each(p, kernels.set_cells, self.dy, width)
             await t.for_each(p, kernels.set_areas, f["volume"], f["x_area"], f["y_area"], self.dx, self.dy, ny, nx)
         top, right = (HALO + round(edge * n) for edge, n in zip(self.program.edge, (ny, nx), strict=True))
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(p, kernels.set_state, f["density0"], f["energy0"], ny + 4, nx + 4, *AMBIENT)
             await t.for_each(p, kernels.set_state, f["density0"], f["energy0"], top, right, *DENSE)
         await self.ideal_gas(t, "0")
@@ -155,7 +155,7 @@ class _Chunk:
             await self.halos(t, 2, "density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y")
             for velocity in ("xvel1", "yvel1"):
                 await self.advect_momentum(t, along_x, sweep == 0, velocity)
-        async with not_inlined(t):
+        async with t.function():
             await self.inside(t, kernels.copy_cells, "density1", "density0", "energy1", "energy0")
             await self.inside(t, kernels.copy_nodes, "xvel1", "xvel0", "yvel1", "yvel0")
         self.time += self.dt
@@ -165,13 +165,13 @@ class _Chunk:
         f = self.fields
         await self.ideal_gas(t, "0")
         await self.halos(t, 1, "pressure", "energy0", "density0", "xvel0", "yvel0")
-        async with not_inlined(t):
+        async with t.function():
             await self.inside(
                 t, kernels.viscosity, "density0", "pressure", "viscosity", "xvel0", "yvel0", before=(self.dx, self.dy)
             )
         await self.halos(t, 1, "viscosity")
         names = ("volume", "x_area", "y_area", "density0", "viscosity", "sound_speed", "xvel0", "yvel0")
-        async with not_inlined(t):
+        async with t.function():
             least: float | None = await t.transform_reduce(
                 p, kernels.calc_dt, self.dx, self.dy, *[f[name] for name in names], self.ny, self.nx, init=kernels.BIG
             )
@@ -197,7 +197,7 @@ class _Chunk:
         axis, flux, across, mass_flux = self._axis(along_x)
         d, n = (self.dx, self.nx) if along_x else (self.dy, self.ny)
         cells = ("density1", "energy1", "work1", flux, mass_flux, "work7")
-        async with not_inlined(t):
+        async with t.function():
             if first:
                 names = ("volume", flux, across, "work1", "work2")
                 await self.inside(t, advection.volumes_of_first_sweep, *names, after=axis)
@@ -210,7 +210,7 @@ class _Chunk:
         """The masses of the nodes are computed with the first velocity only."""
         axis, flux, across, mass_flux = self._axis(along_x)
         d = self.dx if along_x else self.dy
-        async with not_inlined(t):
+        async with t.function():
             if first:
                 names = ("volume", flux, across, "work5", "work6")
                 await self.inside(t, advection.volumes_of_first_sweep, *names, after=axis)
@@ -229,7 +229,7 @@ class _Chunk:
     async def field_summary(self, t: std.HostThread) -> float | None:
         """Of the five sums of the benchmark, the one that it checks."""
         f = self.fields
-        async with not_inlined(t):
+        async with t.function():
             total: float | None = await t.transform_reduce(
                 p, kernels.kinetic_energy, f["volume"], f["density0"], f["xvel0"], f["yvel0"], self.ny, self.nx
             )
@@ -246,7 +246,7 @@ class _Chunk:
 
     async def kernel(self, t: std.HostThread, kernel: Any, *names: str, after: tuple[Any, ...] = ()) -> None:
         """A kernel alone in its function."""
-        async with not_inlined(t):
+        async with t.function():
             await self.inside(t, kernel, *names, after=after)
 
     async def inside(
@@ -258,7 +258,7 @@ class _Chunk:
     async def halos(self, t: std.HostThread, depth: int, *names: str) -> None:
         """Reflect these fields at all faces of the grid, each by an algorithm of its own."""
         ny, nx = self.ny, self.nx
-        async with not_inlined(t):
+        async with t.function():
             for name in names:
                 field, (along_y, along_x), (sign_y, sign_x) = self.fields[name], _LIES[name], _signs(name)
                 row = (field, HALO - depth, nx + HALO + depth + along_x.more)

@@ -79,19 +79,6 @@ def variant(
     return attrs.evolve(chosen, **changed)
 
 
-@asynccontextmanager
-async def not_inlined(t: std.HostThread) -> AsyncIterator[None]:
-    """``async with not_inlined(t):`` the body of a function that the compiler does not inline: elision ends with it.
-
-    A program with copies of its own waits where it says so, and not at the end of a function.
-    """
-    if t.program.is_explicit:
-        yield
-        return
-    async with t.function():
-        yield
-
-
 async def host_array(t: std.HostThread, name: str, shape: int, dtype: DTypeLike = np.float64) -> std.UsmArray:
     """An array of the heap that the host works with: shared memory where the heap is, never device memory."""
     make = t.foreign_malloc if t.program.is_explicit else t.new_array

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.programs.stdpar.frame import Outcome, Timed, not_inlined
+from offloadrt.programs.stdpar.frame import Outcome, Timed
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -128,7 +128,7 @@ class MiniBude:
         return Outcome({}, {"energies": found})
 
     async def iterate(self, t: std.HostThread, *arguments: std.UsmArray) -> None:
-        async with not_inlined(t):
+        async with t.function():
             await t.for_each(std.par_unseq, fasten, *arguments)
         await t.wait()
 
