@@ -90,7 +90,7 @@ def judged(claim: str, measure: Measure) -> Judgement:
 
 def times(**by_name: float) -> Measure:
     """Times by implementation."""
-    return lambda of: {"time_s": by_name[of["implementation"]], "fault_batches": 0}
+    return lambda of: {"time_s": by_name[of["implementation"]], "host_faults": 0}
 
 
 def triads(**by_name: float) -> Measure:
