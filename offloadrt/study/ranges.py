@@ -23,6 +23,8 @@ MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
 IDENTITY = frozenset({"driver.api", "driver.calls", "usm.shared"})
 """Entries with choices that say which machine it is: another choice would be another machine."""
+FAILING = "crashes"
+"""A choice with which programs fail that run into it: nothing can be judged with it."""
 CORNER = "all ranges together"
 """The entry that a verdict depends on when a corner turns it round."""
 
@@ -71,7 +73,7 @@ def variants_of(
     for key, entry in entries.items():
         if entry.is_range:
             found += [_at(key, f"{key} = {end}", {key: end}, options) for end in ("low", "high")]
-        others = [choice for choice in entry.choices if choice != entry.value]
+        others = [choice for choice in entry.choices if choice not in (entry.value, FAILING)]
         found += [_with(key, {key: choice}, options) for choice in others]
     for key, overrides in candidates.items():
         if not overrides.keys() & options.overrides.keys():

@@ -99,6 +99,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"application": "lulesh", "size": 6, "steps": 2, "pool": "off", "prefetch": "after-sync"},
         {"application": "lulesh", "size": 3, "steps": 2, "phantom": False, "implementation": "nvcpp"},
     ],
+    "stdpar_babelstream": [{"kernel": "dot", "implementation": "vendor", "steps": 2}],
+    "stdpar_lulesh": [{"size": 4, "variant": "mp+se+pm", "steps": 1}],
+    "stdpar_lulesh_mi100": [{"size": 4, "variant": "mp+se+xnack", "steps": 1}],
+    "stdpar_miniapps": [{"application": "minibude", "implementation": "native", "steps": 1}],
     "unified_memory": [
         {"size_gb": 0.2, "reuse": 2, "read_back": 1 << 22},
         {"size_gb": 0.2, "placement": "prefetch"},
