@@ -169,7 +169,7 @@ async def stdpar_lulesh(
     machine="isambard-mi100",
     figure=Figure(
         x="size",
-        y="zones_per_s",
+        y="zones_per_second",
         lines=("variant",),
         xlabel="elements along an edge",
         ylabel="elements and steps a second",
