@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import attrs
+
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
 from offloadrt.programs.jacc import BENCHMARKS, Experiment, Outcome
@@ -44,6 +46,8 @@ async def jacc(
     pools: bool = False,
     size: str = "",
     fraction: Annotated[float, Range(1e-6, 1.0)] = 1.0,
+    warm_up: Annotated[int, Range(0, 1000)] = 0,
+    eff_dup: Literal["infinite", "measured"] = "infinite",
     compiled: bool = True,
     phantom: bool = True,
 ) -> Figures:
@@ -66,6 +70,10 @@ async def jacc(
         pools: GCC with JACC's two pools of device memory
         size: by name; the paper's without
         fraction: part of the iterations that is run; at least one is
+        warm_up: iterations before those, of which nothing is told but in the elapsed time and the calls, nor of the
+            setup; the controller lets a kernel run five times before it divides it
+        eff_dup: how the controller reads the paper's second rule against a divided kernel; measured disables kernels
+            that gain nothing, which the paper's EP keeps divided
         compiled: JACC's code is in its cache from an earlier run: compilations take no time
         phantom: sizes without numbers
     """
@@ -82,7 +90,10 @@ async def jacc(
     run.model, run.compiler, run.pools, run.phantom, run.num_devices = "openacc", compiler, pools, phantom, devices
     if compiled:
         run.set("jit.compile", 0.0)
-    experiment = Experiment(code, layer, size, fraction, devices, strategy, execution, communication, flags)
+    shared = acc.strategy_named(strategy, devices)
+    if strategy == "adaptive":
+        shared = attrs.evolve(shared, policy=acc.AdaptiveController(acc.Rules(devices, eff_dup=eff_dup)))
+    experiment = Experiment(code, layer, size, fraction, warm_up, devices, shared, execution, communication, flags)
     (outcome,) = await run.parallel(experiment.run)
     return {**totals(run, outcome), **by_kernel(outcome)}
 

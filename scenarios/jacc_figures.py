@@ -23,6 +23,8 @@ NAMES = tuple(BENCHMARKS)
 STEPS = ("original", "jacc", "async", "overlap", "restrict", "var_opt")
 PART = 0.01
 """Of the iterations."""
+WARM_UP = 12
+"""Iterations in which the controller divides kernels, after five executions, and gives up those that lose by it."""
 TITLES = {
     "original": "OpenACC",
     "jacc": "JACC",
@@ -166,7 +168,7 @@ async def jacc_pools(
         "benchmark": NAMES,
         "gpus": (1, 2, 4),
         "what": ("kernels", "kernel_and_exchange", "total"),
-        "fraction": (0.05,),
+        "fraction": (PART,),
     },
 )
 async def jacc_gpus(
@@ -175,23 +177,23 @@ async def jacc_gpus(
     gpus: Gpus = 4,
     what: Literal["kernels", "kernel_and_exchange", "total"] = "total",
     compiler: Compiler = "pgi",
-    fraction: Fraction = 0.05,
+    fraction: Fraction = PART,
 ) -> Figures:
     """Time of kernels, of kernels and exchanges, and of the computation, on several GPUs.
 
-    The figure: `offloadrt sweep jacc_gpus --jobs 2 --out DIR`; its bars include the first executions, which the
-    controller does not divide.
+    The figure: `offloadrt sweep jacc_gpus --jobs 2 --out DIR`, without the first iterations, in which the controller
+    looks at kernels.
 
     Parameters:
         benchmark: the program
         gpus: how many share kernels
         what: which time
         compiler: whose run-time library and code
-        fraction: part of the iterations that is run
+        fraction: part of the iterations that is measured
     """
     strategy = "single" if gpus == 1 else "adaptive"
     found: Figures = await jacc(
-        run, benchmark=benchmark, gpus=gpus, compiler=compiler, strategy=strategy, fraction=fraction
+        run, benchmark=benchmark, gpus=gpus, compiler=compiler, strategy=strategy, fraction=fraction, warm_up=WARM_UP
     )
     both = found["kernel_s"] + found["communication_s"]
     times = {"kernels": found["kernel_s"], "kernel_and_exchange": both, "total": found["computed_s"]}
@@ -300,7 +302,7 @@ async def jacc_himeno(
     sweep={
         "benchmark": NAMES,
         "strategy": ("single", "adaptive", "always", "macc"),
-        "fraction": (0.05,),
+        "fraction": (PART,),
     },
 )
 async def jacc_strategies(
@@ -308,7 +310,7 @@ async def jacc_strategies(
     benchmark: Benchmark = "Himeno",
     strategy: Literal["single", "adaptive", "always", "macc"] = "adaptive",
     gpus: Gpus = 4,
-    fraction: Fraction = 0.05,
+    fraction: Fraction = PART,
 ) -> Figures:
     """Time of the computation under each strategy on several GPUs, relative to one GPU.
 
@@ -318,7 +320,9 @@ async def jacc_strategies(
         benchmark: the program
         strategy: one GPU, JACC's controller, every kernel divided that can be, or MACC's splitting of loops
         gpus: that share kernels
-        fraction: part of the iterations that is run
+        fraction: part of the iterations that is measured, after those in which the controller looks at kernels
     """
-    found: Figures = await jacc(run, benchmark=benchmark, gpus=gpus, strategy=strategy, fraction=fraction)
+    found: Figures = await jacc(
+        run, benchmark=benchmark, gpus=gpus, strategy=strategy, fraction=fraction, warm_up=WARM_UP
+    )
     return found

@@ -23,7 +23,7 @@ class KernelTimes:
     divided: int = 0
     """Of them."""
     kernel_s: float = 0.0
-    """From the first start on a device until the last end on one."""
+    """From start to end, on the device where that takes longest."""
     communication_s: float = 0.0
     """Of exchanges between devices before and after it."""
     sent_bytes: int = 0
@@ -31,21 +31,23 @@ class KernelTimes:
 
 @attrs.define
 class InFlight:
-    """One execution: on how many devices it has yet to end, and since when it runs on one."""
+    """One execution: on how many devices it has yet to end, and what it took on the slowest one so far. Devices start
+    it one after the other, as the host launches it, which is not the kernel's time.
+    """
 
     times: KernelTimes
     divided: bool
     left: int
-    begin: float = float("inf")
+    longest_s: float = 0.0
 
     def ended(self, begin: float, end: float) -> None:
         """On one more device."""
-        self.begin = min(self.begin, begin)
+        self.longest_s = max(self.longest_s, end - begin)
         self.left -= 1
         if not self.left:
             self.times.executions += 1
             self.times.divided += self.divided
-            self.times.kernel_s += end - self.begin
+            self.times.kernel_s += self.longest_s
 
 
 class KernelRecords:

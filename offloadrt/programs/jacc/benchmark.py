@@ -32,7 +32,8 @@ class Arrays(Protocol):
 @attrs.define(eq=False)
 class Number:
     """A number that the host computes while the program runs, an argument of kernels. A phantom leaves it as it is, and
-    so every call with it the same, if it changes nothing of what kernels cost.
+    so every call with it the same, if it changes nothing of what kernels cost. No kernel is specialised by its value,
+    for which it would have to be compiled again and again.
     """
 
     value: float = 0.0
@@ -56,7 +57,7 @@ class Call:
         self._varies = any(isinstance(one, Number) for one in self.args)
 
     async def run(self, layer: Layer) -> None:
-        await layer.kernel(self.kernel, *(self.values if self._varies else self.args))
+        await layer.kernel(self.kernel, *(self.values if self._varies else self.args), varies=self._varies)
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -143,9 +144,14 @@ class Program:
         if self.create:
             await layer.create(*self.create)
 
+    async def start(self, layer: Layer, iterations: int) -> None:
+        """The setup and so many iterations."""
+        for step in (*self.setup, Repeat(iterations, self.iteration)):
+            await step.run(layer)
+
     async def compute(self, layer: Layer, iterations: int) -> None:
-        """All steps, with so many iterations."""
-        for step in (*self.setup, Repeat(iterations, self.iteration), *self.finish):
+        """So many iterations and what comes after them."""
+        for step in (Repeat(iterations, self.iteration), *self.finish):
             await step.run(layer)
         await layer.wait()
 

@@ -30,6 +30,17 @@ class KernelRow:
     sent_bytes: int = 0
     adapted: bool = False
 
+    def since(self, before: KernelRow) -> KernelRow:
+        """What has come since then."""
+        return KernelRow(
+            self.executions - before.executions,
+            self.divided - before.divided,
+            self.kernel_s - before.kernel_s,
+            self.communication_s - before.communication_s,
+            self.sent_bytes - before.sent_bytes,
+            self.adapted,
+        )
+
     @property
     def execution_s(self) -> float:
         """Of one execution, on average."""
@@ -83,12 +94,15 @@ class Outcome:
 
 @attrs.frozen
 class Experiment:
-    """`fraction` of the iterations of a benchmark, at least one. devices and what follows are for JACC's routines."""
+    """`fraction` of the iterations of a benchmark, at least one. warm_up: iterations before them, of which nothing is
+    told, nor of the setup. devices and what follows are for JACC's routines.
+    """
 
     benchmark: Benchmark
     layer: LayerName = "jacc"
     size: str = ""
     fraction: float = 1.0
+    warm_up: int = 0
     devices: int = 1
     strategy: str | acc.Strategy = "single"
     execution: Literal["sync", "async", "overlap"] = "async"
@@ -123,12 +137,17 @@ class Experiment:
             on = Routines(jacc, self.flags)
         await program.begin(on)
         began = t.sim.now
+        before: dict[str, KernelRow] = {}
+        await program.start(on, self.warm_up)
+        if self.warm_up:
+            await on.wait()
+            began, before = t.sim.now, _rows(t.program, jacc)
         await program.compute(on, iterations)
         computed_s = t.sim.now - began
         await program.end(on)
         return Outcome(
             devices=self.devices,
-            kernels=_rows(t.program, jacc),
+            kernels={name: row.since(before.get(name, KernelRow())) for name, row in _rows(t.program, jacc).items()},
             refused={} if jacc is None else jacc.refused,
             iterations=iterations,
             fraction=iterations / program.iterations,

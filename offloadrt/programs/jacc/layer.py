@@ -33,8 +33,8 @@ class Layer(Protocol):
         """No device memory any more."""
         ...
 
-    async def kernel(self, kernel: Kernel, *args: Any) -> None:
-        """Run a kernel on arrays that are on the device."""
+    async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
+        """Run a kernel on arrays that are on the device. varies: is a number among the arguments another each time?"""
         ...
 
     async def update_host(self, array: acc.HostArray) -> None:
@@ -70,7 +70,7 @@ class Directives:
     async def delete(self, *arrays: acc.HostArray) -> None:
         await self.thread.exit_data(acc.delete(*arrays))
 
-    async def kernel(self, kernel: Kernel, *args: Any) -> None:
+    async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
         key = (id(kernel), args)
         if key not in self._codes:
             self._codes[key] = self._compiled(kernel, args)
@@ -103,7 +103,7 @@ class Directives:
 
 
 class Routines:
-    """JACC's routines. flags: how all kernels are specialised."""
+    """JACC's routines. flags: how kernels are specialised; by the values of numbers only where those stay."""
 
     def __init__(self, jacc: acc.Jacc, flags: acc.PushFlags) -> None:
         self.jacc = jacc
@@ -122,11 +122,12 @@ class Routines:
     async def delete(self, *arrays: acc.HostArray) -> None:
         await self.jacc.jacc_delete(*arrays)
 
-    async def kernel(self, kernel: Kernel, *args: Any) -> None:
+    async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
         key = (id(kernel), args)
         if key not in self._args:
             self._args[key] = acc.jacc_args(kernel, *args)
-        await self.jacc.jacc_kernel_push(kernel, self._args[key], self._flags)
+        flags = self._flags & ~acc.PushFlags.VAR_OPT if varies else self._flags
+        await self.jacc.jacc_kernel_push(kernel, self._args[key], flags)
 
     async def update_host(self, array: acc.HostArray) -> None:
         await self.jacc.jacc_update_host(array)
