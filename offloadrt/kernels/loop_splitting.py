@@ -90,7 +90,7 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     added = (low, high) if separated is None else (low, high, *separated.parameters)
     text = written(source.tree.name, len(nest.distributed), [*parameters, *map(ast.arg, added)], body)
     changed = of_source(kernel, source.rewritten(text, "split"), len(nest.distributed))
-    combining = None if separated is None else combination(kernel, nest, separated.partials, names)
+    combining = None if separated is None else combination(kernel, nest, separated)
     return SplitKernel(kernel, changed, text, tuple(regions), combining)
 
 

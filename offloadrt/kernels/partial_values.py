@@ -45,7 +45,7 @@ class Separated:
     nest: LoopNest
     partials: tuple[PartialValue, ...]
     device: str
-    """The parameter that says which element is the device's own."""
+    """The parameter that says which element is the device's own, and the combination's loop variable."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -114,10 +114,10 @@ def separate(nest: LoopNest, names: Names) -> Separated | None:
     return Separated(left, partials, names.fresh("device"))
 
 
-def combination(kernel: Kernel, nest: LoopNest, partials: Sequence[PartialValue], names: Names) -> Combination:
+def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
     """The kernel that combines partial values of a nest in the order of the devices."""
+    partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
-    device = names.fresh("device")
     lines = [f"for {device} in range(len({partials[0].parameter})):"]
     for one in partials:
         value = f"{one.parameter}[{device}]"
@@ -131,7 +131,7 @@ def combination(kernel: Kernel, nest: LoopNest, partials: Sequence[PartialValue]
     source = written(name, 1, [*parameters, *(ast.arg(one.parameter) for one in partials)], body)
     plain = attrs.evolve(kernel, name=name, dependent_accesses=0.0)
     combining = of_source(plain, nest.source.rewritten(source, "combining"), 1)
-    return Combination(combining, source, tuple(partials), nest)
+    return Combination(combining, source, partials, nest)
 
 
 def _around(nest: LoopNest) -> tuple[list[ast.stmt], list[ast.stmt]]:

@@ -166,7 +166,7 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
         of_source(kernel, source.rewritten(text, "predicated"), len(nest.distributed)),
         text,
         regions,
-        None if separated is None else combination(kernel, nest, partials, names),
+        None if separated is None else combination(kernel, nest, separated),
         tested_plainly(nest, walked, regions),
         tuple(contributions.items()),
         loop if split else None,

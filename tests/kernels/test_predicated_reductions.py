@@ -218,8 +218,8 @@ class TestSource:
             "@kernel\n"
             "def combine_relax(gosa, s_parts):\n"
             "    s = 0.0\n"
-            "    for device_2 in range(len(s_parts)):\n"
-            "        s += s_parts[device_2]\n"
+            "    for device in range(len(s_parts)):\n"
+            "        s += s_parts[device]\n"
             "    gosa[0] = s\n"
         )
 

@@ -132,8 +132,8 @@ def test_a_stencil_is_what_one_device_computes(
 def test_a_program_of_several_kernels_is_what_numpy_computes(
     acc_rig: MakeRig, strategy: str, flags: acc.PushFlags, communication: str
 ) -> None:
-    """Divided kernels, a reduction, one of a kernel that stores too, one that cannot be divided, one whose array is only there for its launch, and the
-    host, one after the other.
+    """Divided kernels, two of them with reductions, one that cannot be divided, one whose array is only there for its
+    launch, and the host, one after the other.
     """
     n = 37
 
@@ -368,16 +368,73 @@ def test_what_cannot_be_divided_says_why(acc_rig: MakeRig) -> None:
 
         async def body(t: acc.HostThread, strategy: str = strategy) -> None:
             jacc = acc.Jacc(t, devices=2, strategy=strategy)
-            a, total = t.array("a", 64, fill=1.0), t.array("total", 1)
-            await jacc.jacc_copyin(a, total)
-            await jacc.jacc_kernel_push(sum_of, acc.jacc_args(sum_of, a, total))
-            await jacc.jacc_copyout(total)
-            assert total[0] == 64.0 and jacc.times["sum_of"].divided == 0
-            why[strategy] = jacc.refused["sum_of"]
+            a = t.array("a", 64, fill=1.0)
+            await jacc.jacc_copyin(a)
+            await jacc.jacc_kernel_push(prefix, acc.jacc_args(prefix, a, 64))
+            await jacc.jacc_copyout(a)
+            assert a[63] == 64.0 and jacc.times["prefix"].divided == 0
+            why[strategy] = jacc.refused["prefix"]
 
         acc_rig(devices=2, machine_name="dgx1-v100").alone(body)
-    assert "total[0] cannot be divided: no parallel loop runs along a dimension of total" in why["always"]
-    assert "it stands after the loop that is split" in why["macc"]
+    assert "a[i] cannot be divided: no parallel loop runs along a dimension of a" in why["always"]
+    assert "a[i] is an element that the loop that is split reduces" in why["macc"]
+
+
+# reductions
+
+
+async def two_sums(t: acc.HostThread, n: int, **options: Any) -> tuple[acc.Jacc, list[float]]:
+    """Into one array, which is then made anew and summed into again."""
+    jacc = acc.Jacc(t, **options)
+    a, total = t.array("a", n, fill=None if t.program.phantom else np.arange(n)), t.array("total", 1)
+    seen = []
+    await jacc.jacc_copyin(a)
+    for _ in range(2):
+        await jacc.jacc_create(total)
+        await jacc.jacc_kernel_push(sum_of, acc.jacc_args(sum_of, a, total))
+        await jacc.jacc_copyout(total)
+        seen.append(0.0 if t.program.phantom else float(total[0]))
+    await jacc.jacc_delete(a)
+    return jacc, seen
+
+
+@pytest.mark.parametrize("strategy", ["always", "macc"])
+@pytest.mark.parametrize("communication", ["all-to-all", "needed"])
+@pytest.mark.parametrize("devices", [1, 2, 4])
+def test_partial_values_are_sent_to_all_and_live_as_long_as_their_result(
+    acc_rig: MakeRig, devices: int, strategy: str, communication: str
+) -> None:
+    rig = acc_rig({"jit.compile": 0}, devices=devices, machine_name="dgx1-v100")
+    jacc, seen = rig.alone(lambda t: two_sums(t, 64, devices=devices, strategy=strategy, communication=communication))
+    assert seen == [64 * 63 / 2] * 2
+    times = jacc.times["sum_of"]
+    assert times.sent_bytes == 2 * 8 * devices * (devices - 1)
+    assert sum(device.bytes_moved()["p2p"] for device in rig.machine.devices) == times.sent_bytes
+    rig.assert_clean()
+
+
+def test_a_combination_comes_after_the_partial_values_of_all(acc_rig: MakeRig) -> None:
+    rig = acc_rig({"jit.compile": 0}, devices=4, machine_name="dgx1-v100")
+    jacc, _ = rig.alone(lambda t: two_sums(t, 64, devices=4, strategy="always"))
+    spans = rig.kernel_spans()
+    copies = [event.time_ps for event in rig.events(events.CopyEnd) if event.direction == "p2p"]
+    begins = [event.time_ps for event in rig.events(events.CopyBegin) if event.direction == "p2p"]
+    assert len(spans) == 2 * 8 and len(copies) == 2 * 12
+    assert max(end for _, _, end in spans[:4]) <= min(begins[:12])
+    assert max(copies[:12]) <= min(begin for _, begin, _ in spans[4:8])
+    assert jacc.times["sum_of"].executions == 2
+
+
+def test_a_large_sum_takes_its_part_of_the_time_and_two_latencies(acc_rig: MakeRig) -> None:
+    def run(devices: int, strategy: str) -> acc.KernelTimes:
+        rig = acc_rig({"jit.compile": 0}, devices=devices, machine_name="dgx1-v100", phantom=True)
+        jacc, _ = rig.alone(lambda t: two_sums(t, 1 << 26, devices=devices, strategy=strategy))
+        found: acc.KernelTimes = jacc.times["sum_of"]
+        return found
+
+    alone, shared = run(1, "single"), run(4, "always")
+    assert 0 < shared.kernel_s / 2 - alone.kernel_s / 8 < 50e-6  # four launches
+    assert 20e-6 < shared.communication_s / 2 < 200e-6
 
 
 def test_strategies_that_do_not_exist_and_machines_without_links(acc_rig: MakeRig) -> None:
