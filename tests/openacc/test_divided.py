@@ -383,6 +383,15 @@ def test_what_cannot_be_divided_says_why(acc_rig: MakeRig) -> None:
 # reductions
 
 
+def test_the_array_that_gets_the_result_is_reducted(acc_rig: MakeRig) -> None:
+    async def body(t: acc.HostThread) -> list[list[bool]]:
+        a, b, c = (t.array(name, 8) for name in "abc")
+        made = [acc.jacc_args(sum_of, a, b), acc.jacc_args(step, a, b, c, a, 8), acc.jacc_args(scale, a, b, 1.0)]
+        return [[bool(one.attributes & acc.Attribute.REDUCTED) for one in args if one.is_array] for args in made]
+
+    assert acc_rig().alone(body) == [[False, True], [False, False, True, True], [False, False]]
+
+
 async def two_sums(t: acc.HostThread, n: int, **options: Any) -> tuple[acc.Jacc, list[float]]:
     """Into one array, which is then made anew and summed into again."""
     jacc = acc.Jacc(t, **options)
