@@ -217,6 +217,8 @@ class DividedKernel(abc.ABC):
         if devices < 1:
             raise KernelError(f"{who}: it is divided among {devices} devices, but there must be one at least")
         counting_of(analysis, arguments)
+        if self.combination is not None:
+            self.combination.types(arguments)
         for use in analysis.arrays:
             if getattr(arguments[use.position], "shape", None) is None:
                 raise KernelError(

@@ -26,6 +26,7 @@ from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
 from offloadrt.kernels.partial_values import combination, separate
 from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.reduced_elements import with_scalars
 from offloadrt.kernels.source import Source
 from offloadrt.kernels.written_regions import WrittenRegion, written_regions
 
@@ -59,19 +60,23 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     """The kernel for several devices, its outermost distributed loop split. KernelError for one without source;
     SourceRefused, with file and line, where iterations are not proven to be apart.
     """
-    nest = nest_body(kernel).nest
-    source, analysis = nest.source, kernel.analysis
+    nest_body(kernel)
+    reducing, element_of = with_scalars(kernel)
+    nest = nest_body(reducing).nest
+    source, analysis = nest.source, reducing.analysis
     assert analysis is not None
     outer, loop = nest.distributed[0], analysis.distributed[0]
     names = Names(source.tree)
-    separated = separate(nest, names)
+    separated = separate(nest, names, element_of)
     left = nest if separated is None else separated.nest
     for statement in left.source.body[left.source.body.index(outer) + 1 :]:
         source.refuse(statement, "it stands after the loop that is split", "run it on one device")
     for reduction in analysis.reductions:
         if "[" in reduction.target:
-            what = f"{reduction.target} is an element that the loop that is split reduces"
-            source.refuse(reduction.statement, what, "reduce a scalar, and store it after the loop")
+            what = "is reduced by the loop that is split, but not in each iteration, or it is used besides"
+            source.refuse(
+                reduction.statement, f"{reduction.target} {what}", "reduce a scalar, and store that afterwards"
+            )
     if loop.start is None or loop.stop is None:
         source.refuse(outer, "the bounds of the loop that is split are read from data", "run it on one device")
     regions = []

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Names
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
@@ -36,6 +37,8 @@ class PartialValue:
     operator: str
     parameter: str
     """Of the changed kernel and of the combination: the array of partial values, an element for each device."""
+    element_of: str | None
+    """The array of which the scalar stands for an element (`reduced_elements.py`)."""
 
 
 @attrs.frozen(eq=False)
@@ -75,8 +78,19 @@ class Combination:
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Of the partial values' elements at a launch: 64 bits, whole where nothing else can come up."""
-        floating = _floating(self.nest, dict(zip(self.nest.parameters, arguments, strict=True)))
+        """Of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
+
+        KernelError for an element of whole numbers that would be rounded to one in each iteration, and of booleans.
+        """
+        given = dict(zip(self.nest.parameters, arguments, strict=True))
+        floating = _floating(self.nest, given)
+        for one in self.partials:
+            kind = "f" if one.element_of is None else np.dtype(getattr(given[one.element_of], "dtype", "f8")).kind
+            if kind == "b" or (kind != "f" and one.scalar in floating):
+                raise KernelError(
+                    f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {one.element_of} is reduced, "
+                    f"and would be rounded in each iteration; make {one.element_of} an array of float64"
+                )
         return tuple(np.dtype(np.float64 if one.scalar in floating else np.int64) for one in self.partials)
 
     def used(self, kind: str) -> tuple[str, ...]:
@@ -91,8 +105,9 @@ class Combination:
         return self.kernel.analysis.parameters
 
 
-def separate(nest: LoopNest, names: Names) -> Separated | None:
-    """The nest with partial values; None when no reduced scalar is used after the loop.
+def separate(nest: LoopNest, names: Names, element_of: Mapping[str, str]) -> Separated | None:
+    """The nest with partial values; None when no reduced scalar is used after the loop. element_of: by scalar the array
+    of which it stands for an element.
 
     Raises SourceRefused where what stands around the loop needs more of it than reductions.
     """
@@ -109,7 +124,9 @@ def separate(nest: LoopNest, names: Names) -> Separated | None:
             body.append(_statement(f"{name} = {identity}"))
     tree = copy.copy(nest.source.tree)
     tree.body = [*body, loop]
-    partials = tuple(PartialValue(name, nest.reduced[name], names.fresh(f"{name}_parts")) for name in live)
+    partials = tuple(
+        PartialValue(name, nest.reduced[name], names.fresh(f"{name}_parts"), element_of.get(name)) for name in live
+    )
     left = attrs.evolve(nest, source=attrs.evolve(nest.source, tree=tree))
     return Separated(left, partials, names.fresh("device"))
 

@@ -35,6 +35,7 @@ from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
 from offloadrt.kernels.partial_values import combination, separate
 from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.reduced_elements import with_scalars
 from offloadrt.kernels.written_regions import WrittenRegion, written_regions
 
 
@@ -121,12 +122,14 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     At a launch with which an index to a written array may be below zero although the source does not say so, `split`
     raises KernelError.
     """
-    nest = nest_body(kernel).nest
+    nest_body(kernel)
+    reducing, element_of = with_scalars(kernel)
+    nest = nest_body(reducing).nest
     source = nest.source
-    assert kernel.analysis is not None
-    walked, loop = kernel.analysis.walked, kernel.analysis.distributed[0]
+    assert reducing.analysis is not None
+    walked, loop = reducing.analysis.walked, reducing.analysis.distributed[0]
     names = Names(source.tree)
-    separated = separate(nest, names)
+    separated = separate(nest, names, element_of)
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
     scalars = [one.scalar for one in partials]
     reductions = [one for one in walked.reductions if one.target in scalars]

@@ -454,8 +454,8 @@ REFUSED = [
     (predicate, "def k(v, n):\n    for i in range(1, n):\n        v[i] = v[i - 1]", 2, "handed on from iteration"),
     (
         predicate,
-        "def k(x, out, n):\n    for i in range(n):\n        out[0] = max(out[0], x[i])",
-        3,
+        "def k(x, out, n):\n    for i in range(n):\n        if i > 3:\n            out[0] = max(out[0], x[i])",
+        4,
         "no parallel loop runs",
     ),
     (
@@ -480,9 +480,9 @@ REFUSED = [
     ),
     (
         split_loop,
-        "def k(v, n):\n    for i in range(n):\n        v[0] += 1.0",
-        3,
-        "v[0] is an element that the loop that is split reduces",
+        "def k(v, n):\n    for i in range(n):\n        if i > 3:\n            v[0] += 1.0",
+        4,
+        "v[0] is reduced by the loop that is split, but not in each iteration",
     ),
     (
         split_loop,

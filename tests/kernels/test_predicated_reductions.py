@@ -35,6 +35,8 @@ REDUCTIONS = {
     "p": ("1", ["p *= {}", "p = p * {}"]),
     "least": ("x[0]", ["least = min(least, {})", "least = min({}, least)"]),
     "most": ("-1000", ["most = max(most, {})"]),
+    "e": ("", ["e[0] += {}", "e[0] = {} + e[0]"]),
+    "f": ("", ["f[1] = max(f[1], {})", "f[1] = min({}, f[1])"]),
     "count": ("start", ["count += 1", "count = count - at[i]"]),
 }
 
@@ -76,7 +78,7 @@ def statement(draw: st.DrawFn, variables: str, known: list[str], scalars: list[s
 def reducing(draw: st.DrawFn) -> Kernel:
     """A nest of 1 to 3 loops that reduces some scalars, and may store arrays."""
     scalars = draw(st.lists(st.sampled_from(sorted(REDUCTIONS)), min_size=1, max_size=2, unique=True))
-    lines = [f"    {name} = {REDUCTIONS[name][0]}" for name in scalars]
+    lines = [f"    {name} = {REDUCTIONS[name][0]}" for name in scalars if REDUCTIONS[name][0]]
     known: list[str] = []
     depth = draw(st.integers(1, 3))
     for level in range(depth):
@@ -92,9 +94,9 @@ def reducing(draw: st.DrawFn) -> Kernel:
     for name in scalars:
         form = draw(st.sampled_from(REDUCTIONS[name][1]))
         lines.append("    " * (depth + 1) + form.format(draw(operand(LOOPS[:depth], known))))
-    lines += [f"    out[{place}] = {name}" for place, name in enumerate(scalars)]
+    lines += [f"    out[{place}] = {name}" for place, name in enumerate(scalars) if REDUCTIONS[name][0]]
     body = "\n".join(lines)
-    names = [name for name in (*READ, *STORED, "out") if f"{name}[" in body]
+    names = [name for name in (*READ, *STORED, "out", "e", "f") if f"{name}[" in body]
     names += [name for name, text in (("n", "n - "), ("low", "low"), ("start", "start")) if text in body]
     try:
         return of(f"def k({', '.join(names)}):\n{body}")
@@ -113,6 +115,8 @@ def memory(seed: int) -> dict[str, Any]:
         "v": rng.integers(-2, 3, N).astype(float),
         "w": rng.integers(-2, 3, (N, N)).astype(float),
         "out": np.zeros(2),
+        "e": np.full(1, 5.0),
+        "f": np.full(2, 3, np.int32) if seed % 2 else np.full(2, 3.0, np.float32),
         "n": N,
         "low": seed % 4,
         "start": seed,
@@ -144,7 +148,7 @@ def test_together_devices_reduce_what_one_does(
         raise
     assume(divided.combination is not None)
     expected = in_order(made, start)
-    assume(np.all(np.abs(expected["out"]) < 2**40))
+    assume(np.all(np.abs(expected["out"]) < 2**40) and np.abs(expected["e"][0]) < 2**40)
     for count in (1, 2, 3, 4, 9):
         all_to_all, lazily = Devices(count, start), Devices(count, start)
         all_to_all.run(divided)
@@ -343,6 +347,36 @@ def test_what_was_there_before_the_loop_counts_once() -> None:
         devices = Devices(3, {"x": np.ones(10), "out": np.full(1, 100.0), "n": 10, "s": 7.0})
         devices.run(divide(of(text)))
         assert [memory["out"][0] for memory in devices.memories] == [117.0] * 3
+
+
+def test_an_element_that_every_iteration_reduces_is_like_a_scalar() -> None:
+    text = "def k(x, out, n):\n    for i in range(n):\n        out[0] = max(out[0], x[i])\n        out[1] += x[i]"
+    with pytest.raises(SourceRefused, match="no parallel loop runs along a dimension of out"):  # it has two of them
+        predicate(of(text))
+    divided = predicate(of(text.replace("out[1]", "sums[k]").replace("(x, out", "(x, out, sums, k")))
+    assert divided.combination is not None
+    assert divided.combination.source.splitlines()[2:] == [
+        "    out_value = out[0]",
+        "    sums_value = sums[k]",
+        "    for device in range(len(out_value_parts)):",
+        "        out_value = max(out_value, out_value_parts[device])",
+        "        sums_value += sums_value_parts[device]",
+        "    out[0] = out_value",
+        "    sums[k] = sums_value",
+    ]
+    start = {"x": np.arange(9.0), "out": np.full(1, 4.0), "sums": np.full(3, 100.0), "k": 1, "n": 9}
+    devices = Devices(4, start)
+    devices.run(divided)
+    assert all(memory["out"][0] == 8.0 for memory in devices.memories)
+    assert all(memory["sums"].tolist() == [100.0, 136.0, 100.0] for memory in devices.memories)
+
+
+@pytest.mark.parametrize("divide", WAYS)
+def test_an_element_that_each_iteration_would_round_is_refused_at_the_launch(divide: Any) -> None:
+    divided = divide(of("def k(x, out, n):\n    for i in range(n):\n        out[0] += x[i]"))
+    divided.split(2, [np.ones(9, np.int32), np.ones(1, np.int32), 9])
+    with pytest.raises(KernelError, match="kernel 'k': an element of out is reduced, and would be rounded in each"):
+        divided.split(2, [np.ones(9), np.ones(1, np.int32), 9])
 
 
 # refusals
