@@ -18,8 +18,8 @@ from offloadrt.kernels.subset import LoopNest
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """The kernel with a scalar for each element that every iteration reduces, of an array that the loop uses for nothing
-    else; and by scalar the array. Lines of the source stay.
+    """The kernel with a scalar for each element that every iteration reduces, of an array that its loop uses for no
+    more; and by scalar the array. Lines of the source stay.
     """
     assert kernel.analysis is not None and isinstance(kernel.body, NestBody)
     nest = kernel.body.nest
