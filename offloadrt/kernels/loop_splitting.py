@@ -3,7 +3,8 @@
 Each device does a part of the iterations, and nothing of the others, so that computation is divided too. That needs a
 proof that no iteration touches an element that another one stores: along one dimension of each written array, the
 indices of iteration i of all loads and stores lie in a block that starts at c·i and is no longer than c. At a launch
-with which such an index may be below zero, and so count from the end, the kernel is not split.
+with which such an index may be below zero, and so count from the end, the kernel is not split. What it reduces into
+scalars is combined afterwards (`partial_values.py`).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Jacc:
 
     @property
     def communication_s(self) -> float:
-        """Seconds of all exchanges between devices, also of those for the host."""
+        """Seconds of all exchanges between devices, also of those for the host, and of combining partial values."""
         return self._exchange.seconds
 
     @property
