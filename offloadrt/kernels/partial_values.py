@@ -116,6 +116,11 @@ def separate(nest: LoopNest, names: Names, element_of: Mapping[str, str]) -> Sep
     live = [name for name in sorted(nest.reduced) if name in mentioned]
     if not live:
         return None
+    for node in ast.walk(nest.distributed[0].iter):
+        if isinstance(node, ast.Name) and node.id in live:
+            nest.source.refuse(
+                loop, f"{node.id}, which the loop reduces, is a bound of it", "use another name for that"
+            )
     _refuse_entangled(nest, [*before, *after], loop, after)
     body = [*before]
     for name in live:

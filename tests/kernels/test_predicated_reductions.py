@@ -383,6 +383,11 @@ def test_an_element_that_each_iteration_would_round_is_refused_at_the_launch(div
 
 REFUSED = [
     (
+        "def k(out, n):\n    s = n\n    for i in range(s):\n        s += i\n    out[0] = s",
+        3,
+        "s, which the loop reduces, is a bound of it",
+    ),
+    (
         "def k(x, v, n):\n    s = 0.0\n    for i in range(n):\n        v[i] = x[i]\n        s += x[i]\n    v[0] = s",
         6,
         "v[0], of an array that the loop stores to, is used outside of it with a reduction",
