@@ -47,6 +47,10 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
             continue
         yield "\n" + "\n".join(escape(f"# {line}") for line in _regions(divided))
         yield escape(divided.source.rstrip())
+        if divided.combination is not None:
+            scalars = ", ".join(f"{one.scalar} ({one.operator})" for one in divided.combination.partials)
+            yield f"# then, on every device, with the partial values of all: {escape(scalars)}"
+            yield escape(divided.combination.source.rstrip())
 
 
 def _regions(divided: PredicatedKernel) -> Iterable[str]:

@@ -19,6 +19,8 @@ with teams, threads and iterations.
                     which dimension; `dependence.py`: what feeds what; `filtering.py`: the source)
 ``loop_splitting``  `split_loop`: MACC's kernel for several devices
 ``divided.py``      `DividedKernel`, which both are: who does, owns and reads what (`boxes.py`: which bytes)
+``partial_values``  their reductions: each device's partial value, and the kernel that combines them (`Combination`;
+                    `reduced_elements.py`: elements as scalars)
 ``exchange.py``     who sends which bytes to whom
 ``host_program.py`` GAF: the target regions that a program's host function comes to, and how often
 ==================  =================================================================================================
@@ -41,12 +43,14 @@ if TYPE_CHECKING:
     from offloadrt.kernels.exchange import Holders, Transfer, all_to_all
     from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
     from offloadrt.kernels.loop_splitting import SplitKernel, split_loop
+    from offloadrt.kernels.partial_values import Combination
     from offloadrt.kernels.predicated import PredicatedKernel, predicate
     from offloadrt.kernels.written_regions import WrittenRegion
 
 __all__ = [
     "ArrayCounts",
     "ArrayUse",
+    "Combination",
     "DividedKernel",
     "Holders",
     "HostProgram",
@@ -73,6 +77,7 @@ __all__ = [
 
 _LATE = {
     "ArrayCounts": "counts",
+    "Combination": "partial_values",
     "DividedKernel": "divided",
     "Holders": "exchange",
     "Part": "divided",

@@ -74,6 +74,8 @@ class Reduction:
     operator: str
     target: str
     line: int
+    statement: ast.stmt = attrs.field(repr=False, eq=False)
+    path: Path = attrs.field(repr=False, eq=False)
 
 
 @attrs.define
@@ -213,7 +215,7 @@ class _Walker:
             outer = {part.symbol for part in path if isinstance(part, Loop) and part.distributed}
             shared = not written.through and not written.loops & outer
         if shared:
-            self.found.reductions.append(Reduction(form[0], text(target), node.lineno))
+            self.found.reductions.append(Reduction(form[0], text(target), node.lineno, node, path))
 
     # expressions
 

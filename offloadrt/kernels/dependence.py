@@ -8,6 +8,7 @@ live variables, and carries for each scalar and each written array the guard und
   over that loop's variable does not say when it is needed any more, and every device needs it;
 - an element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
   wherever it was stored;
+- what is reduced into a partial value (`partial_values.py`) is needed where one given predicate holds;
 - what decides the control flow (conditions, bounds of loops) and which element a store goes to, every device needs.
 
 An index below zero counts from the end, as in Python. Where the source says that an index can be below zero, a
@@ -18,11 +19,11 @@ whether that is below zero is looked at when the arguments of a launch are known
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.kernels.accesses import Access, Walk
+from offloadrt.kernels.accesses import Access, Reduction, Walk
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.polynomial import Polynomial
@@ -123,14 +124,47 @@ class Needs:
 
 
 Guards = dict[tuple[ast.AST, str], Guard]
-"""Of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``) and operations (``value``)."""
+"""Of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``), operations (``value``) and statements
+that reduce into a partial value (``contribution``).
+"""
 
 
-def guards_of(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> Guards:
-    """The guard of each access of a nest."""
-    found = _Backwards(nest, walked, {region.name: region for region in regions})
-    found.block(nest.source.body, Needs())
+Contributions = Mapping[ast.stmt, Predicate]
+"""Of the statements that reduce into a partial value: when the device is the one that contributes."""
+
+
+def guards_of(
+    nest: LoopNest,
+    walked: Walk,
+    regions: Iterable[WrittenRegion],
+    contributions: Contributions | None = None,
+    kept: Iterable[str] = (),
+) -> Guards:
+    """The guard of each access of a nest. kept: scalars that every device needs at its end."""
+    found = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
+    always = Guard(always=Reason(nest.source.tree, "it is used after the loop"))
+    found.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
     return found.guards
+
+
+def contribution_of(
+    nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion], reduction: Reduction
+) -> Predicate | None:
+    """The predicate of the first divided region of which an iteration that reduces knows the element that it stores;
+    None when there is none.
+    """
+    divided = {region.name: region.dimension for region in regions if region.dimension is not None}
+    found = _Backwards(nest, walked, {}, {})
+    around = {part.symbol for part in reduction.path if isinstance(part, Loop)}
+    outer = {part.symbol for part in reduction.path if isinstance(part, Loop) and part.distributed}
+    for access in walked.accesses:
+        dimension = divided.get(access.array)
+        if access.kind == "write" and dimension is not None:
+            index = found.index(access, dimension)
+            variables = set() if index is None else {symbol for symbol in index.symbols if "@" in symbol}
+            if index is not None and variables & outer and variables <= around:
+                return Predicate(access.array, index)
+    return None
 
 
 def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> tuple[tuple[Access, int], ...]:
@@ -172,9 +206,12 @@ def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
 
 
 class _Backwards:
-    def __init__(self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion]) -> None:
+    def __init__(
+        self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion], contributions: Contributions
+    ) -> None:
         self.nest = nest
         self.regions = regions
+        self.contributions = contributions
         self.accesses = {(access.node, access.kind): access for access in walked.accesses}
         self.changed = _changed(nest)
         self.guards: Guards = {}
@@ -189,6 +226,10 @@ class _Backwards:
 
     def statement(self, node: ast.stmt, needs: Needs) -> Needs:
         match node:
+            case ast.Assign(value=value) | ast.AugAssign(value=value) if node in self.contributions:
+                guard = Guard(frozenset({self.contributions[node]}))
+                self.note(node, "contribution", guard)
+                self.need(value, guard, needs, node)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 guard = needs.scalars.pop(name, Guard())
                 self.note(node, "scalar", guard)

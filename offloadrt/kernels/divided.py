@@ -2,7 +2,8 @@
 
 Every device runs the changed kernel on full arrays of its own. Afterwards the parts of the written arrays that a device
 owns are right on that device; the others get them from there (`segments`), all of them or those that they will read
-(`reads_of`). Put together, they are what one device computes, bit by bit.
+(`reads_of`). Put together, they are what one device computes, bit by bit; what is reduced is made of the devices'
+partial values (`partial_values.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.counts import counting_of, launch_key
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import NestBody
+from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.partial_values import Combination
 from offloadrt.kernels.written_regions import WrittenRegion
 
 _KEPT = 256
@@ -42,6 +45,14 @@ class Share:
 
 
 @attrs.frozen
+class _OfSize:
+    """A phantom."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@attrs.frozen
 class Part:
     """A device's share of a launch, the pieces that it owns after it and those that it needs before it."""
 
@@ -56,10 +67,14 @@ class DividedKernel(abc.ABC):
 
     original: Kernel = attrs.field(repr=False)
     kernel: Kernel
-    """The changed kernel: the same arguments and then the bounds (`arguments`); its counts are those of a share."""
+    """The changed kernel: the same arguments, then the bounds, and for reductions the arrays of partial values and the
+    device's number (`arguments`); its counts are those of a share.
+    """
     source: str = attrs.field(repr=False)
     """The changed kernel as Python."""
     written: tuple[WrittenRegion, ...]
+    combination: Combination | None = attrs.field(repr=False)
+    """The kernel that every device runs after it, with the partial values of all; None when nothing is reduced."""
     _kept: dict[Any, tuple[Part, ...]] = attrs.field(factory=dict, init=False, repr=False)
     _countings: dict[Any, Counting] = attrs.field(factory=dict, init=False, repr=False)
     _wholes: dict[Any, Share] = attrs.field(factory=dict, init=False, repr=False)
@@ -89,11 +104,20 @@ class DividedKernel(abc.ABC):
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         """The elements of a divided region that are right on the device that did a share."""
 
-    def arguments(self, share: Share, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """What the changed kernel is called with: the arguments that it still uses, and its bounds."""
+    def arguments(
+        self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
+    ) -> tuple[Any, ...]:
+        """What the changed kernel is called with: the arguments that it still uses, its bounds, and what it needs for
+        partial values: their arrays (phantoms without), and which element is the device's.
+        """
         kept = set(self._parameters(self.kernel))
         given = zip(self._parameters(self.original), arguments, strict=True)
-        return (*(argument for name, argument in given if name in kept), *share.arguments)
+        called = (*(argument for name, argument in given if name in kept), *share.arguments)
+        if self.combination is None:
+            return called
+        if partial_values is None:
+            partial_values = [_OfSize((share.device + 1,), kind) for kind in self.combination.types(arguments)]
+        return (*called, *partial_values, share.device)
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
         """The contiguous pieces of each divided region that a device owns: one where the dimension is the leftmost,
@@ -108,11 +132,16 @@ class DividedKernel(abc.ABC):
     def reads_of(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges | None]:
         """The pieces of each array that must be right on a device before it does its share.
 
-        None where that cannot be proven, as data decide what is read: it needs all of the array. What it owns is among
+        None where that cannot be proven, as data decide what is read, or what combines partial values reads it: it
+        needs all of the array. What it owns is among
         them, because a store need not reach all of it. A dimension along which shares do not differ is taken whole.
         """
         found: dict[str, Ranges | None] = {}
-        for use in self.kernel.arrays:
+        if self.combination is not None:
+            found.update(dict.fromkeys(self.combination.used("read")))
+        for use in self.original.arrays:
+            if use.name in found or all(access.array != use.name for access in self._accesses):
+                continue
             loads = [access for access in self._accesses if access.array == use.name and access.kind == "read"]
             reached = self.reach(loads, share, arguments)
             mine = [region for region in self.written if region.name == use.name and region.dimension is not None]
@@ -188,6 +217,8 @@ class DividedKernel(abc.ABC):
         if devices < 1:
             raise KernelError(f"{who}: it is divided among {devices} devices, but there must be one at least")
         counting_of(analysis, arguments)
+        if self.combination is not None:
+            self.combination.types(arguments)
         for use in analysis.arrays:
             if getattr(arguments[use.position], "shape", None) is None:
                 raise KernelError(
@@ -239,3 +270,15 @@ def evenly(count: int, devices: int) -> list[tuple[int, int]]:
     each, rest = divmod(count, devices)
     starts = [device * each + min(device, rest) for device in range(devices + 1)]
     return list(itertools.pairwise(starts))
+
+
+def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
+    """First and last value (inclusive) of a loop's variable for each device. KernelError when they are not known."""
+    assert kernel.analysis is not None
+    if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
+        raise KernelError(f"{kernel.analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
+    found = []
+    for first, after in evenly(len(values), devices):
+        low, high = sorted((values[first], values[after - 1])) if after > first else (0, -1)
+        found.append((low, high))
+    return found

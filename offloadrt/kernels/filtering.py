@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from offloadrt.kernels.dependence import Guard, Guards, Predicate
-from offloadrt.kernels.reductions import assigned_scalars
+from offloadrt.kernels.reductions import assigned_scalars, reduction
 from offloadrt.kernels.subset import LoopNest, called
-from offloadrt.kernels.written_regions import WrittenRegion, symbol_of
+from offloadrt.kernels.written_regions import symbol_of
 
 _FRAGILE = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
 _FRAGILE_CALLS = ("int", "floor", "ceil")
@@ -45,13 +45,12 @@ class Filter:
         self,
         nest: LoopNest,
         guards: Guards,
-        regions: Sequence[WrittenRegion],
         bounds: dict[str, tuple[str, str]],
         names: Names,
     ) -> None:
         self.nest = nest
         self.guards = guards
-        self.order = [region.name for region in regions]
+        self.order = list(bounds)
         self.bounds = bounds
         self.names = names
         self.around: list[ast.For] = []
@@ -90,6 +89,8 @@ class Filter:
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         match node:
+            case ast.Assign() | ast.AugAssign() if (guard := self.guard(node, "contribution")).restricts:
+                return self.contribution(node, guard)
             case ast.For():
                 return [self.loop(node)]
             case ast.If():
@@ -124,14 +125,25 @@ class Filter:
     def store(self, target: ast.Subscript, value: ast.expr, guard: Guard) -> list[ast.stmt]:
         """The value is computed by all devices, and stored where the guard holds."""
         place = self.copied(target, guard)
-        if isinstance(value, ast.Name | ast.Constant | ast.Subscript):
-            return [ast.If(self.test(guard), [ast.Assign([place], self.expression(value, guard))], [])]
         assert isinstance(target.value, ast.Name)
-        name = self.names.fresh(f"{target.value.id}_value")
-        stored = ast.Assign([place], ast.Name(name, ast.Load()))
+        return self.used(target.value.id, value, guard, lambda made: ast.Assign([place], made))
+
+    def contribution(self, node: ast.Assign | ast.AugAssign, guard: Guard) -> list[ast.stmt]:
+        """What is reduced is computed by all devices, and reduced where the guard holds."""
+        target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
+        assert isinstance(target, ast.Name)
+        form = reduction(node, target.id)
+        assert form is not None
+        return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
+
+    def used(self, name: str, value: ast.expr, guard: Guard, use: Callable[[ast.expr], ast.stmt]) -> list[ast.stmt]:
+        """A value is computed, and used where the guard holds."""
+        if isinstance(value, ast.Name | ast.Constant | ast.Subscript):
+            return [ast.If(self.test(guard), [use(self.expression(value, guard))], [])]
+        fresh = self.names.fresh(f"{name}_value")
         return [
-            ast.Assign([ast.Name(name, ast.Store())], self.expression(value)),
-            ast.If(self.test(guard), [stored], []),
+            ast.Assign([ast.Name(fresh, ast.Store())], self.expression(value)),
+            ast.If(self.test(guard), [use(ast.Name(fresh, ast.Load()))], []),
         ]
 
     # expressions
@@ -185,3 +197,15 @@ class Filter:
 
     def place(self, predicate: Predicate) -> tuple[int, str]:
         return self.order.index(predicate.region), predicate.show()
+
+
+def _with_operand(node: ast.Assign | ast.AugAssign, operand: ast.expr, made: ast.expr) -> ast.stmt:
+    """A reduction of something else."""
+    if isinstance(node, ast.AugAssign):
+        return ast.AugAssign(node.target, node.op, made)
+    value: Any = copy.copy(node.value)
+    if isinstance(value, ast.BinOp):
+        value.left, value.right = (made if part is operand else part for part in (value.left, value.right))
+    else:
+        value.args = [made if part is operand else part for part in value.args]
+    return ast.Assign(node.targets, value)

@@ -11,7 +11,7 @@ from offloadrt.kernels.analysis import KernelAnalysis
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import Source, is_loop_nest, text
-from offloadrt.kernels.subset import LoopNest, read
+from offloadrt.kernels.subset import read
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
@@ -37,13 +37,13 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
     )
 
 
-def written(nest: LoopNest, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
-    """A kernel of that name with other parameters and another body, as Python."""
+def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
+    """A kernel as Python."""
     decorator: ast.expr = ast.Name("kernel", ast.Load())
-    if len(nest.distributed) > 1:
-        decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(len(nest.distributed)))])
+    if collapse > 1:
+        decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
     arguments = ast.arguments(posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[])
-    function = ast.FunctionDef(name=nest.source.tree.name, args=arguments, body=body, decorator_list=[decorator])
+    function = ast.FunctionDef(name=name, args=arguments, body=body, decorator_list=[decorator])
     if "type_params" in function._fields:
         function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
     lines = text(ast.fix_missing_locations(ast.Module([function], []))).splitlines()

@@ -3,7 +3,8 @@
 Each device does a part of the iterations, and nothing of the others, so that computation is divided too. That needs a
 proof that no iteration touches an element that another one stores: along one dimension of each written array, the
 indices of iteration i of all loads and stores lie in a block that starts at c·i and is no longer than c. At a launch
-with which such an index may be below zero, and so count from the end, the kernel is not split.
+with which such an index may be below zero, and so count from the end, the kernel is not split. What it reduces into
+scalars is combined afterwards (`partial_values.py`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import Box
-from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, evenly, nest_body
+from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, nest_body, split_values
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Names
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.index_ranges import Range, extent
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.partial_values import combination, separate
 from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.reduced_elements import with_scalars
 from offloadrt.kernels.source import Source
 from offloadrt.kernels.written_regions import WrittenRegion, written_regions
 
@@ -42,14 +45,8 @@ class SplitKernel(DividedKernel):
         for access in analysis.accesses:
             if (dimension := along.get(access.array)) is not None:
                 counts_from_the_front(self.original, access, dimension, counting)
-        loop = analysis.distributed[0]
-        if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
-            raise KernelError(f"{analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
-        shares = []
-        for device, (first, after) in enumerate(evenly(len(values), devices)):
-            part = sorted((values[first], values[after - 1])) if after > first else [0, -1]
-            shares.append(Share(device, ((part[0], part[1]),)))
-        return tuple(shares)
+        bounds = split_values(self.original, analysis.distributed[0], counting, devices)
+        return tuple(Share(device, (pair,)) for device, pair in enumerate(bounds))
 
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         low, high = share.bounds[0]
@@ -64,32 +61,43 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     """The kernel for several devices, its outermost distributed loop split. KernelError for one without source;
     SourceRefused, with file and line, where iterations are not proven to be apart.
     """
-    nest = nest_body(kernel).nest
-    source, analysis = nest.source, kernel.analysis
+    nest_body(kernel)
+    reducing, element_of = with_scalars(kernel)
+    nest = nest_body(reducing).nest
+    source, analysis = nest.source, reducing.analysis
     assert analysis is not None
     outer, loop = nest.distributed[0], analysis.distributed[0]
-    for statement in source.body[source.body.index(outer) + 1 :]:
+    names = Names(source.tree)
+    separated = separate(nest, names, element_of)
+    left = nest if separated is None else separated.nest
+    for statement in left.source.body[left.source.body.index(outer) + 1 :]:
         source.refuse(statement, "it stands after the loop that is split", "run it on one device")
     for reduction in analysis.reductions:
-        what = f"{reduction.target} is reduced by the loop that is split, which would change the order of operations"
-        source.refuse(ast.Pass(lineno=reduction.line), what, "run it on one device")
+        if "[" in reduction.target:
+            what = "is reduced by the loop that is split, but not in each iteration, or it is used besides"
+            source.refuse(
+                reduction.statement, f"{reduction.target} {what}", "reduce a scalar, and store that afterwards"
+            )
     if loop.start is None or loop.stop is None:
         source.refuse(outer, "the bounds of the loop that is split are read from data", "run it on one device")
     regions = []
     for region in written_regions(nest, analysis.walked):
         accesses = [access for access in analysis.accesses if access.array == region.name and loop in access.path]
-        regions.append(attrs.evolve(region, dimension=_own_dimension(source, accesses, loop)))
-    names = Names(source.tree)
+        stored = any(access.kind == "write" for access in accesses)
+        regions.append(attrs.evolve(region, dimension=_own_dimension(source, accesses, loop) if stored else None))
     low, high = names.fresh(f"{loop.name}_lb"), names.fresh(f"{loop.name}_ub")
     ends = f"{low}, {high} + 1" if loop.step > 0 else f"{high}, {low} - 1"
     split = copy.copy(outer)
     split.iter = ast.parse(f"range({ends}{'' if loop.step == 1 else f', {loop.step}'})", mode="eval").body
-    body = [split if statement is outer else statement for statement in source.body]
+    body = [split if statement is outer else statement for statement in left.source.body]
+    body += [] if separated is None else separated.stores
     used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     parameters = [argument for argument in source.parameters if argument.arg in used]
-    text = written(nest, [*parameters, ast.arg(low), ast.arg(high)], body)
+    added = (low, high) if separated is None else (low, high, *separated.parameters)
+    text = written(source.tree.name, len(nest.distributed), [*parameters, *map(ast.arg, added)], body)
     changed = of_source(kernel, source.rewritten(text, "split"), len(nest.distributed))
-    return SplitKernel(kernel, changed, text, tuple(regions))
+    combining = None if separated is None else combination(kernel, nest, separated)
+    return SplitKernel(kernel, changed, text, tuple(regions), combining)
 
 
 def _own_dimension(source: Source, accesses: list[Access], loop: Loop) -> int:

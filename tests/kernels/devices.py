@@ -63,9 +63,16 @@ class Devices:
     def _run(self, divided: DividedKernel, way: str) -> dict[str, list[Any]]:
         given = arguments_of(divided.original, self.memories[0])
         parts = divided.parts(len(self.memories), given)
-        for part, memory in zip(parts, self.memories, strict=True):
-            changed = divided.arguments(part.share, arguments_of(divided.original, memory))
+        types = () if divided.combination is None else divided.combination.types(given)
+        values = [[np.full(len(parts), 77, one) for one in types] for _ in parts]
+        for part, memory, mine in zip(parts, self.memories, values, strict=True):
+            changed = divided.arguments(part.share, arguments_of(divided.original, memory), mine)
             getattr(divided.kernel.body, way)(*changed)
+        if divided.combination is not None:
+            whole = [np.array([mine[k][device] for device, mine in enumerate(values)]) for k in range(len(types))]
+            for memory in self.memories:
+                combined = divided.combination.arguments(arguments_of(divided.original, memory), whole)
+                getattr(divided.combination.kernel.body, way)(*combined)
         return {name: [part.segments[name] for part in parts] for name in parts[0].segments}
 
     def gather(self) -> None:

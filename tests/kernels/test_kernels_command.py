@@ -114,7 +114,26 @@ def test_the_source_for_several_devices(tmp_path: Path, capsys: pytest.CaptureFi
         "            if to_v:\n"
         "                v[i, j] = v_value\n"
     ) in printed
-    assert f"# {script}:17: kernel 'total': out[0] cannot be divided: no parallel loop runs along" in printed
+    assert (
+        f"# total ({script}:12)\n"
+        "# out: all of it by every device\n"
+        "@kernel\n"
+        "def total(v, n, i_lb, i_ub, s_parts, device):\n"
+        "    s = 0.0\n"
+        "    for i in range(n):\n"
+        "        to_i = i_lb <= i <= i_ub\n"
+        "        for j in range(n):\n"
+        "            if to_i:\n"
+        "                s += v[i, j]\n"
+        "    s_parts[device] = s\n"
+        "# then, on every device, with the partial values of all: s (+)\n"
+        "@kernel\n"
+        "def combine_total(out, s_parts):\n"
+        "    s = 0.0\n"
+        "    for device in range(len(s_parts)):\n"
+        "        s += s_parts[device]\n"
+        "    out[0] = s\n"
+    ) in printed
     assert "# kernel 'halve' is declared by its costs and has no source to divide among devices" in printed
     empty = tmp_path / "empty.py"
     empty.write_text("")

@@ -368,7 +368,7 @@ class TestCounts:
 
 
 class TestReductions:
-    def test_every_device_reduces_all_of_it(self) -> None:
+    def test_every_device_has_all_of_it(self) -> None:
         text = (
             "def k(x, y, out):\n"
             "    s = 0.0\n"
@@ -384,7 +384,8 @@ class TestReductions:
         divided.original(*expected.values())
         devices = Devices(3, memory)
         devices.run(divided)
-        assert all(same_bits(found, expected) for found in devices.memories)
+        assert all(np.array_equal(found["y"], expected["y"]) for found in devices.memories)
+        assert all(math.isclose(found["out"][0], expected["out"][0]) for found in devices.memories)
         assert math.isclose(expected["out"][0], memory["x"].sum())
 
     def test_a_histogram_is_divided_by_its_bins(self) -> None:
@@ -453,8 +454,8 @@ REFUSED = [
     (predicate, "def k(v, n):\n    for i in range(1, n):\n        v[i] = v[i - 1]", 2, "handed on from iteration"),
     (
         predicate,
-        "def k(x, out, n):\n    for i in range(n):\n        out[0] = max(out[0], x[i])",
-        3,
+        "def k(x, out, n):\n    for i in range(n):\n        if i > 3:\n            out[0] = max(out[0], x[i])",
+        4,
         "no parallel loop runs",
     ),
     (
@@ -477,7 +478,12 @@ REFUSED = [
         4,
         "of v",
     ),
-    (split_loop, "def k(v, n):\n    for i in range(n):\n        v[0] += 1.0", 3, "v[0] is reduced by the loop"),
+    (
+        split_loop,
+        "def k(v, n):\n    for i in range(n):\n        if i > 3:\n            v[0] += 1.0",
+        4,
+        "v[0] is reduced by the loop that is split, but not in each iteration",
+    ),
     (
         split_loop,
         "def k(v, n):\n    for i in range(n):\n        v[i] = 1.0\n    v[0] = 2.0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -133,6 +134,7 @@ def divided_by(divide: Callable[[Kernel], DividedKernel], made: list[Kernel]) ->
         except SourceRefused as error:
             refused = error
         assert refused is None or refused.file == one.analysis.file, "the changed source is in the subset"  # type: ignore[union-attr]
+    found = [one for one in found if one.combination is None]  # whose order of operations is another one
     assume(found)
     return found
 
@@ -212,6 +214,7 @@ def test_loads_and_stores_of_a_share_are_counted_exactly(
     (divided,) = taken(divided_by(divide, [made]), memory(0))
     source = " ".join(divided.source.split())  # long lines are wrapped
     assume(not any(guessed in source for guessed in ("if b", "if i", "else 1.5")))  # branches on data are guessed
+    assume(not re.search(r"at\[[^=]*\] [+*]= ", source))  # Python looks the index up once, a kernel twice
     given_ = arguments_of(made, memory(0))
     analysis = divided.kernel.analysis
     assert analysis is not None

@@ -14,9 +14,14 @@ from offloadrt.programs.jacc.benchmark import extent
 @pytest.mark.parametrize("name", ["FT", "MG"])
 @pytest.mark.parametrize(("devices", "strategy"), [(2, "always"), (4, "always"), (2, "adaptive"), (4, "macc")])
 def test_several_devices_compute_what_one_does(name: str, devices: int, strategy: str) -> None:
+    """Bit by bit, but for sums, which devices add up from partial ones."""
     alone, found = run_benchmark(name).results, run_benchmark(name, devices, strategy=strategy).results
     for array, values in alone.items():
-        assert np.isfinite(values).all() and np.array_equal(found[array], values)
+        assert np.isfinite(values).all()
+        if array in ("sums", "total"):
+            np.testing.assert_allclose(found[array], values, rtol=1e-13)
+        else:
+            assert np.array_equal(found[array], values)
 
 
 def test_sp_on_four_devices_computes_what_one_does() -> None:

@@ -16,7 +16,8 @@
 =====================================  ===============================================================================
 
 `lowering.py` is the compiler's part, `generation.py` and `code_cache.py` the run-time compiler's, `dependences.py` and
-`adaptive.py` are pure; the runtime's part is in `offloadrt.runtime`.
+`adaptive.py` are pure; what devices share is in `division.py`, `exchange.py` and `partial_values.py`, the runtime's
+part in `offloadrt.runtime`.
 """
 
 from offloadrt.models.host.section import Section, section

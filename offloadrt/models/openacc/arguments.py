@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import inspect
 import re
-from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import attrs
@@ -126,5 +125,14 @@ def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
 
 
 def _reduced_arrays(kernel: Kernel) -> set[str]:
-    reductions: Iterable[Any] = () if kernel.analysis is None else kernel.analysis.reductions
-    return {re.split(r"\W", reduction.target, maxsplit=1)[0] for reduction in reductions if "[" in reduction.target}
+    """Those of which the loop reduces elements, and those that get what it has reduced into scalars."""
+    if kernel.analysis is None:
+        return set()
+    names = {re.split(r"\W", reduction.target, maxsplit=1)[0] for reduction in kernel.analysis.reductions}
+    arrays = {use.name for use in kernel.analysis.arrays}
+    if names <= arrays:
+        return names
+    stores = [access for access in kernel.analysis.accesses if access.kind == "write"]
+    return names & arrays | {
+        access.array for access in stores if not set(kernel.analysis.distributed) & set(access.path)
+    }

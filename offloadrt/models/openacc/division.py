@@ -11,7 +11,18 @@ from offloadrt.kernels import DividedKernel, Kernel, KernelError, Launch
 from offloadrt.kernels.boxes import Ranges
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.generation import GeneratedKernel
+from offloadrt.models.openacc.partial_values import PartialValues
 from offloadrt.runtime.host_array import HostArray
+
+
+@attrs.frozen(eq=False)
+class Combining:
+    """What every device launches after the exchange of partial values, with which arguments."""
+
+    launch: Launch
+    arguments: Sequence[Any]
+    values: Sequence[HostArray]
+    """The arrays of partial values, which no program knows of."""
 
 
 @attrs.frozen(eq=False)
@@ -22,8 +33,21 @@ class Division:
     launches: Sequence[Launch]
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
+    """With the partial values, of which each device has made its own."""
     needed: Sequence[list[tuple[HostArray, Ranges | None]]]
     """None: all of the array."""
+    combining: Combining | None
+
+    @property
+    def partial_values(self) -> Sequence[HostArray]:
+        """The arrays of them; none when nothing is reduced."""
+        return () if self.combining is None else self.combining.values
+
+    @property
+    def source(self) -> str:
+        """Of what is compiled for it."""
+        combination = self.code.combination
+        return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 
     @property
     def write_bytes(self) -> int:
@@ -33,15 +57,16 @@ class Division:
 
 
 class Divider:
-    """Divides kernels among so many devices, each kernel once.
+    """Divides kernels among so many devices, each kernel once. partial_values: of them, the arrays.
 
     refused: by kernel name, why one is not divided; every device then runs all of it.
     """
 
-    def __init__(self, divide: Callable[[Kernel], DividedKernel], devices: int) -> None:
+    def __init__(self, divide: Callable[[Kernel], DividedKernel], devices: int, partial_values: PartialValues) -> None:
         self.refused: dict[str, str] = {}
         self._divide = divide
         self._devices = devices
+        self._partial_values = partial_values
         self._divided: dict[GeneratedKernel, DividedKernel] = {}
 
     def division(
@@ -64,11 +89,24 @@ class Divider:
                 raise KernelError(f"kernel {divided.original.name!r}: array {one.name!r} is two arguments of two types")
         of_name = dict(zip(divided.original.analysis.parameters, arguments, strict=True))
         parts = divided.parts(self._devices, arguments)
-        given = [divided.arguments(part.share, arguments) for part in parts]
+        owned: dict[HostArray, Sequence[Ranges]] = {
+            of_name[name]: [part.segments[name] for part in parts] for name in parts[0].segments
+        }
+        combining, values = None, None
+        if (combination := divided.combination) is not None:
+            targets = [of_name[name] for name in combination.used("write")]
+            values = self._partial_values.of(divided, combination.types(arguments), targets)
+            combined = combination.arguments(arguments, values)
+            combining = Combining(slower(launch_of(combination.kernel, combined)), combined, values)
+            for array in values:
+                size = array.itemsize
+                owned[array] = [((part.share.device * size, size),) for part in parts]
+        given = [divided.arguments(part.share, arguments, values) for part in parts]
         return Division(
             divided,
             [slower(launch_of(divided.kernel, one)) for one in given],
             given,
-            {of_name[name]: [part.segments[name] for part in parts] for name in parts[0].segments},
+            owned,
             [[(of_name[name], ranges) for name, ranges in part.reads.items()] for part in parts],
+            combining,
         )

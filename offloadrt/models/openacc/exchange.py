@@ -46,7 +46,7 @@ class Exchange:
     bytes: int = 0
     """That were sent so far."""
     seconds: float = 0.0
-    """That the host started transfers and waited for them, so far."""
+    """That the host started transfers and waited for them, and for the kernels that combine partial values, so far."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[tuple[int, int], int] = attrs.field(factory=dict)

@@ -27,8 +27,9 @@ from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import lower_data, lower_update
+from offloadrt.models.openacc.partial_values import PartialValues
 from offloadrt.models.openacc.policy import Execution, Mode
-from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
+from offloadrt.models.openacc.pushes import Effects, Push, Stage, factor_of, ready
 from offloadrt.models.openacc.strategies import Strategy, strategy_named
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
@@ -93,19 +94,20 @@ class Jacc:
         thread.spread = max(thread.spread, len(self._devices))
         self._dependences = Dependences(queues if execution == "overlap" else 1)
         self._exchange = Exchange(self.program, len(self._devices), queues, self._run)
+        self._partial_values = PartialValues(len(self._devices), thread.array)
         self._divider: Divider | None = None
         if strategy.divide is not None and len(self._devices) > 1:
             if not self.program.devices[0].plugin.exchanges_with(1):
                 machine = self.program.machine.spec.name
                 raise ValueError(f"a strategy that divides kernels needs links between devices, and {machine} has none")
-            self._divider = Divider(strategy.divide, len(self._devices))
+            self._divider = Divider(strategy.divide, len(self._devices), self._partial_values)
         self._left_early = ""
         """The name of the directive that was."""
         self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
 
     @property
     def communication_s(self) -> float:
-        """Seconds of all exchanges between devices, also of those for the host."""
+        """Seconds of all exchanges between devices, also of those for the host, and of combining partial values."""
         return self._exchange.seconds
 
     @property
@@ -197,10 +199,14 @@ class Jacc:
 
         for number in self._devices:
             await self._run(name, end, number)
+        gone = []
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
                 self._dependences.forget(range_)
                 self._exchange.forget(array)
+                gone.append(array)
+        if values := self._partial_values.to_delete(gone):
+            await self._end(name, lower_data([delete(*values)], "exit data"), values)
 
     # kernels
 
@@ -251,7 +257,8 @@ class Jacc:
         execution = InFlight(times, False, len(self._devices))
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, None, execution, where, queue)
+            self._records.expect(where.number, queue.cause, execution)
+            await self._launch(push, "whole", where, queue)
 
         if push.items:
             await self._drain(self._dependences.synchronize(push.reads, push.writes))
@@ -264,7 +271,9 @@ class Jacc:
         """Run it alone, in its mode, with its exchange, and wait for each; tell the policy what they took."""
         code, sim, exchange = self.program.code, self.thread.sim, self._exchange
         if divided:
-            await code.compiled(f"{push.code.text}{division.code.source}", push.kernel.name)
+            await code.compiled(f"{push.code.text}{division.source}", push.kernel.name)
+            if values := self._partial_values.to_create(division.partial_values):
+                await self._begin("jacc_create", lower_data([create(*values)], "enter data"))
         await exchange.open()
         await self._drain(self._dependences.synchronize_all())
         times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
@@ -276,40 +285,44 @@ class Jacc:
         execution = InFlight(times, divided, len(self._devices))
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, division if divided else None, execution, where, queue)
+            self._records.expect(where.number, queue.cause, execution)
+            await self._launch(push, "part" if divided else "whole", where, queue)
 
         await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
         await self._drain(self._dependences.synchronize_all())
         kernel_s = sim.now - begin
         if divided:
             exchange.wrote(division)
-            if self.communication == "all-to-all":
-                await exchange.gather(division.owned, self._devices)
+            everything = self.communication == "all-to-all"
+            await exchange.gather(division.owned if everything else division.partial_values, self._devices)
+            if division.combining is not None:
+                await self._combine(push)
         communication_s = exchange.seconds - seconds
         self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
         times.communication_s += communication_s
         times.sent_bytes += exchange.bytes - sent
 
-    async def _launch(
-        self, push: Push, division: Division | None, execution: InFlight, where: OffloadDevice, queue: DirectiveQueue
-    ) -> None:
-        """On one device; its part, if the kernel is divided."""
-        number = where.number
-        known = await device_pointers(where, push.present, queue, "jacc_kernel_push", push.known.get(number))
-        push.known[number] = known
-        launch = push.launch if division is None else division.launches[number]
-        key = number, division is not None
-        of, arguments = push.given.get(key, (None, []))
-        if of is not known:
-            at = dict(zip(push.present, known.pointers, strict=True))
-            given = push.arguments if division is None else division.arguments[number]
-            arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in given]
-            push.given[key] = known, arguments
-        if division is not None:
-            for array, pointer in zip(push.present, known.pointers, strict=True):
-                self._exchange.placed(number, array, pointer)
-        self._records.expect(number, queue.cause, execution)
-        await target(where, launch, push.items, arguments, queue, "jacc_kernel_push", lambda array: None)
+    async def _combine(self, push: Push) -> None:
+        """Every device makes the result of a reduction from the partial values of all; that is part of the exchange."""
+
+        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await self._launch(push, "combination", where, queue)
+
+        begin = self.thread.sim.now
+        await self._submit("jacc_combine", launch, push.reads, push.writes)
+        await self._drain(self._dependences.synchronize_all())
+        self._exchange.seconds += self.thread.sim.now - begin
+
+    async def _launch(self, push: Push, stage: Stage, where: OffloadDevice, queue: DirectiveQueue) -> None:
+        """On one device."""
+        here = push.on_device(where.number, stage)
+        here.lies_at(await device_pointers(where, here.arrays, queue, "jacc_kernel_push", here.known))
+        assert here.known is not None
+        if stage == "part":
+            for array, pointer in zip(here.arrays, here.known.pointers, strict=True):
+                self._exchange.placed(where.number, array, pointer)
+        items = push.items if stage == "whole" else []
+        await target(where, here.launch, items, here.arguments, queue, "jacc_kernel_push", lambda array: None)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
         """What others have of arrays to these devices, before something else than a divided kernel uses them."""

@@ -25,7 +25,7 @@ class KernelTimes:
     kernel_s: float = 0.0
     """From start to end, on the device where that takes longest."""
     communication_s: float = 0.0
-    """Of exchanges between devices before and after it."""
+    """Of exchanges between devices before and after it, with the kernel that combines its partial values."""
     sent_bytes: int = 0
 
 

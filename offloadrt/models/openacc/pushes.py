@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -41,6 +41,30 @@ class Effects:
         return factor
 
 
+Stage = Literal["whole", "part", "combination"]
+"""Of an execution: all of the kernel; a device's part of it; what combines the partial values of reductions."""
+
+
+@attrs.define(eq=False)
+class OnDevice:
+    """A launch on one device. arrays: those that have to be present. known, arguments: where they lie, and the launch's
+    arguments there, as of the last time.
+    """
+
+    launch: Launch
+    given: Sequence[Any]
+    arrays: Sequence[HostArray]
+    known: Known | None = None
+    arguments: list[Any] = attrs.field(factory=list)
+
+    def lies_at(self, known: Known) -> None:
+        """The arrays lie there now."""
+        if self.known is not known:
+            self.known = known
+            at = dict(zip(self.arrays, known.pointers, strict=True))
+            self.arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in self.given]
+
+
 @attrs.frozen(eq=False)
 class Push:
     """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
@@ -61,10 +85,26 @@ class Push:
     """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
     program says how many iterations there are.
     """
-    known: dict[int, Known] = attrs.field(factory=dict)
-    """By device, where the present arrays lie."""
-    given: dict[tuple[int, bool], tuple[Known, list[Any]]] = attrs.field(factory=dict)
-    """By device and whether the kernel is divided, the arguments of its launch as far as they lie there."""
+    _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
+
+    def on_device(self, number: int, stage: Stage) -> OnDevice:
+        """What a device launches."""
+        found = self._on_device.get((number, stage))
+        if found is None:
+            found = self._on_device[number, stage] = self._launched(number, stage)
+        return found
+
+    def _launched(self, number: int, stage: Stage) -> OnDevice:
+        if stage == "whole":
+            return OnDevice(self.launch, self.arguments, self.present)
+        assert self.division is not None
+        if stage == "part":
+            arrays = [*self.present, *self.division.partial_values]
+            return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
+        combining = self.division.combining
+        assert combining is not None
+        used = dict.fromkeys(one for one in combining.arguments if isinstance(one, HostArray))
+        return OnDevice(combining.launch, combining.arguments, list(used))
 
 
 def ready(
