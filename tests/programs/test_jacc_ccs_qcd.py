@@ -99,7 +99,8 @@ def test_blocks_are_inverted() -> None:
 
 def test_four_devices_compute_the_same(alone: Any) -> None:
     found = run_benchmark("CCS-QCD", 4, strategy="always").results
-    assert all(np.array_equal(found[name], alone[name]) for name in alone)
+    for name, expected in alone.items():  # scalar products are added up in parts
+        np.testing.assert_allclose(found[name], expected, rtol=1e-13, atol=1e-15 * np.abs(expected).max())
 
 
 def test_memory_kernels_and_executions_are_those_of_the_paper() -> None:

@@ -36,7 +36,8 @@ def test_the_flow_is_that_of_whole_array_operations(alone: Any) -> None:
 @pytest.mark.parametrize(("devices", "strategy"), [(2, "adaptive"), (4, "always"), (4, "macc")])
 def test_several_devices_compute_the_same(alone: Any, devices: int, strategy: str) -> None:
     found = run_benchmark("CloverLeaf", devices, strategy=strategy).results
-    assert all(np.array_equal(found[name], alone[name]) for name in alone)
+    assert all(np.array_equal(found[name], alone[name]) for name in alone if name != "sums")
+    np.testing.assert_allclose(found["sums"], alone["sums"], rtol=1e-14)  # added up in parts
 
 
 def test_directives_compute_the_same(alone: Any) -> None:
