@@ -60,6 +60,8 @@ RUNS = (
 FULL = (
     Case("qmcpack", {**S2, "fraction": "1"}, 90.0, 600.0),
     Case("rodinia", {"benchmark": "bfs", "size_gb": "32", "placement": "um"}, 10.0, 500.0),
+    Case("jacc", {"benchmark": "BT", "gpus": "4", "strategy": "adaptive"}, 60.0),
+    Case("stdpar", {"application": "lulesh", "size": "90", "steps": "100"}, 30.0),
 )
 
 
@@ -145,7 +147,7 @@ def main() -> int:
     parser.add_argument(
         "--slack", type=float, default=1.0, metavar="X", help="with --check: fail above X times a limit of time"
     )
-    parser.add_argument("--full", action="store_true", help="run QMCPack to its end, and the largest BFS")
+    parser.add_argument("--full", action="store_true", help="run QMCPack to its end, and the other large runs")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:

@@ -20,6 +20,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
 FEW = 4
 """Up to so many lines, those drawn first are wider: equal ones stay visible below one another."""
+CROWDED = 60
+"""Texts along x with more letters in all, each taken as long as the longest, stand aslant."""
 _LABEL = 0.055
 """What a number below the x axis takes of its length, and the space to the next one."""
 _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)"}
@@ -171,7 +173,8 @@ def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Se
     if figure.baseline:
         area.axhline(1.0, color="#808080", linewidth=0.8, zorder=0.5)
     if names:
-        area.set_xticks(range(len(names)), names)
+        crowded = len(names) * max(map(len, names)) > CROWDED
+        area.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right"} if crowded else {}))
     elif figure.log and ticks[0] > 0:
         area.set_xscale("log", base=2)
     if figure.log and not figure.baseline and min(heights) > 0:
