@@ -39,6 +39,12 @@ def test_rates_are_below_the_peak_and_near_it(implementation: str) -> None:
     assert measured(steps=4, implementation=implementation, size=1 << 12)["fraction_of_peak"] < 0.1
 
 
+@pytest.mark.parametrize("implementation", ["sycl", "native"])
+def test_the_first_iteration_does_not_wait_for_what_initialises_the_arrays(implementation: str) -> None:
+    first, later = (measured(steps=steps, implementation=implementation)["copy_gbs"] for steps in (1, 2))
+    assert first == pytest.approx(later, rel=0.01)
+
+
 def test_without_migration_rates_are_those_of_the_link() -> None:
     fast = measured(steps=4, machine="isambard-mi100", implementation="native")["triad_gbs"]
     slow = measured(steps=4, machine="isambard-mi100", implementation="rocstdpar")["triad_gbs"]
