@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.kernels.source import Source
-from offloadrt.models.stdpar.elision import Elided, Kept, Marker, Operation, Reason, stops, waits, windows
+from offloadrt.models.stdpar.elision import Elided, Endless, Kept, Marker, Operation, Reason, stops, waits, windows
 from offloadrt.models.stdpar.elision_source import ElisionPass
 from offloadrt.models.stdpar.standard_algorithms import par_unseq, seq
 from offloadrt.models.stdpar.translation_unit import TranslationUnit
@@ -141,6 +141,14 @@ async def endless(t: Any, a: Any) -> None:
     while True:
         await t.fill(par_unseq, a, 0.0)
     external()
+
+
+async def spins(t: Any, a: Any, n: int) -> None:
+    await t.fill(par_unseq, a, 0.0)
+    if n:
+        await t.fill(par_unseq, a, 1.0)
+    while True:
+        pass
 
 
 async def global_state(t: Any, a: Any) -> None:
@@ -305,6 +313,14 @@ def test_finally_is_on_every_way_out() -> None:
 def test_a_loop_without_an_end_never_comes_to_what_stands_behind() -> None:
     found = ElisionPass.of(endless)
     assert outcome(endless) == [None] and found.barriers == ()
+
+
+def test_an_algorithm_before_an_empty_endless_loop_has_no_barrier_and_none_takes_its_place() -> None:
+    found = ElisionPass.of(spins)
+    first, second = found.decisions
+    assert isinstance(first, Elided) and isinstance(second, Endless)
+    assert found.elided == 1 and found.barriers == ()
+    assert "endless loop" in str(found)
 
 
 def test_globals_are_memory() -> None:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import stdpar as std
-from offloadrt.models.stdpar.elision import Elided, Kept, Reason
+from offloadrt.models.stdpar.elision import Decision, Kept, Reason
 from offloadrt.models.stdpar.implementations import HostPointer
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]
@@ -120,7 +120,7 @@ class _Counted:
     """What had happened up to a moment."""
 
     algorithms: Mapping[str, int]
-    barriers: Mapping[Elided | Kept, int]
+    barriers: Mapping[Decision, int]
 
     @classmethod
     def of(cls, program: std.StdPar) -> _Counted:
