@@ -18,6 +18,7 @@ from offloadrt.programs.stdpar import (
     TeaLeaf,
     variant,
 )
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 
 Switch = Literal["auto", "on", "off"]
 
@@ -117,6 +118,9 @@ async def stdpar(
             return dict((await program.run(t, stopwatch.timed)).figures)
         except std.CompilationRefused as error:
             raise ParameterError("implementation", str(error)) from None
+        except ArrayOutOfDeviceMemory as error:
+            length = getattr(program, APPLICATIONS[application][1])
+            raise ParameterError("size", f"{length} does not fit into the device's memory: {error}") from None
 
     own = (await run.parallel(body))[0]
     measured = run.measured

@@ -66,3 +66,10 @@ def test_what_goes_together_with_nothing_is_refused() -> None:
         measured(steps=4, implementation="native", pool="on")
     with pytest.raises(ParameterError, match="parameter xnack: on, but isambard-a100 has no XNACK"):
         measured(steps=4, xnack="on")
+
+
+def test_arrays_that_do_not_fit_are_told_by_name() -> None:
+    with pytest.raises(
+        ParameterError, match=r"parameter size: 2147483648 does not fit .*: array 'c': 17179869184 bytes"
+    ):
+        measured(size=1 << 31, steps=2, implementation="native")
