@@ -99,10 +99,8 @@ async def stdpar(
         phantom: sizes without numbers
     """
     if xnack != "auto":
-        if (shared := run.spec.text("usm.shared")) != "host":
-            raise ParameterError(
-                "xnack", f"{xnack}, but {run.spec.name} has no XNACK to switch (usm.shared = {shared})"
-            )
+        if not run.spec.flag("usm.xnack"):
+            raise ParameterError("xnack", f"{xnack}, but {run.spec.name} has no XNACK to switch (usm.xnack = false)")
         run.set("usm.shared", "migrates" if xnack == "on" else "host")
     try:
         chosen = variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)

@@ -9,7 +9,7 @@ from stdpar_apps_rig import measured, play
 from offloadrt import stdpar as std
 from offloadrt.machine import load
 from offloadrt.programs.stdpar import BabelStream, variant
-from offloadrt.study import ParameterError
+from offloadrt.study import ParameterError, execute, find_scenario
 
 N = 4096
 
@@ -64,8 +64,23 @@ def test_features_are_switched_one_by_one() -> None:
 def test_what_goes_together_with_nothing_is_refused() -> None:
     with pytest.raises(ParameterError, match="parameter pool: native has no shared memory"):
         measured(steps=4, implementation="native", pool="on")
-    with pytest.raises(ParameterError, match="parameter xnack: on, but isambard-a100 has no XNACK"):
-        measured(steps=4, xnack="on")
+
+
+@pytest.mark.parametrize("machine", ["isambard-a100", "idc-max1550", "integrated-gpu", "isambard-milan"])
+@pytest.mark.parametrize("xnack", ["on", "off"])
+def test_xnack_is_switched_where_a_machine_has_it(machine: str, xnack: str) -> None:
+    with pytest.raises(ParameterError, match=f"parameter xnack: {xnack}, but {machine} has no XNACK to switch"):
+        measured(machine, steps=2, xnack=xnack)
+
+
+def test_xnack_says_where_shared_memory_lies_whatever_the_profile_has() -> None:
+    def history(xnack: str, shared: str) -> str | None:
+        given, overrides = {"size": 1 << 16, "steps": 2, "xnack": xnack}, {"usm.shared": shared}
+        found = execute(find_scenario("stdpar"), given, machine="isambard-mi100", overrides=overrides, hash=True)
+        return found.trace_hash
+
+    on, off = ({history(xnack, shared) for shared in ("migrates", "host")} for xnack in ("on", "off"))
+    assert len(on) == len(off) == 1 and on != off
 
 
 def test_arrays_that_do_not_fit_are_told_by_name() -> None:
