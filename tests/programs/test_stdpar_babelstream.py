@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from stdpar_apps_rig import measured, play
@@ -88,3 +90,25 @@ def test_arrays_that_do_not_fit_are_told_by_name() -> None:
         ParameterError, match=r"parameter size: 2147483648 does not fit .*: array 'c': 17179869184 bytes"
     ):
         measured(size=1 << 31, steps=2, implementation="native")
+
+
+@pytest.mark.parametrize(("size", "on_host"), [(1000, 50), (4_000_000, 0)])
+def test_after_a_run_that_sampled_each_side_the_heuristic_takes_the_faster(
+    tmp_path: Path, size: int, on_host: int
+) -> None:
+    given = {"size": size, "steps": 10, "database": str(tmp_path / "times.json")}
+    host, offload = (measured(sampling=side, **given) for side in ("host", "offload"))
+    assert (host["on_host"], offload["on_host"]) == (50, 0)
+    decided = measured(heuristic="on", **given)
+    assert decided["on_host"] == on_host
+    assert decided["time_s"] == pytest.approx(min(host["time_s"], offload["time_s"]))
+    assert measured(size=size, steps=10, heuristic="on")["on_host"] == 0
+
+
+def test_sampling_and_a_database_need_a_heuristic_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="parameter sampling: host, but nvcpp has no heuristic"):
+        measured(implementation="nvcpp", sampling="host")
+    with pytest.raises(ParameterError, match=r"parameter database: x.json, but acpp has no heuristic"):
+        measured(heuristic="off", database="x.json")
+    with pytest.raises(ParameterError, match=r"parameter database: .*, but there is no such folder"):
+        measured(database=str(tmp_path / "nowhere" / "x.json"))
