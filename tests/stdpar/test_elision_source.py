@@ -151,6 +151,17 @@ async def spins(t: Any, a: Any, n: int) -> None:
         pass
 
 
+async def other_names(t: Any, a: Any) -> None:
+    f = t.for_each
+    await f(par_unseq, a)
+
+    async def copy() -> None:
+        await t.copy(par_unseq, a, a)
+
+    for later in (lambda: t.fill(par_unseq, a, 0.0), copy):
+        await later()
+
+
 async def global_state(t: Any, a: Any) -> None:
     global SIZE
     await t.fill(par_unseq, a, 0.0)
@@ -321,6 +332,18 @@ def test_an_algorithm_before_an_empty_endless_loop_has_no_barrier_and_none_takes
     assert isinstance(first, Elided) and isinstance(second, Endless)
     assert found.elided == 1 and found.barriers == ()
     assert "endless loop" in str(found)
+
+
+def test_algorithms_that_are_called_by_another_name_are_listed_as_unresolved() -> None:
+    found = ElisionPass.of(other_names)
+    first = other_names.__code__.co_firstlineno
+    assert [(one.name, one.line - first) for one in found.unresolved] == [
+        ("t.for_each", 1),
+        ("t.fill", 7),
+        ("t.copy", 5),
+    ]
+    assert "called by another name: t.for_each (test_elision_source.py:" in str(found)
+    assert ElisionPass.of(sequence).unresolved == ElisionPass.of(arguments).unresolved == ()
 
 
 def test_globals_are_memory() -> None:

@@ -52,6 +52,8 @@ class ElisionPass:
     """Those of `barriers` that are plain Python. A run does not see these and does not wait there: the program has to
     say ``t.external`` or ``t.host_access``.
     """
+    unresolved: tuple[Operation, ...] = ()
+    """Algorithms that are called by another name, as ``f = t.fill`` or in a function that is kept; not in `calls`."""
 
     @classmethod
     def of(
@@ -94,6 +96,7 @@ class ElisionPass:
             calls,
             tuple(one for one in barriers if one is not None),
             tuple(one for one in barriers if one is not None and one in plain),
+            tuple(dict.fromkeys(flow.unresolved)),
         )
 
     @property
@@ -114,6 +117,8 @@ class ElisionPass:
         lines = [f"{self.function}: {self.elided} of {len(self.calls)} barriers elided", table(rows)]
         if self.unseen:
             lines.append("a run does not see: " + ", ".join(map(str, self.unseen)))
+        if self.unresolved:
+            lines.append("called by another name: " + ", ".join(map(str, self.unresolved)))
         return "\n".join(lines)
 
 
