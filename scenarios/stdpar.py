@@ -10,6 +10,7 @@ from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
 from offloadrt.driver.call_names import call_name
 from offloadrt.programs.stdpar import (
+    KEPT,
     Application,
     BabelStream,
     CloverLeaf,
@@ -59,6 +60,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
         "waits",
         "elided",
         "elided_share",
+        *KEPT,
         "prefetches",
         "prefetched_gb",
         "to_device_gb",

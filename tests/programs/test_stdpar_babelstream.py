@@ -34,6 +34,16 @@ def test_no_barrier_of_a_kernel_in_another_translation_unit_is_elided() -> None:
     assert (found["kept_exit"], found["kept_value"]) == (16, 4)
 
 
+def test_what_is_compared_has_every_reason_for_which_a_barrier_stays() -> None:
+    found, compared = measured(size=1000, steps=2), find_scenario("stdpar").measures
+    assert (
+        {name for name in found if name.startswith("kept_")}
+        == {name for name in compared if name.startswith("kept_")}
+        != set()
+    )
+    assert {*compared} <= {*found}
+
+
 @pytest.mark.parametrize("implementation", ["acpp", "nvcpp", "native"])
 def test_rates_are_below_the_peak_and_near_it(implementation: str) -> None:
     found = measured(steps=4, implementation=implementation)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 import numpy as np
@@ -34,6 +34,8 @@ _REASONS = {
     Reason.OFF: "kept_off",
 }
 """Columns for the reasons why barriers stay."""
+KEPT: Final = tuple(_REASONS.values())
+"""The names of these columns."""
 
 
 @attrs.frozen
