@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
 from offloadrt.driver.call_names import call_name
 from offloadrt.programs.stdpar import (
+    KEPT,
     Application,
     BabelStream,
     CloverLeaf,
@@ -18,6 +20,7 @@ from offloadrt.programs.stdpar import (
     TeaLeaf,
     variant,
 )
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 
 Switch = Literal["auto", "on", "off"]
 
@@ -57,6 +60,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
         "waits",
         "elided",
         "elided_share",
+        *KEPT,
         "prefetches",
         "prefetched_gb",
         "to_device_gb",
@@ -74,6 +78,8 @@ async def stdpar(
     elision: Switch = "auto",
     prefetch: Literal["auto", "never", "first", "always", "after-sync"] = "auto",
     heuristic: Switch = "auto",
+    sampling: Literal["none", "host", "offload"] = "none",
+    database: str | None = None,
     xnack: Switch = "auto",
     size: Annotated[int, Range(0, 1 << 31)] = 0,
     steps: Annotated[int, Range(0, 1_000_000)] = 0,
@@ -84,13 +90,22 @@ async def stdpar(
     Counts are those of the timed part: algorithms, where they ran, waits, barriers that were elided and the reasons why
     others stayed, prefetches, allocations, bytes that migrated or were copied.
 
+    The offload heuristic decides from what runs before have measured. Two runs sample, the third decides:
+
+        offloadrt run stdpar size=1000 steps=10 sampling=host database=times.json
+        offloadrt run stdpar size=1000 steps=10 sampling=offload database=times.json
+        offloadrt run stdpar size=1000 steps=10 heuristic=on database=times.json
+
     Parameters:
         application: what runs
         implementation: whose compiler and runtime; sycl and native have device memory and copies of their own
         pool: the memory pool; auto is as the implementation has it, as of the next three
         elision: synchronization elision
         prefetch: the prefetch mode
-        heuristic: the offload heuristic
+        heuristic: the offload heuristic; it needs a database with runtimes of host and device, else it offloads all
+        sampling: a run that only measures for the database, with all algorithms on the host or offloaded
+        database: file with the runtimes that the heuristic knows, to which each run adds its own at the end; for single
+            runs, since those of a sweep have no order
         xnack: of an AMD GPU: do pages of shared memory migrate, or is it host memory? auto as the machine has it
         size: numbers of an array (babelstream), poses (minibude), cells of a row (cloverleaf, tealeaf), elements of a
             row (lulesh); 0 for its own
@@ -98,16 +113,23 @@ async def stdpar(
         phantom: sizes without numbers
     """
     if xnack != "auto":
-        if (shared := run.spec.text("usm.shared")) != "host":
-            raise ParameterError(
-                "xnack", f"{xnack}, but {run.spec.name} has no XNACK to switch (usm.shared = {shared})"
-            )
+        if not run.spec.flag("usm.xnack"):
+            raise ParameterError("xnack", f"{xnack}, but {run.spec.name} has no XNACK to switch (usm.xnack = false)")
         run.set("usm.shared", "migrates" if xnack == "on" else "host")
     try:
         chosen = variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
     except ValueError as error:
         name, _, reason = str(error).partition(": ")
         raise ParameterError(name, reason) from None
+    if sampling != "none" and not chosen.heuristic:
+        raise ParameterError("sampling", f"{sampling}, but {implementation} has no heuristic here; it can be none")
+    if database is not None:
+        if not chosen.heuristic:
+            raise ParameterError("database", f"{database}, but {implementation} has no heuristic here to read it")
+        if not Path(database).parent.is_dir():
+            raise ParameterError("database", f"{database}, but there is no such folder")
+        run.heuristic_file = Path(database)
+    run.heuristic = std.HeuristicRules(sampling=std.Sampling(sampling))
     program = application_of(application, size, steps, phantom)
     run.model, run.implementation, run.phantom = "stdpar", chosen, phantom
     stopwatch = Stopwatch(run.stdpar, run.measure)
@@ -117,6 +139,9 @@ async def stdpar(
             return dict((await program.run(t, stopwatch.timed)).figures)
         except std.CompilationRefused as error:
             raise ParameterError("implementation", str(error)) from None
+        except ArrayOutOfDeviceMemory as error:
+            length = getattr(program, APPLICATIONS[application][1])
+            raise ParameterError("size", f"{length} does not fit into the device's memory: {error}") from None
 
     own = (await run.parallel(body))[0]
     measured = run.measured

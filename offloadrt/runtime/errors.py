@@ -100,8 +100,8 @@ class UnifiedMemoryUnavailable(ValueError):
 
 
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
-    """No device block for the `array` that a directive maps, and none in the allocator's pool that could be given
-    up.
+    """No device block for the `array` that a directive maps or a program allocates, and none in the allocator's pool
+    that could be given up.
     """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:

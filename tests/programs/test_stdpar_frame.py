@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
@@ -11,7 +12,7 @@ import pytest
 from offloadrt import stdpar as std
 from offloadrt.kernels import Kernel
 from offloadrt.models.stdpar.elision import Marker
-from offloadrt.programs.stdpar import Lulesh, Stopwatch
+from offloadrt.programs.stdpar import Application, BabelStream, CloverLeaf, Lulesh, MiniBude, Stopwatch, TeaLeaf
 from offloadrt.programs.stdpar.frame import host_array, loads, sequential_loop, stores
 from offloadrt.study.run import Run
 
@@ -73,6 +74,26 @@ def test_a_stopwatch_that_timed_nothing_has_no_figures() -> None:
     run = made()
     with pytest.raises(ValueError, match="timed nothing"):
         Stopwatch(run.stdpar, run.measure).figures()
+
+
+@pytest.mark.parametrize("implementation", ["acpp", "sycl", "native"])
+@pytest.mark.parametrize(
+    "program", [BabelStream(256, 1), MiniBude(64, 1), CloverLeaf(16, 1), TeaLeaf(16, 1), Lulesh(3, 1)]
+)
+def test_the_stopwatch_starts_when_the_application_is_set_up(program: Application, implementation: str) -> None:
+    outstanding: list[object] = []
+
+    async def body(t: std.HostThread) -> None:
+        @asynccontextmanager
+        async def timed() -> AsyncIterator[None]:
+            assert t.own_queue is not None
+            outstanding.append(t.own_queue.outstanding)
+            yield
+
+        await program.run(t, timed)
+
+    play(made(implementation), body)
+    assert outstanding == [0]
 
 
 class Careless(std.Window):

@@ -339,3 +339,16 @@ def test_a_reduction_of_several_groups_takes_a_second_kernel(n: int, kernels: in
     assert total == 0.5 * n
     assert run.calls.count("cuLaunchKernel") == kernels
     assert run.algorithms["offloaded"] == run.algorithms["waits"] == 1
+
+
+def test_what_returns_something_has_an_initial_value() -> None:
+    async def reduces(t: std.HostThread) -> None:
+        await t.reduce(std.par_unseq, await t.new_array("a", 8), None)
+
+    async def transforms(t: std.HostThread) -> None:
+        a = await t.new_array("a", 8)
+        await t.transform_reduce(std.par_unseq, dot, a, a, init=None)
+
+    for body, call in ((reduces, r"reduce\(reduce\)"), (transforms, r"transform_reduce\(dot\)")):
+        with pytest.raises(ValueError, match=f"{call}: init is None"):
+            alone(body)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.kernels.source import Source
-from offloadrt.models.stdpar.elision import Elided, Kept, Marker, Operation, Reason, stops, waits, windows
+from offloadrt.models.stdpar.elision import Elided, Endless, Kept, Marker, Operation, Reason, stops, waits, windows
 from offloadrt.models.stdpar.elision_source import ElisionPass
 from offloadrt.models.stdpar.standard_algorithms import par_unseq, seq
 from offloadrt.models.stdpar.translation_unit import TranslationUnit
@@ -141,6 +141,25 @@ async def endless(t: Any, a: Any) -> None:
     while True:
         await t.fill(par_unseq, a, 0.0)
     external()
+
+
+async def spins(t: Any, a: Any, n: int) -> None:
+    await t.fill(par_unseq, a, 0.0)
+    if n:
+        await t.fill(par_unseq, a, 1.0)
+    while True:
+        pass
+
+
+async def other_names(t: Any, a: Any) -> None:
+    f = t.for_each
+    await f(par_unseq, a)
+
+    async def copy() -> None:
+        await t.copy(par_unseq, a, a)
+
+    for later in (lambda: t.fill(par_unseq, a, 0.0), copy):
+        await later()
 
 
 async def global_state(t: Any, a: Any) -> None:
@@ -305,6 +324,26 @@ def test_finally_is_on_every_way_out() -> None:
 def test_a_loop_without_an_end_never_comes_to_what_stands_behind() -> None:
     found = ElisionPass.of(endless)
     assert outcome(endless) == [None] and found.barriers == ()
+
+
+def test_an_algorithm_before_an_empty_endless_loop_has_no_barrier_and_none_takes_its_place() -> None:
+    found = ElisionPass.of(spins)
+    first, second = found.decisions
+    assert isinstance(first, Elided) and isinstance(second, Endless)
+    assert found.elided == 1 and found.barriers == ()
+    assert "endless loop" in str(found)
+
+
+def test_algorithms_that_are_called_by_another_name_are_listed_as_unresolved() -> None:
+    found = ElisionPass.of(other_names)
+    first = other_names.__code__.co_firstlineno
+    assert [(one.name, one.line - first) for one in found.unresolved] == [
+        ("t.for_each", 1),
+        ("t.fill", 7),
+        ("t.copy", 5),
+    ]
+    assert "called by another name: t.for_each (test_elision_source.py:" in str(found)
+    assert ElisionPass.of(sequence).unresolved == ElisionPass.of(arguments).unresolved == ()
 
 
 def test_globals_are_memory() -> None:

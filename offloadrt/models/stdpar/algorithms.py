@@ -30,7 +30,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy
+from offloadrt.models.stdpar.standard_algorithms import RETURNING, ExecutionPolicy
 
 Operation = Literal["plus", "minimum", "maximum"]
 """How ``reduce`` joins two elements."""
@@ -42,7 +42,7 @@ _JOIN: dict[Operation, np.ufunc] = {"plus": np.add, "minimum": np.minimum, "maxi
 
 @attrs.frozen(eq=False)
 class Call:
-    """One call of an algorithm."""
+    """One call of an algorithm. ValueError where one that returns something has no `init`."""
 
     algorithm: str
     policy: ExecutionPolicy
@@ -51,7 +51,7 @@ class Call:
     iterations: int | None = None
     """Of a kernel that is declared by its costs; without, one for each element of its first array."""
     init: Any = None
-    """Of an algorithm that returns something: the initial value."""
+    """Of an algorithm that returns something: the initial value, never None."""
     dtype: DTypeLike = np.float64
     """Of what it returns."""
 
@@ -60,7 +60,11 @@ class Call:
 
     @property
     def returns(self) -> bool:
-        return self.init is not None
+        return self.algorithm in RETURNING
+
+    def __attrs_post_init__(self) -> None:
+        if self.returns and self.init is None:
+            raise ValueError(f"{self.algorithm}({self.kernel.name}): init is None, but the result begins with it")
 
 
 class Algorithms(ABC):
@@ -68,7 +72,7 @@ class Algorithms(ABC):
     implementation chose; what returns nothing may still run when the call is back.
 
     Each raises what the implementation does with a pointer of the host's, KernelError for arguments that the kernel
-    cannot take, and what the driver raises.
+    cannot take, ValueError for an `init` of None, and what the driver raises.
     """
 
     @abstractmethod

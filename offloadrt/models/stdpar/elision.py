@@ -123,7 +123,17 @@ class Kept:
         return f"kept, {self.reason.value}{where}"
 
 
-Decision = Elided | Kept
+@attrs.frozen
+class Endless:
+    """No barrier for `algorithm`, since no path from it comes to anything that needs one: it loops for ever."""
+
+    algorithm: Operation
+
+    def __str__(self) -> str:
+        return "none, nothing follows: an endless loop"
+
+
+Decision = Elided | Kept | Endless
 
 
 @attrs.define

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels.source import Source
-from offloadrt.models.stdpar.elision import Decision, Elided, Kept, Marker, Operation, Reason, stops, table
+from offloadrt.models.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
 from offloadrt.models.stdpar.flow_graph import Node
 from offloadrt.models.stdpar.host_flow import flow_of
 from offloadrt.models.stdpar.translation_unit import TranslationUnit
@@ -32,8 +32,12 @@ class CallSite:
 
     @property
     def decision(self) -> Decision:
-        """`Elided` where no path needs a barrier of this call's own; else the first reason why it is kept."""
-        return self.stops[0] if self.stops else Elided(self.algorithm, self.followed_by[0])
+        """The first reason why the call keeps a barrier of its own; `Elided` where no path needs one, `Endless` where
+        none comes to anything.
+        """
+        if self.stops:
+            return self.stops[0]
+        return Elided(self.algorithm, self.followed_by[0]) if self.followed_by else Endless(self.algorithm)
 
 
 @attrs.frozen
@@ -48,6 +52,8 @@ class ElisionPass:
     """Those of `barriers` that are plain Python. A run does not see these and does not wait there: the program has to
     say ``t.external`` or ``t.host_access``.
     """
+    unresolved: tuple[Operation, ...] = ()
+    """Algorithms that are called by another name, as ``f = t.fill`` or in a function that is kept; not in `calls`."""
 
     @classmethod
     def of(
@@ -90,6 +96,7 @@ class ElisionPass:
             calls,
             tuple(one for one in barriers if one is not None),
             tuple(one for one in barriers if one is not None and one in plain),
+            tuple(dict.fromkeys(flow.unresolved)),
         )
 
     @property
@@ -106,10 +113,12 @@ class ElisionPass:
         """The table, with every reason of every call."""
         rows: list[Decision] = []
         for call in self.calls:
-            rows += [*call.stops, *(Elided(call.algorithm, by) for by in call.followed_by)]
+            rows += [*call.stops, *(Elided(call.algorithm, by) for by in call.followed_by)] or [call.decision]
         lines = [f"{self.function}: {self.elided} of {len(self.calls)} barriers elided", table(rows)]
         if self.unseen:
             lines.append("a run does not see: " + ", ".join(map(str, self.unseen)))
+        if self.unresolved:
+            lines.append("called by another name: " + ", ".join(map(str, self.unresolved)))
         return "\n".join(lines)
 
 

@@ -38,6 +38,8 @@ class FlowGraph:
     ends: list[Node] = attrs.field(init=False)
     places: list[Node] = attrs.field(factory=list)
     """Those with an operation, in the order of the source."""
+    unresolved: list[Operation] = attrs.field(factory=list)
+    """Algorithms that are taken from the thread, but called by another name, if at all."""
     loops: list[tuple[Node, Node]] = attrs.field(factory=list)
     """Of the loops that are being built, where the next iteration begins and where ``break`` leads."""
 

@@ -195,6 +195,7 @@ class _Walk:
                         self.expression(inner.slice)
                     inner = inner.value
                 self.expression(inner)
+                self.unresolved(node)
                 self.access(node)
             case ast.IfExp(test=test, body=then, orelse=other):
                 self.expression(test)
@@ -205,8 +206,10 @@ class _Walk:
                 self.comprehension(node.generators, [node.elt])
             case ast.DictComp(key=key, value=value, generators=generators):
                 self.comprehension(generators, [key, value])
-            case ast.Lambda():
-                pass
+            case ast.Lambda(body=body):
+                self.unresolved(body)
+            case ast.Name(id=name) if name in self.here.scope.functions:
+                self.unresolved(self.here.scope.functions[name])
             case ast.NamedExpr(target=target, value=value):
                 self.expression(value)
                 self.target(target)
@@ -244,6 +247,15 @@ class _Walk:
         """The host reads or writes what an expression names."""
         if not self.here.building:
             self.emit(self.here.scope.access(node), text(node), node)
+
+    def unresolved(self, node: ast.AST) -> None:
+        """Algorithms below `node`, which stands for code that is called elsewhere."""
+        scope = self.here.scope
+        self.graph.unresolved += [
+            Operation(Marker.ALGORITHM, text(one), scope.source.file, one.lineno)
+            for one in ast.walk(node)
+            if isinstance(one, ast.Attribute) and scope.is_algorithm(one)
+        ]
 
     # calls
 

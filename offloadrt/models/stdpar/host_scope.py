@@ -110,6 +110,10 @@ class Scope:
         """The method that is called on a thread; nothing for other expressions."""
         return _method(node, self.threads)
 
+    def is_algorithm(self, node: ast.Attribute) -> bool:
+        """Is it an algorithm of a thread?"""
+        return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
+
     def access(self, node: ast.expr) -> Marker | None:
         """What it is to read or write what a name, element or attribute stands for; None where that is no memory."""
         base, depth = node, 0

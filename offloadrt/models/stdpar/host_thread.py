@@ -68,7 +68,8 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """``new T[n]``: memory that nobody has touched, whose values are zeros; with `fill` the thread then writes it.
 
-        align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none.
+        align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none;
+        ArrayOutOfDeviceMemory where the array is device memory and does not fit.
         """
         explicit = self.program.is_explicit
         with self.calling("new"):
@@ -76,7 +77,7 @@ class HostThread(Algorithms, ProgramThread):
                 await self.meets(Marker.ALLOCATION, "new")
             array = self.unplaced(name, shape, dtype, phantom, "heap")
             if explicit and self.own_queue is not None:
-                array.address = await self.program.usm.malloc_device(max(1, array.nbytes), array.phantom)
+                array.address = await self.program.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
                 array.memory = "device"
             else:
                 place = await self.program.heap.malloc(array.nbytes, array.name, self._heap, self._interposed, align)

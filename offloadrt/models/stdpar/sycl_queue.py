@@ -40,11 +40,11 @@ class SyclQueue:
     async def malloc_device(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Device memory, which the host cannot use. Raises OutOfDeviceMemory."""
+        """Device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
         with self._thread.calling("malloc_device"):
             await self._thread.meets_call("malloc_device")
             array = self._thread.unplaced(name, shape, dtype, phantom, "device")
-            array.address = await self._program.usm.malloc_device(max(1, array.nbytes), array.phantom)
+            array.address = await self._program.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
         return array
 
     async def malloc_host(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from offloadrt.driver import NOTHING, Touching, Uvm
+from offloadrt.driver import NOTHING, OutOfDeviceMemory, Touching, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
 from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.managed_accesses import accesses_of
 
 _MOST = 4096
@@ -54,9 +55,12 @@ class Usm:
         """cuMemFree; waits for the device where the driver does."""
         await self._device("free").plugin.free_managed(address)
 
-    async def malloc_device(self, nbytes: int, phantom: bool) -> int:
-        """cuMemAlloc. Raises OutOfDeviceMemory."""
-        address: int = await self._driver("malloc_device").mem_alloc(nbytes, phantom)
+    async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
+        """cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
+        try:
+            address: int = await self._driver("malloc_device").mem_alloc(nbytes, phantom)
+        except OutOfDeviceMemory as failed:
+            raise ArrayOutOfDeviceMemory(failed, name) from None
         return address
 
     async def malloc_host(self, nbytes: int) -> int:

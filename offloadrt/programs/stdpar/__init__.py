@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from offloadrt.programs.stdpar.babelstream import BabelStream
 from offloadrt.programs.stdpar.cloverleaf import CloverLeaf
-from offloadrt.programs.stdpar.frame import Application, Outcome, Stopwatch, variant
+from offloadrt.programs.stdpar.frame import KEPT, Application, Outcome, Stopwatch, variant
 from offloadrt.programs.stdpar.lulesh import Lulesh
 from offloadrt.programs.stdpar.minibude import MiniBude
 from offloadrt.programs.stdpar.tealeaf import TeaLeaf
 
 __all__ = [
+    "KEPT",
     "Application",
     "BabelStream",
     "CloverLeaf",

@@ -82,6 +82,7 @@ class BabelStream:
             "dot": reduction,
         }
         seconds: dict[str, list[float]] = {name: [] for name in calls}
+        await t.wait()
         async with timed():
             for _ in range(self.steps):
                 for name, call in calls.items():

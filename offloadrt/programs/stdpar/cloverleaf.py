@@ -48,6 +48,7 @@ class CloverLeaf:
         """Set the grid up, and step. The kinetic energy is what the benchmark checks."""
         chunk = await _Chunk.allocate(t, self)
         await chunk.initialise(t)
+        await t.wait()
         async with timed():
             for step in range(self.steps):
                 await chunk.step(t, along_x_first=step % 2 == 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import stdpar as std
-from offloadrt.models.stdpar.elision import Elided, Kept, Reason
+from offloadrt.models.stdpar.elision import Decision, Kept, Reason
 from offloadrt.models.stdpar.implementations import HostPointer
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]
@@ -34,6 +34,8 @@ _REASONS = {
     Reason.OFF: "kept_off",
 }
 """Columns for the reasons why barriers stay."""
+KEPT: Final = tuple(_REASONS.values())
+"""The names of these columns."""
 
 
 @attrs.frozen
@@ -120,7 +122,7 @@ class _Counted:
     """What had happened up to a moment."""
 
     algorithms: Mapping[str, int]
-    barriers: Mapping[Elided | Kept, int]
+    barriers: Mapping[Decision, int]
 
     @classmethod
     def of(cls, program: std.StdPar) -> _Counted:
