@@ -121,8 +121,6 @@ class Launch:
     iterations: int = attrs.field(validator=_not_negative)
     counts: LaunchCounts | None = attrs.field(default=None, eq=False, repr=False)
     """What a loop nest does with its arguments, as far as they and its hints say."""
-    accessing_teams: int | None = None
-    """Teams that access memory; all without. The threads of the others find that a predicate forbids it."""
 
     @property
     def flops(self) -> float:

@@ -27,25 +27,19 @@ class ComputeSpec:
 
     def demand(self, launch: Launch) -> float:
         """SMs that the teams of a launch fill, at most all.  Raises LaunchOutOfResources."""
-        return self._filled(launch, launch.teams)
+        saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
+        return min(float(self.sms), launch.teams / saturating)
 
     def time_alone(self, launch: Launch) -> float:
         """Seconds from the first team's start to the last one's end on a device that does nothing else.
 
-        A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate; teams
-        that access nothing have no requests in flight, so only the others' SMs use the memory's bandwidth. Dependent
-        accesses come on top of the roofline: nothing hides them.
+        A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
+        Dependent accesses come on top of the roofline: nothing hides them.
         """
         flops = self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
-        accessing = launch.teams if launch.accessing_teams is None else launch.accessing_teams
-        arithmetic = launch.flops / flops * self.sms / self.demand(launch)
-        memory = launch.bytes / self.bandwidth * self.sms / self._filled(launch, accessing)
-        return max(arithmetic, memory) + launch.kernel.dependent_accesses * self.memory_latency
-
-    def _filled(self, launch: Launch, teams: int) -> float:
-        """SMs that so many of its teams fill."""
-        saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
-        return min(float(self.sms), teams / saturating)
+        roofline = max(launch.flops / flops, launch.bytes / self.bandwidth)
+        serial = launch.kernel.dependent_accesses * self.memory_latency
+        return roofline * self.sms / self.demand(launch) + serial
 
 
 @attrs.frozen

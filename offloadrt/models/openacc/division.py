@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,17 +104,9 @@ class Divider:
         given = [divided.arguments(part.share, arguments, values) for part in parts]
         return Division(
             divided,
-            [
-                slower(_accessing(launch_of(divided.kernel, one), divided.accessing(part.share, arguments)))
-                for one, part in zip(given, parts, strict=True)
-            ],
+            [slower(launch_of(divided.kernel, one)) for one in given],
             given,
             owned,
             [[(of_name[name], ranges) for name, ranges in part.reads.items()] for part in parts],
             combining,
         )
-
-
-def _accessing(launch: Launch, part: float) -> Launch:
-    """A launch of which that part of the iterations accesses memory."""
-    return attrs.evolve(launch, accessing_teams=max(1, math.ceil(launch.teams * part))) if part < 1.0 else launch
