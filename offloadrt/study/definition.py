@@ -120,8 +120,7 @@ def scenario(
 
     `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
     shows besides the elapsed time. Raises TypeError when the signature has a parameter without a type, or of a type
-    that a command line cannot give, and when `sweep` names a parameter
-    that does not exist.
+    that a command line cannot give, and when `sweep` names a parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
