@@ -133,7 +133,8 @@ class DividedKernel(abc.ABC):
         """The pieces of each array that must be right on a device before it does its share.
 
         None where that cannot be proven, as data decide what is read, or what combines partial values reads it: it
-        needs all of the array. What it owns is among them, because a store need not reach all of it. A dimension along which shares do not differ is taken whole.
+        needs all of the array. What it owns is among them, because a store need not reach all of it. A dimension along
+        which shares do not differ is taken whole.
         """
         found: dict[str, Ranges | None] = {}
         if self.combination is not None:
