@@ -55,8 +55,7 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least one")
     if kind == "dask":
-        distributed = _library("distributed", kind)
-        with distributed.Client() as client:
+        with _cluster(jobs) as client:
             yield cast(Executor, client.get_executor())
     elif kind == "mpi":
         futures = _library("mpi4py.futures", kind)
@@ -71,6 +70,20 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
     else:
         with _processes(jobs) as pool:
             yield pool
+
+
+def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
+    """The cluster that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``); else one of processes on this machine.
+
+    A worker of the latter has one thread: runs are Python from end to end.
+    """
+    distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
+    if config.get("scheduler-address", None):
+        return cast(contextlib.AbstractContextManager[Any], distributed.Client())
+    return cast(
+        contextlib.AbstractContextManager[Any],
+        distributed.Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None),
+    )
 
 
 @contextlib.contextmanager
@@ -96,4 +109,6 @@ def _library(name: str, kind: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise UserError(f"--executor {kind} needs the package {package}, which is not installed") from None
+        raise UserError(
+            f"--executor {kind} needs the package {package}, which is not installed: pip install 'offloadrt[{kind}]'"
+        ) from None
