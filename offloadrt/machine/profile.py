@@ -11,6 +11,7 @@ import difflib
 import importlib.resources
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -121,7 +122,7 @@ class MachineSpec:
             float: self.value, int: self.count, bool: self.flag, str: self.text,
         }  # fmt: skip
         fields: dict[str, Any] = {}
-        for name, hint in get_type_hints(cls, include_extras=True).items():
+        for name, hint in _hints(cls):  # type: ignore[arg-type]  # a class is hashable
             if attrs.has(hint):
                 fields[name] = self.read(hint)
             else:
@@ -161,6 +162,12 @@ class MachineSpec:
             raise UnknownEntry(self.path, key, near_matches(key, self.entries)) from None
 
 
+@cache
+def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
+    """The fields of an attrs class and what they are annotated with."""
+    return tuple(get_type_hints(cls, include_extras=True).items())
+
+
 def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
     """Up to three known keys that a mistyped ``key`` may stand for."""
     lower = {name.lower(): name for name in known}
@@ -184,20 +191,38 @@ def load(
 
     Raises ProfileError.
     """
-    return _read(str(name_or_path), ()).with_overrides(overrides or {}, range_end)
+    return _unchanged(_files(str(name_or_path))).with_overrides(overrides or {}, range_end)
 
 
-def _read(name: str, children: tuple[str, ...]) -> MachineSpec:
-    path, data = _source_text(name)
-    if path in children:
-        raise ProfileError(path, "machine.base", f"is based on itself ({' -> '.join((*children, path))})")
+def _files(name: str) -> tuple[tuple[str, str], ...]:
+    """(what to call it in messages, its text) of the file and of all that it is built on, the last base first."""
+    files: list[tuple[str, str]] = []
+    base: str | None = name
+    while base is not None:
+        path, text = _source_text(base)
+        if path in (children := [child for child, _ in files]):
+            raise ProfileError(path, "machine.base", f"is based on itself ({' -> '.join((*children, path))})")
+        files.append((path, text))
+        base = _parsed(path, text).machine.base
+    return tuple(reversed(files))
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: str, text: str) -> _File:
     try:
-        file = msgspec.convert(tomllib.loads(data), _File, strict=True)
+        return msgspec.convert(tomllib.loads(text), _File, strict=True)
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(path, "", f"is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise ProfileError(path, "", str(error)) from None
-    base = _read(file.machine.base, (*children, path)) if file.machine.base else None
+
+
+@lru_cache(maxsize=64)
+def _unchanged(files: tuple[tuple[str, str], ...]) -> MachineSpec:
+    """The machine of the last of `files`, without overrides. Texts decide, so that a file may change between loads."""
+    *bases, (path, text) = files
+    base = _unchanged(tuple(bases)) if bases else None
+    file = _parsed(path, text)
     sources = {**(base.sources if base else {}), **file.sources}
     entries = dict(base.entries) if base else {}
     for key, raw in file.entry.items():

@@ -16,12 +16,13 @@ from offloadrt.machine import MachineSpec
 from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study import profiles
+from offloadrt.study.building import Built, build
 from offloadrt.study.errors import UserError
 from offloadrt.study.ledger import Ledger
+from offloadrt.study.windows import Windows
 from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:
-    from offloadrt.driver import Driver, Rocr
     from offloadrt.kernels import HostProgram
     from offloadrt.machine import Device, Machine
     from offloadrt.machine.managed_usage import ManagedUsage
@@ -78,8 +79,6 @@ class Run:
         self.strategy = strategy
         self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed)
         self._counting = Calls()
-        self._calls_outside = Calls()
-        self._calls_inside = Calls()
         self.trace: Trace | None = None
         if record or hash or sinks:
             self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
@@ -122,21 +121,15 @@ class Run:
         self.on_progress: Callable[[int, int], object] | None = None
         """Who is told how far a long program is; nobody if None."""
         self._spec = profiles.load(machine, overrides, range_end)
-        self._machine: Machine | None = None
-        self._program: OpenMP | OpenACC | StdPar | None = None
-        self._drivers: list[Driver | Rocr] = []
-        self._ledger = Ledger()
-        self._ledger_at_start = Ledger()
-        self._window = 0.0
-        self._window_open: float | None = 0.0
-        self._measured = False
+        self._made: Built | None = None
+        self._windows = Windows(lambda: Ledger.of(self), self._counting)
 
     # ------------------------------------------------------------------ the machine
     def set(self, key: str, value: str | float | bool) -> None:
         """Override one entry of the machine's profile, before the machine is first used. Raises UserError afterwards,
         or for a bad entry.
         """
-        if self._machine is not None:
+        if self._made is not None:
             raise UserError(f"set {key}: the machine runs already; set its entries before its first use")
         self._spec = profiles.override(self._spec, key, value)
 
@@ -148,10 +141,7 @@ class Run:
     @property
     def machine(self) -> Machine:
         """The hardware: cores, host memory, devices."""
-        if self._machine is None:
-            self._build()
-        assert self._machine is not None
-        return self._machine
+        return self._built.machine
 
     @property
     def openmp(self) -> OpenMP:
@@ -183,99 +173,19 @@ class Run:
     @property
     def program(self) -> OpenMP | OpenACC | StdPar:
         """The program, in whichever model."""
-        if self._program is None:
-            self._build()
-        assert self._program is not None
-        return self._program
+        return self._built.program
 
-    def _build(self) -> None:
-        from offloadrt.driver import open_driver
-        from offloadrt.machine import Machine
-
-        configuration = self._configure()
-        try:
-            devices = self.num_devices
-            if self.model == "stdpar" and self._spec.text("usm.shared") == "no_device":
-                devices = 0
-            machine = Machine(self.sim, self._spec, trace=self.trace, calls=self._counting, devices=devices)
-            self._drivers = [open_driver(machine, number) for number in range(devices)]
-            self._program = self._make_program(machine, configuration)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        self._machine = machine
-
-    def _make_program(self, machine: Machine, configuration: str) -> OpenMP | OpenACC | StdPar:
-        if self.model == "openacc":
-            from offloadrt.models.openacc import OpenACC
-
-            if configuration != "copy" or self.allocator != "llvm":
-                raise UserError("an OpenACC program has run.configuration copy, and the run.allocator of its compiler")
-            return OpenACC(
-                machine,
-                self._drivers,
-                trace=self.trace,
-                compiler=self.compiler,
-                pools=self.pools,
-                phantom=self.phantom,
-            )
-        if self.model == "stdpar":
-            return self._make_stdpar(machine, configuration)
-        if self.model != "openmp":
-            raise UserError(f"run.model {self.model!r}: it can be openmp, openacc or stdpar")
-        from offloadrt.models.openmp import OpenMP
-
-        return OpenMP(
-            machine,
-            self._drivers,
-            trace=self.trace,
-            configuration=configuration,
-            allocator=self.allocator,
-            phantom=self.phantom,
-            host_program=self.host_program,
-        )
-
-    def _make_stdpar(self, machine: Machine, configuration: str) -> StdPar:
-        from offloadrt.models.stdpar import StdPar
-
-        if configuration != "copy" or self.allocator != "llvm" or self.num_devices != 1:
-            raise UserError("a stdpar program has one device, run.configuration copy and no run.allocator")
-        return StdPar(
-            machine,
-            self._drivers,
-            trace=self.trace,
-            implementation=self.implementation,
-            pool_gb=self.pool_gb,
-            system_usm=self.system_usm,
-            heuristic=self.heuristic,
-            database=self.heuristic_file,
-            phantom=self.phantom,
-        )
-
-    def _configure(self) -> str:
-        """Puts the environment into the machine's profile; returns the name of the memory configuration."""
-        from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on, select_configuration
-
-        for name, value in self.environment.items():
-            if (key := ENTRIES.get(name)) is not None and key in self._spec.entries:
-                on = is_on(self.environment, name)
-                self._spec = profiles.override(self._spec, key, on if key == "gpu.xnack" else value)
-            elif key is None and name not in CHOOSING:
-                raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
-        if self.configuration != "environment":
-            return self.configuration
-        spec = self._spec
-        apu = spec.flag("machine.apu")
-        xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(self.environment, "HSA_XNACK")
-        unified = spec.flag("gpu.unified_memory")
-        try:
-            return select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, self.environment)
-        except ValueError as error:
-            raise UserError(str(error)) from None
+    @property
+    def _built(self) -> Built:
+        if self._made is None:
+            self._made = build(self, self._counting)
+            self._spec = self._made.spec
+        return self._made
 
     @property
     def is_built(self) -> bool:
         """Whether the machine has been used."""
-        return self._machine is not None
+        return self._made is not None
 
     @property
     def devices(self) -> Sequence[Device]:
@@ -309,12 +219,11 @@ class Run:
 
         What nobody measured in windows is measured up to the exit.
         """
-        if self._program is None:
+        if self._made is None:
             return
-        await self._program.complete_tasks()
-        if self._window_open is not None and not self._measured:
-            self._close_window(self._window_open)
-        await self._program.shutdown()
+        await self.program.complete_tasks()
+        self._windows.finish(self.now)
+        await self.program.shutdown()
 
     def progress(self, done: int, total: int) -> None:
         """A long program tells now and then that `done` of its `total` steps are over. Nothing depends on it."""
@@ -333,25 +242,11 @@ class Run:
 
     def start_window(self) -> None:
         """The measured time starts here; several windows add up. Without any, everything is measured."""
-        if not self._measured:
-            self._measured, self._window_open = True, None
-        if self._window_open is not None:
-            raise UserError("start_window: a measured window is open already")
-        self._window_open = self.sim.now
-        self._ledger_at_start = Ledger.of(self)
-        self._calls_outside.include(self._counting.cut())
+        self._windows.start(self.now)
 
     def end_window(self) -> None:
         """The measured time ends here."""
-        if not self._measured or self._window_open is None:
-            raise UserError("end_window: no measured window is open")
-        self._close_window(self._window_open)
-
-    def _close_window(self, opened: float) -> None:
-        self._window += self.sim.now - opened
-        self._window_open = None
-        self._ledger += Ledger.of(self) - self._ledger_at_start
-        self._calls_inside.include(self._counting.cut())
+        self._windows.end(self.now)
 
     @asynccontextmanager
     async def measure(self) -> AsyncIterator[None]:
@@ -365,45 +260,30 @@ class Run:
     @property
     def elapsed(self) -> float:
         """Virtual seconds in the measured windows so far; since the start when none was opened."""
-        running = 0.0 if self._window_open is None else self.sim.now - self._window_open
-        return self._window + running
+        return self._windows.elapsed(self.now)
 
     # ------------------------------------------------------------------ what it counted
     @property
     def measured(self) -> Ledger:
         """Locks, engines, bytes and host time of the measured windows so far; of everything when none was opened."""
-        if self._window_open is None:
-            return self._ledger
-        return self._ledger + (Ledger.of(self) - self._ledger_at_start)
+        return self._windows.measured
 
     @property
     def measured_calls(self) -> Calls:
         """API calls that returned in the measured windows so far; all of them when none was opened."""
-        calls = Calls()
-        calls.include(self._calls_inside)
-        if self._window_open is not None:
-            calls.include(self._counting)
-        return calls
+        return self._windows.calls_inside
 
     @property
     def calls_outside(self) -> Calls:
         """API calls that returned outside of the measured windows so far, as at the start of the program and its exit;
         none when no window was opened.
         """
-        calls = Calls()
-        if self._measured:
-            calls.include(self._calls_outside)
-            if self._window_open is None:
-                calls.include(self._counting)
-        return calls
+        return self._windows.calls_outside
 
     @property
     def calls(self) -> Calls:
         """All API calls so far."""
-        calls = Calls()
-        for part in (self._calls_outside, self._calls_inside, self._counting):
-            calls.include(part)
-        return calls
+        return self._windows.calls
 
     @property
     def locks(self) -> Mapping[str, Any]:
@@ -411,7 +291,7 @@ class Run:
         `driver context`, …
         """
         found = dict(self.program.locks())
-        for driver in self._drivers:
+        for driver in self._built.drivers:
             found.update(driver.locks())
         return found
 
@@ -421,7 +301,7 @@ class Run:
         name: `device 0 copy engine h2d`, …
         """
         found: dict[str, Any] = dict(self.machine.statistics())
-        for driver in self._drivers:
+        for driver in self._built.drivers:
             found.update(driver.engines())
         return found
 
@@ -433,7 +313,7 @@ class Run:
         CUPTI's counters and the driver's own (`driver.UvmCounters`). Empty elsewhere.
         """
         found: dict[str, int] = {}
-        for driver in self._drivers:
+        for driver in self._made.drivers if self._made else ():
             for name, count in driver.faults().items():
                 found[name] = found.get(name, 0) + count
         return found
@@ -450,7 +330,7 @@ class Run:
         under others. Where each object lies is `run.device().placements`.
         """
         found: dict[str, int] = {}
-        for device in () if self._program is None else self._program.devices:
+        for device in self.program.devices if self._made else ():
             if (table := device.objects) is not None:
                 peak = table.peak
                 counters = {
@@ -464,7 +344,7 @@ class Run:
         """Of a stdpar program, so far: algorithms called, offloaded and on the host, waits, barriers elided,
         prefetches, allocations taken over, decisions of the offload heuristic. Empty for other models.
         """
-        if self.model != "stdpar" or self._program is None:
+        if self.model != "stdpar" or self._made is None:
             return {}
         return self.stdpar.algorithms()
 

@@ -1,4 +1,4 @@
-"""Kernels for several devices: their source, who owns and reads what, their counts, and what is refused."""
+"""Kernels for several devices: who owns and reads what, and what they exchange."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import Devices, copied, same_bits
+from divided_nests import DIMENSIONS, MULTI, SINGLE, of
 from instrumented import Phantom
 from nests import expand, graph
-from written import function
 
 from offloadrt.kernels import (
-    DividedKernel,
     Holders,
-    Kernel,
     KernelError,
-    SourceRefused,
     Transfer,
     all_to_all,
     kernel,
@@ -26,147 +23,6 @@ from offloadrt.kernels import (
 )
 from offloadrt.kernels.intervals import Cut, cut_range
 from offloadrt.kernels.polynomial import Polynomial
-
-
-def of(text: str, **options: Any) -> Kernel:
-    return kernel(**options)(function(text))
-
-
-SINGLE = """
-def stencil(u, v, n, m):
-    for i in range(1, n - 1):
-        for j in range(1, m - 1):
-            v[i, j] = 0.5 * (u[i - 1, j] + u[i + 1, j])
-"""
-
-MULTI = """
-def chain(x, a, b, c, n):
-    for i in range(1, n - 1):
-        t = x[i]
-        a[i] = t * 2.0
-        b[i + 1] = a[i] + x[i + 1]
-        c[i] = x[i - 1]
-"""
-
-DIMENSIONS = """
-def solve(left, right, n, m):
-    for j in range(n):
-        for k in range(1, m):
-            right[k, j] = right[k, j] - left[k, j] * right[k - 1, j]
-"""
-
-
-class TestSource:
-    """As a reader checks it against the paper: guards on accesses, each the "or" of the regions that it feeds."""
-
-    def test_one_array(self) -> None:
-        assert predicate(of(SINGLE)).source == (
-            "@kernel\n"
-            "def stencil(u, v, n, m, v_lb, v_ub):\n"
-            "    for i in range(1, n - 1):\n"
-            "        to_v = v_lb <= i <= v_ub\n"
-            "        for j in range(1, m - 1):\n"
-            "            v_value = 0.5 * ((u[i - 1, j] if to_v else 0) + (u[i + 1, j] if to_v else 0))\n"
-            "            if to_v:\n"
-            "                v[i, j] = v_value\n"
-        )
-
-    def test_several_arrays(self) -> None:
-        """What is stored to a is read for b: a device stores it for its part of either."""
-        assert predicate(of(MULTI)).source == (
-            "@kernel\n"
-            "def chain(x, a, b, c, n, a_lb, a_ub, b_lb, b_ub, c_lb, c_ub):\n"
-            "    for i in range(1, n - 1):\n"
-            "        to_a_b = a_lb <= i <= a_ub or b_lb <= i + 1 <= b_ub\n"
-            "        to_b = b_lb <= i + 1 <= b_ub\n"
-            "        to_c = c_lb <= i <= c_ub\n"
-            "        t = x[i] if to_a_b else 0\n"
-            "        a_value = t * 2.0\n"
-            "        if to_a_b:\n"
-            "            a[i] = a_value\n"
-            "        b_value = (a[i] if to_b else 0) + (x[i + 1] if to_b else 0)\n"
-            "        if to_b:\n"
-            "            b[i + 1] = b_value\n"
-            "        if to_c:\n"
-            "            c[i] = x[i - 1]\n"
-        )
-
-    def test_the_dimension_with_the_parallel_loop(self) -> None:
-        """The loop over k hands values on, the one over j does not: the array is divided along its second dimension."""
-        divided = predicate(of(DIMENSIONS))
-        assert [(region.name, region.dimension) for region in divided.written] == [("right", 1)]
-        assert divided.source == (
-            "@kernel\n"
-            "def solve(left, right, n, m, right_lb, right_ub):\n"
-            "    for j in range(n):\n"
-            "        to_right = right_lb <= j <= right_ub\n"
-            "        for k in range(1, m):\n"
-            "            right_value = (\n"
-            "                (right[k, j] if to_right else 0) - (left[k, j] if to_right else 0)\n"
-            "                * (right[k - 1, j] if to_right else 0)\n"
-            "            )\n"
-            "            if to_right:\n"
-            "                right[k, j] = right_value\n"
-        )
-
-    def test_it_is_a_kernel_that_can_be_pasted(self) -> None:
-        for text in (SINGLE, MULTI, DIMENSIONS):
-            divided = predicate(of(text, collapse=1))
-            again = of(divided.source.removeprefix("@kernel\n"))
-            assert again.analysis is not None
-            assert divided.kernel.analysis is not None
-            assert again.analysis.parameters == divided.kernel.analysis.parameters
-
-    def test_names_that_are_taken_get_a_number(self) -> None:
-        text = "def k(v, v_lb, to_v, n):\n    for i in range(n):\n        v[i] = v_lb + to_v"
-        source = predicate(of(text)).source
-        assert "def k(v, v_lb, to_v, n, v_lb_2, v_ub):" in source
-        assert "to_v_2 = v_lb_2 <= i <= v_ub" in source
-
-    def test_collapsed_loops_stay_perfectly_nested(self) -> None:
-        source = predicate(of(SINGLE, collapse=2)).source
-        assert source.startswith("@kernel(collapse=2)\n")
-        assert "        for j in range(1, m - 1):\n            to_v = v_lb <= i <= v_ub\n" in source
-
-    def test_a_linear_index_guards_nothing_outside_of_the_inner_loop(self) -> None:
-        """A linear split depends on all loops, so that what stands between them is done by every device."""
-        text = (
-            "def k(x, v, n, m):\n"
-            "    for i in range(n):\n"
-            "        t = x[i]\n"
-            "        for j in range(m):\n"
-            "            v[i * m + j] = t"
-        )
-        assert "        t = x[i]\n" in predicate(of(text)).source
-
-    def test_what_decides_the_control_flow_is_read_by_everyone(self) -> None:
-        text = (
-            "def k(x, first, v, n):\n"
-            "    for i in range(n):\n"
-            "        v[i] = 0.0\n"
-            "        for e in range(first[i], first[i + 1]):\n"
-            "            if x[e] > 0.0:\n"
-            "                v[i] += x[e]"
-        )
-        source = predicate(of(text)).source
-        assert "for e in range(first[i], first[i + 1]):" in source
-        assert "if x[e] > 0.0:" in source
-        assert "(x[e] if to_v else 0)" in source
-
-    def test_assignments_that_feed_nothing_are_left_out(self) -> None:
-        text = "def k(x, y, v, n):\n    for i in range(n):\n        t = y[i] // x[i]\n        v[i] = x[i]"
-        divided = predicate(of(text))
-        assert "y" not in divided.kernel.analysis.parameters  # type: ignore[union-attr]
-        (share,) = divided.split(1, [np.ones(3), np.ones(3), np.zeros(3), 3])
-        assert len(divided.arguments(share, [1, 2, 3, 4])) == 3 + 2
-
-    def test_split_loops(self) -> None:
-        assert split_loop(of(SINGLE)).source.splitlines()[1:3] == [
-            "def stencil(u, v, m, i_lb, i_ub):",
-            "    for i in range(i_lb, i_ub + 1):",
-        ]
-        backwards = "def k(v, n):\n    for i in range(n - 1, -1, -2):\n        v[i] = 1.0"
-        assert "for i in range(i_ub, i_lb - 1, -2):" in split_loop(of(backwards)).source
 
 
 class TestOwnership:
@@ -295,78 +151,6 @@ class TestExchange:
         assert holders.fetch("p", 0, None) == []
 
 
-class TestCounts:
-    """What the machine times: memory accesses are divided, computation is not."""
-
-    def share_of(self, text: str, arguments: list[Any], devices: int) -> list[Any]:
-        divided = predicate(of(text))
-        analysis = divided.kernel.analysis
-        assert analysis is not None
-        shares = divided.split(devices, arguments)
-        return [analysis.at(*divided.arguments(share, arguments)) for share in shares]
-
-    @pytest.mark.parametrize("devices", [1, 2, 4, 8])
-    def test_a_stencil(self, devices: int) -> None:
-        n, m = 4098, 1026
-        arguments = [Phantom((n, m)), Phantom((n, m)), n, m]
-        whole = of(SINGLE).analysis.at(*arguments)  # type: ignore[union-attr]
-        for counts in self.share_of(SINGLE, arguments, devices):
-            assert (counts.iterations, counts.flops) == (whole.iterations, whole.flops)
-            assert counts.bytes == whole.bytes / devices
-            assert counts.assumed == ()
-
-    def test_an_ep_like_kernel_gains_nothing_where_it_computes(self) -> None:
-        text = "def ep(x, n):\n    for i in range(n):\n        s = 0.5\n" + "        s = s * s + 0.25\n" * 50
-        text += "        x[i] = s"
-        for counts in self.share_of(text, [Phantom((1 << 20,)), 1 << 20], 4):
-            assert counts.flops == 100 * (1 << 20)
-            assert counts.bytes == 8 * (1 << 18)
-
-    def test_a_split_loop_divides_both(self) -> None:
-        divided, arguments = split_loop(of(SINGLE)), [Phantom((402, 102)), Phantom((402, 102)), 402, 102]
-        whole = of(SINGLE).analysis.at(*arguments)  # type: ignore[union-attr]
-        for share in divided.split(4, arguments):
-            counts = divided.kernel.analysis.at(*divided.arguments(share, arguments))  # type: ignore[union-attr]
-            assert (counts.flops, counts.bytes) == (whole.flops / 4, whole.bytes / 4)
-            assert counts.iterations == 100
-
-    def test_what_stays_in_a_cache_while_guarded_rows_pass_is_read_once(self) -> None:
-        text = (
-            "def k(p, q, n, m):\n"
-            "    for i in range(n):\n"
-            "        q[i] = 0.0\n"
-            "        for j in range(m):\n"
-            "            q[i] += p[j]"
-        )
-        whole = of(text).analysis.at(Phantom((40,)), Phantom((80,)), 80, 40)  # type: ignore[union-attr]
-        for counts in self.share_of(text, [Phantom((40,)), Phantom((80,)), 80, 40], 4):
-            assert whole.bytes - counts.bytes == pytest.approx(8 * 60)  # of q; p is read by every device
-
-    def test_scattered_stores_are_spread_evenly(self) -> None:
-        text = "def k(at, h, n):\n    for i in range(n):\n        h[at[i]] += 1"
-        for counts in self.share_of(text, [Phantom((800,), "i4"), Phantom((40,)), 800], 4):
-            assert counts.array("h").writes == pytest.approx(200)
-            assert counts.array("at").reads >= 800
-            assert {text.partition(": ")[2] for text in counts.assumed} == {
-                "an index from data is equally often each of the 40 that it can be"
-            }
-
-    @pytest.mark.parametrize("n", [2, 5, 70, 150])
-    def test_bounds_over_two_loops_are_counted_exactly(self, n: int) -> None:
-        text = (
-            "def k(v, n, low, high):\n"
-            "    for i in range(n):\n"
-            "        for j in range(i, n):\n"
-            "            if low <= i + 2 * j <= high or 3 <= j <= 9:\n"
-            "                v[i] += 1.0"
-        )
-        made = of(text)
-        for low, high in ((0, 3 * n), (n, n + 3), (2 * n, n), (-5, 7)):
-            expected = sum(low <= i + 2 * j <= high or 3 <= j <= 9 for i in range(n) for j in range(i, n))
-            counts = made.analysis.at(Phantom((n,)), n, low, high)  # type: ignore[union-attr]
-            assert (counts.array("v").writes, counts.assumed) == (expected, ())
-
-
 class TestReductions:
     def test_every_device_has_all_of_it(self) -> None:
         text = (
@@ -398,117 +182,6 @@ class TestReductions:
         devices.run_lazily(divided)
         devices.gather()
         assert all(same_bits(found, expected) for found in devices.memories)
-
-
-def from_the_end(divide: Any, text: str, n: int, low: int = 0) -> DividedKernel:
-    """A kernel of v, x and low that is divided in three is what one device computes."""
-    divided: DividedKernel = divide(of(text))
-    rng = np.random.default_rng(3)
-    memory = {"v": rng.normal(size=n), "x": rng.normal(size=n), "low": low, "n": n}
-    given = {name: memory[name] for name in divided.original.analysis.parameters}  # type: ignore[union-attr]
-    expected = copied(given)
-    divided.original(*expected.values())
-    for lazily in (False, True):
-        devices = Devices(3, given)
-        (devices.run_lazily if lazily else devices.run)(divided)
-        devices.gather()
-        assert all(same_bits(found, expected) for found in devices.memories)
-    return divided
-
-
-LOOP = "def k(v, x, low, n):\n    for i in range(low, n):\n        "
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def k(v, x, n):\n    for i in range(n):\n        v[i - 1] = x[i]",
-        "def k(v, x, n):\n    for i in range(n):\n        v[i - 2] += x[i]\n        v[i - 2] *= v[i - 2]",
-        "def k(v, x, n):\n    for i in range(n):\n        if i > 0:\n            v[i - 1] = x[i]",
-        "def k(v, x, n):\n    for i in range(n):\n        if x[i] > 0.0:\n            v[i - 3] = x[i - 1]",
-        "def k(v, x, n):\n    for i in range(n):\n        for j in range(1):\n            v[-i - 1] = x[i]",
-    ],
-)
-def test_an_index_below_zero_counts_from_the_end(text: str) -> None:
-    assert "% v.shape[0] <=" in from_the_end(predicate, text, 11).source
-
-
-@pytest.mark.parametrize("divide", [predicate, split_loop])
-def test_an_index_that_the_arguments_put_below_zero_is_refused_at_the_launch(divide: Any) -> None:
-    assert "%" not in from_the_end(divide, f"{LOOP}v[i - 1] = x[i]", 11, 1).source
-    with pytest.raises(KernelError) as raised:
-        from_the_end(divide, f"{LOOP}v[i - 1] = x[i]", 11, 0)
-    message = str(raised.value)
-    assert ":3: kernel 'k': index 0 of v[i - 1], an array that it writes, may be -1" in message
-    assert "begin the loop where the index is 0, or write it % v.shape[0]" in message
-    if divide is predicate:
-        from_the_end(divide, f"{LOOP}v[(i - 1) % v.shape[0]] = x[i]", 11, 0)
-
-
-def test_a_split_loop_whose_stores_wrap_has_no_owners() -> None:
-    with pytest.raises(KernelError, match=r"v\[i - 1\].* may be -1, which counts from the end"):
-        from_the_end(split_loop, "def k(v, x, n):\n    for i in range(n):\n        v[i - 1] = x[i]", 11)
-
-
-REFUSED = [
-    (predicate, "def k(v, n):\n    for i in range(1, n):\n        v[i] = v[i - 1]", 2, "handed on from iteration"),
-    (
-        predicate,
-        "def k(x, out, n):\n    for i in range(n):\n        if i > 3:\n            out[0] = max(out[0], x[i])",
-        4,
-        "no parallel loop runs",
-    ),
-    (
-        predicate,
-        "def k(v, n):\n    for i in range(n):\n        if v[i] > 0.0:\n            v[i] = 1.0",
-        3,
-        "which way the kernel",
-    ),
-    (predicate, "def k(v, n):\n    s = 0.0\n    for i in range(n):\n        s += v[i]", 1, "it writes no array"),
-    (
-        split_loop,
-        "def k(at, v, n):\n    for i in range(n):\n        v[at[i]] = 1.0",
-        3,
-        "v[at[i]] is scattered: at decides",
-    ),
-    (split_loop, "def k(v, n):\n    for i in range(1, n):\n        v[i] = v[i - 1]", 3, "different elements of v"),
-    (
-        split_loop,
-        "def k(v, n, m):\n    for i in range(n):\n        for j in range(m):\n            v[i * n + j] = 1.0",
-        4,
-        "of v",
-    ),
-    (
-        split_loop,
-        "def k(v, n):\n    for i in range(n):\n        if i > 3:\n            v[0] += 1.0",
-        4,
-        "v[0] is reduced by the loop that is split, but not in each iteration",
-    ),
-    (
-        split_loop,
-        "def k(v, n):\n    for i in range(n):\n        v[i] = 1.0\n    v[0] = 2.0",
-        4,
-        "stands after the loop",
-    ),
-    (split_loop, "def k(c, v):\n    for i in range(c[0]):\n        v[i] = 1.0", 2, "are read from data"),
-]
-
-
-@pytest.mark.parametrize(("divide", "text", "line", "what"), REFUSED, ids=[row[3] for row in REFUSED])
-def test_what_cannot_be_divided_is_refused_with_file_and_line(divide: Any, text: str, line: int, what: str) -> None:
-    made = of(text)
-    assert made.analysis is not None
-    with pytest.raises(SourceRefused) as raised:
-        divide(made)
-    assert (raised.value.file, raised.value.line) == (made.analysis.file, line)
-    assert what in raised.value.what
-
-
-@pytest.mark.parametrize("divide", [predicate, split_loop])
-def test_a_kernel_without_source_is_refused(divide: Any) -> None:
-    made = kernel(name="halve", flops_per_iteration=1, bytes_per_iteration=8)(lambda v: None)
-    with pytest.raises(KernelError, match="kernel 'halve' is declared by its costs and has no source to divide"):
-        divide(made)
 
 
 def test_a_block_that_is_as_long_as_its_distance_can_be_split() -> None:

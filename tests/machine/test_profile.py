@@ -141,6 +141,23 @@ def test_an_own_file_may_change_a_machine(tmp_path):
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
+def test_a_file_and_its_base_may_change_between_two_loads(tmp_path):
+    base, mine = tmp_path / "base.toml", own(tmp_path, f'[machine]\nname = "mine"\nbase = "{tmp_path}/base.toml"\n')
+
+    def cores_with(count):
+        text = '[machine]\nname = "base"\nbase = "alex-a100"\n[sources]\nx = "x"\n[entry."cpu.cores"]\n'
+        base.write_text(text + f'value = {count}\nunit = "cores"\nsource = "x"\nsource_type = "measured"\n')
+        return load(mine).count("cpu.cores")
+
+    assert [cores_with(2), cores_with(3), cores_with(2)] == [2, 3, 2]
+
+
+def test_overrides_stay_with_the_load_that_asked_for_them():
+    before = load("alex-a100")
+    assert load("alex-a100", {"cpu.cores": 3}, "low").count("cpu.cores") == 3
+    assert load("alex-a100") == before
+
+
 def test_a_file_based_on_itself(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(f'[machine]\nname = "mine"\nbase = "{path}"\n', encoding="utf-8")

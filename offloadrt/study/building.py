@@ -1,0 +1,132 @@
+"""What a run builds at the first use of its machine: the hardware, its drivers, and the program's runtime library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.study import profiles
+from offloadrt.study.errors import UserError
+
+if TYPE_CHECKING:
+    from offloadrt.driver import Driver, Rocr
+    from offloadrt.machine import Machine
+    from offloadrt.models.openacc import OpenACC
+    from offloadrt.models.openmp import OpenMP
+    from offloadrt.models.stdpar import StdPar
+    from offloadrt.study.run import Run
+    from offloadrt.trace import Calls
+
+
+@attrs.frozen
+class Built:
+    """The parts of a run's machine, and the profile that it has with the program's environment."""
+
+    spec: MachineSpec
+    machine: Machine
+    drivers: list[Driver | Rocr]
+    program: OpenMP | OpenACC | StdPar
+
+
+def build(run: Run, calls: Calls) -> Built:
+    """Machine, drivers and program as the fields of `run` say; API calls are counted in `calls`. Raises UserError for
+    fields that do not go together, or that the machine has no hardware for.
+    """
+    from offloadrt.driver import open_driver
+    from offloadrt.machine import Machine
+
+    spec = _with_environment(run)
+    configuration = _configuration(run, spec)
+    try:
+        devices = run.num_devices
+        if run.model == "stdpar" and spec.text("usm.shared") == "no_device":
+            devices = 0
+        machine = Machine(run.sim, spec, trace=run.trace, calls=calls, devices=devices)
+        drivers = [open_driver(machine, number) for number in range(devices)]
+        return Built(spec, machine, drivers, _program(run, machine, drivers, configuration))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _with_environment(run: Run) -> MachineSpec:
+    """The machine's profile with those entries that the program's environment sets."""
+    from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on
+
+    spec = run.spec
+    for name, value in run.environment.items():
+        if (key := ENTRIES.get(name)) is not None and key in spec.entries:
+            on = is_on(run.environment, name)
+            spec = profiles.override(spec, key, on if key == "gpu.xnack" else value)
+        elif key is None and name not in CHOOSING:
+            raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
+    return spec
+
+
+def _configuration(run: Run, spec: MachineSpec) -> str:
+    """The name of the memory configuration; the runtime chooses it if the run says `environment`."""
+    from offloadrt.runtime.environment import is_on, select_configuration
+
+    if run.configuration != "environment":
+        return run.configuration
+    apu = spec.flag("machine.apu")
+    xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(run.environment, "HSA_XNACK")
+    unified = spec.flag("gpu.unified_memory")
+    try:
+        return select_configuration(run.requires_unified_shared_memory, apu, xnack, unified, run.environment)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _program(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: str) -> OpenMP | OpenACC | StdPar:
+    if run.model == "openacc":
+        return _openacc(run, machine, drivers, configuration)
+    if run.model == "stdpar":
+        return _stdpar(run, machine, drivers, configuration)
+    if run.model != "openmp":
+        raise UserError(f"run.model {run.model!r}: it can be openmp, openacc or stdpar")
+    from offloadrt.models.openmp import OpenMP
+
+    return OpenMP(
+        machine,
+        drivers,
+        trace=run.trace,
+        configuration=configuration,
+        allocator=run.allocator,
+        phantom=run.phantom,
+        host_program=run.host_program,
+    )
+
+
+def _openacc(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: str) -> OpenACC:
+    from offloadrt.models.openacc import OpenACC
+
+    if configuration != "copy" or run.allocator != "llvm":
+        raise UserError("an OpenACC program has run.configuration copy, and the run.allocator of its compiler")
+    return OpenACC(
+        machine,
+        drivers,
+        trace=run.trace,
+        compiler=run.compiler,
+        pools=run.pools,
+        phantom=run.phantom,
+    )
+
+
+def _stdpar(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: str) -> StdPar:
+    from offloadrt.models.stdpar import StdPar
+
+    if configuration != "copy" or run.allocator != "llvm" or run.num_devices != 1:
+        raise UserError("a stdpar program has one device, run.configuration copy and no run.allocator")
+    return StdPar(
+        machine,
+        drivers,
+        trace=run.trace,
+        implementation=run.implementation,
+        pool_gb=run.pool_gb,
+        system_usm=run.system_usm,
+        heuristic=run.heuristic,
+        database=run.heuristic_file,
+        phantom=run.phantom,
+    )

@@ -1,0 +1,38 @@
+"""Loop nests as text that tests divide among devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from written import function
+
+from offloadrt.kernels import (
+    Kernel,
+    kernel,
+)
+
+
+def of(text: str, **options: Any) -> Kernel:
+    return kernel(**options)(function(text))
+
+
+SINGLE = """
+def stencil(u, v, n, m):
+    for i in range(1, n - 1):
+        for j in range(1, m - 1):
+            v[i, j] = 0.5 * (u[i - 1, j] + u[i + 1, j])
+"""
+MULTI = """
+def chain(x, a, b, c, n):
+    for i in range(1, n - 1):
+        t = x[i]
+        a[i] = t * 2.0
+        b[i + 1] = a[i] + x[i + 1]
+        c[i] = x[i - 1]
+"""
+DIMENSIONS = """
+def solve(left, right, n, m):
+    for j in range(n):
+        for k in range(1, m):
+            right[k, j] = right[k, j] - left[k, j] * right[k - 1, j]
+"""

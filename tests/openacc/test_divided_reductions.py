@@ -1,0 +1,77 @@
+"""Reductions that several devices share: partial values, and a kernel that combines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from acc_kernels import scale, sum_of
+from divided_rig import step
+from openacc_rig import MakeRig
+
+from offloadrt import openacc as acc
+from offloadrt.trace import events
+
+
+def test_the_array_that_gets_the_result_is_reducted(acc_rig: MakeRig) -> None:
+    async def body(t: acc.HostThread) -> list[list[bool]]:
+        a, b, c = (t.array(name, 8) for name in "abc")
+        made = [acc.jacc_args(sum_of, a, b), acc.jacc_args(step, a, b, c, a, 8), acc.jacc_args(scale, a, b, 1.0)]
+        return [[bool(one.attributes & acc.Attribute.REDUCTED) for one in args if one.is_array] for args in made]
+
+    assert acc_rig().alone(body) == [[False, True], [False, False, True, True], [False, False]]
+
+
+async def two_sums(t: acc.HostThread, n: int, **options: Any) -> tuple[acc.Jacc, list[float]]:
+    """Into one array, which is then made anew and summed into again."""
+    jacc = acc.Jacc(t, **options)
+    a, total = t.array("a", n, fill=None if t.program.phantom else np.arange(n)), t.array("total", 1)
+    seen = []
+    await jacc.jacc_copyin(a)
+    for _ in range(2):
+        await jacc.jacc_create(total)
+        await jacc.jacc_kernel_push(sum_of, acc.jacc_args(sum_of, a, total))
+        await jacc.jacc_copyout(total)
+        seen.append(0.0 if t.program.phantom else float(total[0]))
+    await jacc.jacc_delete(a)
+    return jacc, seen
+
+
+@pytest.mark.parametrize("strategy", ["always", "macc"])
+@pytest.mark.parametrize("communication", ["all-to-all", "needed"])
+@pytest.mark.parametrize("devices", [1, 2, 4])
+def test_partial_values_are_sent_to_all_and_live_as_long_as_their_result(
+    acc_rig: MakeRig, devices: int, strategy: str, communication: str
+) -> None:
+    rig = acc_rig({"jit.compile": 0}, devices=devices, machine_name="dgx1-v100")
+    jacc, seen = rig.alone(lambda t: two_sums(t, 64, devices=devices, strategy=strategy, communication=communication))
+    assert seen == [64 * 63 / 2] * 2
+    times = jacc.times["sum_of"]
+    assert times.sent_bytes == 2 * 8 * devices * (devices - 1)
+    assert sum(device.bytes_moved()["p2p"] for device in rig.machine.devices) == times.sent_bytes
+    rig.assert_clean()
+
+
+def test_a_combination_comes_after_the_partial_values_of_all(acc_rig: MakeRig) -> None:
+    rig = acc_rig({"jit.compile": 0}, devices=4, machine_name="dgx1-v100")
+    jacc, _ = rig.alone(lambda t: two_sums(t, 64, devices=4, strategy="always"))
+    spans = rig.kernel_spans()
+    copies = [event.time_ps for event in rig.events(events.CopyEnd) if event.direction == "p2p"]
+    begins = [event.time_ps for event in rig.events(events.CopyBegin) if event.direction == "p2p"]
+    assert len(spans) == 2 * 8 and len(copies) == 2 * 12
+    assert max(end for _, _, end in spans[:4]) <= min(begins[:12])
+    assert max(copies[:12]) <= min(begin for _, begin, _ in spans[4:8])
+    assert jacc.times["sum_of"].executions == 2
+
+
+def test_a_large_sum_takes_its_part_of_the_time_and_two_latencies(acc_rig: MakeRig) -> None:
+    def run(devices: int, strategy: str) -> acc.KernelTimes:
+        rig = acc_rig({"jit.compile": 0}, devices=devices, machine_name="dgx1-v100", phantom=True)
+        jacc, _ = rig.alone(lambda t: two_sums(t, 1 << 26, devices=devices, strategy=strategy))
+        found: acc.KernelTimes = jacc.times["sum_of"]
+        return found
+
+    alone, shared = run(1, "single"), run(4, "always")
+    assert 0 < shared.kernel_s / 2 - alone.kernel_s / 8 < 50e-6  # four launches
+    assert 20e-6 < shared.communication_s / 2 < 200e-6

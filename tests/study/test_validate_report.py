@@ -1,0 +1,222 @@
+"""What `validate` reports: verdicts, the variants that they depend on, and how it is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from invented_results import serial, whatever_is_asked
+
+from offloadrt.cli import main
+from offloadrt.cli.render import validation
+from offloadrt.cli.terminal import stages
+from offloadrt.study import profiles
+from offloadrt.study.claims import claims_of, exahype
+from offloadrt.study.executors import InProcess
+from offloadrt.study.judging import Judgement
+from offloadrt.study.points import Options, Point
+from offloadrt.study.ranges import CORNER, Variant, variants_of
+from offloadrt.study.sweep import Outcome
+from offloadrt.study.validate import Finding, Report, _reason, _verdict, validate
+
+
+@pytest.mark.parametrize(
+    ("judgement", "turned", "verdict"),
+    [
+        (Judgement("1", True), [], "holds"),
+        (Judgement("1", False, "so"), [], "fails"),
+        (Judgement("1", True), ["driver.halt", "driver.halt", "a"], "depends on driver.halt, a"),
+        (Judgement("–", None, "needs x"), [], "not applicable: needs x"),
+    ],
+)
+def test_verdicts(judgement: Judgement, turned: list[str], verdict: str) -> None:
+    variants = [Variant(key, f"{key} = other", Options()) for key in turned]
+    assert _verdict(judgement, variants) == verdict
+    assert not turned or "the other way round with driver.halt = other; " in _reason(judgement, variants)
+
+
+def test_variants_are_ends_choices_and_candidates() -> None:
+    spec = profiles.load("alex-a100")
+    variants = variants_of(spec, exahype.CANDIDATES)
+    texts = [variant.text for variant in variants]
+    assert "alloc.cudaMalloc_small = low" in texts and "alloc.cudaMalloc_small = high" in texts
+    assert "driver.halt = suspend" in texts and f"driver.halt = {spec.text('driver.halt')}" not in texts
+    assert "driver.halt = suspend, driver.halt_save_restore = 10 us" in texts
+    assert texts[-2:] == ["all ranges = low", "all ranges = high"]
+    for variant in variants:
+        profiles.load("alex-a100", variant.options.overrides, variant.options.range_end)
+    corner = variants[-1]
+    assert corner.key == CORNER and sorted(corner.options.range_end) == sorted(spec.ranges())
+
+
+def test_what_the_user_set_and_what_the_machine_is_is_no_variant() -> None:
+    overrides = {"alloc.cudaFree": "low", "driver.halt": "suspend"}
+    options = Options(machine="alex-a100", overrides=overrides)
+    variants = variants_of(profiles.load("alex-a100", overrides), exahype.CANDIDATES, options)
+    varied = {key for variant in variants for key in (variant.key, *variant.options.range_end)}
+    assert not varied & {"alloc.cudaFree", "driver.halt", "driver.halt_save_restore", "driver.api"}
+    assert {"driver.free_visits_streams", "alloc.cudaMalloc_small", "lock.handoff"} < varied
+    for variant in variants:
+        assert variant.options.machine == "alex-a100"
+        assert overrides.items() <= dict(variant.options.overrides).items()
+
+
+def test_a_report_counts_verdicts() -> None:
+    finding = Finding("c", "r", "e", "x", "holds")
+    findings = [
+        finding,
+        attrs.evolve(finding, verdict="depends on a"),
+        attrs.evolve(finding, verdict="not applicable: y"),
+    ]
+    assert Report("p", "m", "", findings).counts() == {"holds": 1, "depends": 1, "not applicable": 1}
+
+
+def test_a_report_tells_claims_that_parameters_are_fitted_to_from_the_others() -> None:
+    finding = Finding("c", "r", "e", "x", "holds")
+    fitted = [attrs.evolve(finding, role="calibrate"), attrs.evolve(finding, role="calibrate", verdict="fails")]
+    report = Report("p", "m", "", [finding, finding, *fitted])
+    assert report.counts() == {"holds": 3, "fails": 1}
+    assert report.counts_by_role() == {"predict": {"holds": 2}, "calibrate": {"holds": 1, "fails": 1}}
+    assert json.loads(report.to_json())["counts_by_role"] == report.counts_by_role()
+    *_, total, predicted, calibrated = map(str, validation(report))
+    assert total == "\n4 claims: holds: 3, fails: 1"
+    assert predicted == "  2 of role predict: holds: 2"
+    assert calibrated == "  2 of role calibrate: holds: 1, fails: 1"
+
+
+@pytest.fixture
+def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+    """`validate` gets invented results; the points that it asks for."""
+    asked: list[Point] = []
+
+    def sweep(points: Sequence[Point], *_: object, **__: object) -> Outcome:
+        asked.extend(points)
+        return Outcome(points, [whatever_is_asked(point) for point in points])
+
+    monkeypatch.setattr("offloadrt.study.validate.sweep", sweep)
+    return asked
+
+
+def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
+    report = validate("exahype", InProcess())
+    assert [finding.claim for finding in report.findings] == [
+        claim.id for claim in claims_of("exahype") if claim.role == "predict"
+    ]
+    assert all(finding.reason for finding in report.findings if finding.verdict == "fails")
+    assert all(finding.expression and finding.emulated for finding in report.findings)
+    assert report.counts()["not applicable"] == 1
+    assert "the full grid" in report.note and f"{len(invented_runs)} runs" in report.note
+
+
+def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> None:
+    verdicts = {
+        finding.claim: finding for finding in validate("exahype", InProcess(), quick=True, ranges=True).findings
+    }
+    assert verdicts["exahype.fig2.penalty"].verdict == f"depends on alloc.cudaFree, {CORNER}"
+    assert "the other way round with alloc.cudaFree = high" in verdicts["exahype.fig2.penalty"].reason
+    assert verdicts["exahype.fig3.ccz4_p5.robust"].verdict == "holds"
+    assert {key for point in invented_runs for key in point.options.range_end} > {"alloc.cudaFree", "driver.launch"}
+
+
+def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
+    report = validate("exahype", InProcess(), quick=True, ranges=True)
+    grid, judged, left_out, firm, *_ = report.ranges
+    assert "threads 1, 4, 16, 128" in grid and "other combinations of ends were not tried" in grid
+    assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
+    assert "with 2 changes" in judged and "driver.launch = low" in left_out
+    turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
+    assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")
+    assert validate("exahype", InProcess(), quick=True).ranges == []
+
+
+def test_only_runs_of_variants_that_matter_are_made(invented_runs: list[Point]) -> None:
+    validate("exahype", InProcess(), quick=True, ranges=True)
+    ends = [point.options.range_end for point in invented_runs]
+    screening = len(exahype.SENSITIVITY)
+    probes = [point for point in invented_runs if point.options.range_end == {"driver.launch": "low"}][screening:]
+    assert probes and all(point.options.record for point in probes), "the claims on small recorded runs"
+    assert ends.count({"alloc.cudaFree": "high"}) > 5 * screening
+
+
+def test_ranges_say_nothing_where_their_grid_cannot_tell(
+    invented_runs: list[Point], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = serial
+
+    def best_at_32(parameters: Any) -> float:
+        threads = parameters["threads"]
+        return plain(parameters) * (0.01 if threads == 32 else 1 + 0.5 * threads)
+
+    monkeypatch.setattr("invented_results.serial", best_at_32)
+    finding = {found.claim: found for found in validate("exahype", InProcess(), quick=True, ranges=True).findings}[
+        "exahype.fig2.euler3d_p5.plateau"
+    ]
+    assert finding.verdict == "fails", "the smaller grid has no 32 threads"
+    assert "the ranges say nothing about it" in finding.reason
+
+
+def test_progress_without_a_terminal_is_a_line_every_hundred_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with stages("validate p") as advanced:
+        for finished in range(0, 250, 50):
+            advanced("full grid", finished, 300)
+            advanced("full grid", finished, 310)
+        advanced("ranges", 0, 7)
+    assert capsys.readouterr().err.splitlines() == [
+        "validate p, full grid: 0 runs of 300 or more",
+        "validate p, full grid: 100 runs of 300 or more",
+        "validate p, full grid: 200 runs of 300 or more",
+        "validate p, ranges: 0 runs of 7 or more",
+    ]
+
+
+@pytest.mark.parametrize("quick", [(), ("--quick",)])
+def test_validate_on_a_machine_of_the_users_own(
+    quick: tuple[str, ...], invented_runs: list[Point], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[machine]\nname = "mine"\nbase = "alex-a100"\n')
+    options = ["--machine", str(mine), "--set", "driver.halt=suspend", "--jobs", "1"]
+    assert main(["validate", *quick, *options]) == 0
+    assert "exahype on mine, driver.halt = suspend:" in capfdbinary.readouterr().out.decode()
+    assert {point.options.machine for point in invented_runs} == {str(mine)}
+    assert {tuple(point.options.overrides.items()) for point in invented_runs} == {(("driver.halt", "suspend"),)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--machine", "{other}"], "the claims of exahype are about alex-a100 (One NVIDIA A100 80GB"),
+        (["--machine", "{other}"], "and other is another machine; give a file with base"),
+        (["--machine", "alex-a10"], "did you mean alex-a100"),
+        (["--set", "alloc.cudaFre=1"], "did you mean alloc.cudaFree"),
+        (["--set", "alloc.cudaFree=20 GB"], "is a quantity of data"),
+        (["--set", "alloc.cudaFree"], "an override is written --set key=value"),
+    ],
+)
+def test_a_machine_that_does_not_suit(
+    options: list[str], message: str, invented_runs: list[Point], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.toml"
+    text = Path(profiles.load("alex-a100").path)
+    text = Path(exahype.__file__).parents[3] / "machine" / "profiles" / text.name
+    other.write_text(text.read_text().replace('name = "alex-a100"', 'name = "other"'))
+    assert main(["validate", "--jobs", "1", *(option.format(other=other) for option in options)]) == 2
+    assert message in capsys.readouterr().err
+    assert invented_runs == []
+
+
+def test_the_report_is_printed_or_is_json(
+    invented_runs: list[Point], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["validate", "--quick", "--jobs", "1"]) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert "quick: fewer thread counts" in shown and "47 claims: holds:" in shown and "evaluated:" in shown
+    assert main(["validate", "--quick", "--jobs", "1", "--json"]) == 0
+    record = json.loads(capfdbinary.readouterr().out)
+    assert len(record["findings"]) == 47 and set(record["findings"][0]) == {
+        "claim", "reported", "emulated", "expression", "verdict", "reason", "role",
+    }  # fmt: skip
