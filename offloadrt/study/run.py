@@ -304,14 +304,14 @@ class Run:
         return self.sim.spawn(function, *args, name=name, daemon=daemon)
 
     async def finish(self) -> None:
-        """The end of the program: deferred tasks and async queues complete, then the runtime gives pooled memory
-        back, as at exit.
+        """The end of the program: deferred tasks, async queues and what directives that were left early have begun
+        complete, then the runtime gives pooled memory back, as at exit.
 
         What nobody measured in windows is measured up to the exit.
         """
         if self._program is None:
             return
-        await self._program.complete_tasks()
+        await self._program.end_tasks()
         if self._window_open is not None and not self._measured:
             self._close_window(self._window_open)
         await self._program.shutdown()

@@ -207,12 +207,16 @@ class Program(ABC, Generic[T]):
 
     async def finish(self) -> None:
         """The end of the program, in the actor that began it: what a real one does between main's return and exit."""
+        await self.end_tasks()
+        await self.shutdown()
+
+    async def end_tasks(self) -> None:
+        """Wait for everything that the threads left running, and for the rests of directives that were left early."""
         await self.complete_tasks()
         for device in self.devices:
             for rest in device.rests if device.ended is None else ():
                 if not rest.is_set:
                     await rest.wait()
-        await self.shutdown()
 
     @abstractmethod
     async def complete_tasks(self) -> None:
