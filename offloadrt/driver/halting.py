@@ -44,14 +44,8 @@ class Halting:
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> Resume:
         """Halt the device; returns what ``end`` needs.  The wait counts as ``drain``."""
-        halt = self._halts[operation]
         since = self._sim.now
-        resume = Resume(reason, halt is Suspend, cause)
-        try:
-            await self._device.compute.mailbox.call(halt(reason, cause))
-        except BaseException:  # cancelled while it waits: the halt that it asked for must end as well
-            self.end(resume)
-            raise
+        resume = await halt(self._device, self._halts[operation], reason, cause)
         self._host_time.add("drain", self._sim.now - since)
         return resume
 
@@ -59,3 +53,15 @@ class Halting:
         """Let kernels run again."""
         if resume is not None:
             self._device.compute.mailbox.put(resume)
+
+
+async def halt(device: Device, how: type[Drain] | type[Suspend], reason: str, cause: int) -> Resume:
+    """Wait until a device's kernels are halted; returns the message that lets them run again."""
+    mailbox = device.compute.mailbox
+    resume = Resume(reason, how is Suspend, cause)
+    try:
+        await mailbox.call(how(reason, cause))
+    except BaseException:  # cancelled while it waits: the halt that it asked for must end as well
+        mailbox.put(resume)
+        raise
+    return resume

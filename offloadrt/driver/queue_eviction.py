@@ -6,9 +6,10 @@ restoration; ranges that are evicted until then add nothing to it.
 
 from __future__ import annotations
 
+from offloadrt.driver.halting import halt
 from offloadrt.machine import Device
 from offloadrt.machine.messages import Resume, Suspend
-from offloadrt.sim import Simulation
+from offloadrt.sim import Signal, Simulation
 
 _REASON = "eviction"
 
@@ -23,17 +24,28 @@ class QueueEviction:
         self._device = device
         self._delay = delay
         self._stopped = False
+        self._stopping: Signal | None = None
 
     async def begin(self, cause: int) -> None:
         """Pages are about to be taken from the device: returns when its queues have stopped."""
-        if not self._delay or self._stopped:
-            return
-        self._stopped = True
-        self.count += 1
-        await self._device.compute.mailbox.call(Suspend(_REASON, cause))
-        self._sim.spawn(self._restore, cause, name=f"device {self._device.index} queue restoration", daemon=True)
+        while self._delay and not self._stopped:
+            if self._stopping is None:
+                await self._stop(cause)
+            else:  # somebody else's stop, which may be left early
+                await self._stopping.wait()
 
-    async def _restore(self, cause: int) -> None:
+    async def _stop(self, cause: int) -> None:
+        self._stopping = over = Signal(self._sim, f"device {self._device.index} queues stop")
+        self.count += 1
+        try:
+            resume = await halt(self._device, Suspend, _REASON, cause)
+            self._stopped = True
+        finally:
+            self._stopping = None
+            over.set()
+        self._sim.spawn(self._restore, resume, name=f"device {self._device.index} queue restoration", daemon=True)
+
+    async def _restore(self, resume: Resume) -> None:
         await self._sim.sleep(self._delay)
         self._stopped = False
-        self._device.compute.mailbox.put(Resume(_REASON, True, cause))
+        self._device.compute.mailbox.put(resume)

@@ -62,11 +62,12 @@ class Staging:
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
-                freed, done = self.uploads[0]
-                if not done.is_set:
+                oldest, done = self.uploads[0]
+                if done.is_set:
+                    self.uploads.popleft()
+                    self.used -= oldest
+                else:  # another thread with copies in this stream may wait for the same piece
                     await steps.wait(stream, done)
-                self.uploads.popleft()
-                self.used -= freed
             self.used += size
             move = None
             if source is not None and target is not None:
@@ -89,12 +90,13 @@ class Staging:
     ) -> None:
         """Device to host; ``target`` and ``source`` are None for phantoms."""
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
-        used, submitted = self.used, 0
+        taken = submitted = 0
         try:
             while pieces or submitted < nbytes:
                 size = min(self.chunk, nbytes - submitted)
                 if size and (not pieces or self.used + size <= self.capacity):
                     self.used += size
+                    taken += size
                     staged = None if source is None or target is None else np.empty(size, dtype=np.uint8)
                     move = None if staged is None or source is None else _fetch(staged, source, submitted)
                     done = await steps.submit(stream, "d2h", size, "staged", move, cause)
@@ -108,8 +110,9 @@ class Staging:
                 if target is not None and staged is not None:
                     target[offset : offset + size] = staged
                 self.used -= size
+                taken -= size
         finally:
-            self.used = used
+            self.used -= taken
 
 
 def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:

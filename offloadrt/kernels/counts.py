@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
@@ -119,8 +120,13 @@ def counts_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCount
 
 
 def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """What counts of a launch depend on: shapes and types of arrays, and numbers."""
-    return tuple((getattr(a, "shape", a), getattr(a, "dtype", type(a))) for a in arguments)
+    """What counts of a launch depend on: shapes and types of arrays, and numbers. NumPy's have an empty shape."""
+    return tuple((getattr(a, "shape", None) or _value(a), getattr(a, "dtype", type(a))) for a in arguments)
+
+
+def _value(argument: Any) -> Any:
+    """A number, also NumPy's, as a key."""
+    return argument.item() if isinstance(argument, np.generic | np.ndarray) else argument
 
 
 def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCounts:

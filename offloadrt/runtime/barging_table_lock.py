@@ -46,18 +46,24 @@ class BargingTableLock(DeviceTableLock):
                         self._queue.append(item)
                 elif item.reply(_GRANTED):
                     self._granted_to = item.caller
+                else:  # it was cancelled meanwhile: the next one may have the table
+                    woken = self._wake()
             elif isinstance(item, ReleaseTable):
                 self._granted_to = self.owner
                 if self.owner is not None:  # taken by somebody before this message came
                     continue
                 self._taken = False
-                while self._queue:
-                    call = self._queue.popleft()
-                    if call.reply(_FREED):
-                        woken = call.caller
-                        break
+                woken = self._wake()
             else:
                 raise misunderstood(item)
+
+    def _wake(self) -> Actor | None:
+        """Tells the longest waiter that the table is free; returns who that is."""
+        while self._queue:
+            call = self._queue.popleft()
+            if call.reply(_FREED):
+                return call.caller
+        return None
 
     async def _granted(self) -> object:
         reply = await self._requests.call(_ACQUIRE)

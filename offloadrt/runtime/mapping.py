@@ -156,6 +156,8 @@ async def get_target_pointer(
         if pointer.counted and pointer.entry is not None:
             _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
+        if not release_table:
+            device.table_lock.release()
         raise
     return pointer
 

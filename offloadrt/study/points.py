@@ -52,13 +52,13 @@ class Point:
     @property
     def key(self) -> str:
         """Names the run and all that its result depends on: the program, the emulator's source, the machine file,
-        every option.
+        every option. Raises ScenarioNotFound, ScriptFailed; UserError for a machine that does not exist.
         """
         facts = [
             attrs.asdict(self),
             _digest_of_sources(),
             _digest_of_file(registry.split(self.scenario)[0]),
-            None if self.options.machine is None else _digest_of_machine(self.options.machine),
+            _digest_of_machine(self.options.machine or registry.find(self.scenario).machine),
         ]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -214,14 +214,14 @@ class Run:
         return self.sim.spawn(function, *args, name=name, daemon=daemon)
 
     async def finish(self) -> None:
-        """The end of the program: deferred tasks and async queues complete, then the runtime gives pooled memory
-        back, as at exit.
+        """The end of the program: deferred tasks, async queues and what directives that were left early have begun
+        complete, then the runtime gives pooled memory back, as at exit.
 
         What nobody measured in windows is measured up to the exit.
         """
         if self._made is None:
             return
-        await self.program.complete_tasks()
+        await self.program.end_tasks()
         self._windows.finish(self.now)
         await self.program.shutdown()
 

@@ -161,3 +161,38 @@ def test_doubling_all_rates_halves_the_time(rig):
         return copying(rig, 9 * MIB, body, scaled, phantom=True)[0]
 
     assert seconds(2.0) == pytest.approx(seconds(1.0) / 2)
+
+
+@pytest.mark.parametrize("direction", ["h2d", "d2h"])
+@pytest.mark.parametrize("threads", [2, 4, 12])
+def test_threads_that_share_a_stream_give_all_its_staging_memory_back(rig, direction, threads):
+    nbytes = 8 * MIB + 24
+
+    async def body(hardware, stream, block):
+        async def copy():
+            if direction == "h2d":
+                await hardware.driver.memcpy_htod_async(block, hardware.buffer(nbytes), nbytes, stream)
+            else:
+                await hardware.driver.memcpy_dtoh_async(hardware.buffer(nbytes), block, nbytes, stream)
+
+        async def several():
+            for _ in range(3):
+                await copy()
+
+        async def alone():
+            begin = hardware.sim.now
+            await copy()
+            await hardware.driver.stream_synchronize(stream)
+            return hardware.sim.now - begin
+
+        before = await alone()
+        async with hardware.sim.open_nursery() as nursery:
+            for _ in range(threads):
+                nursery.spawn(several)
+        await hardware.driver.stream_synchronize(stream)
+        return before, await alone()
+
+    (before, after), hardware = copying(rig, nbytes, body, phantom=True)
+    assert after == pytest.approx(before)
+    moved = hardware.machine.statistics()[f"device 0 copy engine {direction}"].bytes
+    assert moved == (3 * threads + 2) * nbytes

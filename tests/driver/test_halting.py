@@ -2,6 +2,7 @@
 
 import pytest
 
+from offloadrt.driver.queue_eviction import QueueEviction
 from offloadrt.kernels import Kernel
 from offloadrt.machine import load
 
@@ -128,3 +129,46 @@ def test_a_free_may_visit_every_stream_under_the_lock(rig):
         return hardware.run(main)
 
     assert [free_beside(n) for n in (0, 1, 10)] == pytest.approx([FREE, FREE + 5e-6, FREE + 50e-6])
+
+
+def evictions(rig, patience):
+    """Two threads evict pages of a device that saves a kernel's state for 1 ms; the first leaves after `patience`.
+
+    Returns when each returned from it, in seconds after its own call, how often the queues stopped, and how much longer
+    the kernel took than alone.
+    """
+    hardware = rig({"driver.halt_save_restore": "1 ms"})
+    driver, sim = hardware.driver, hardware.sim
+    queues = QueueEviction(sim, driver.device, 5e-3)
+    waited = []
+
+    async def evict(seconds):
+        begin = sim.now
+        with sim.move_on_after(seconds):
+            await queues.begin(0)
+        waited.append(sim.now - begin)
+
+    async def computes():
+        stream = await driver.stream_create()
+        await driver.launch_kernel(LONG, (), stream)
+        await sim.sleep(1e-5)
+        async with sim.open_nursery() as nursery:
+            nursery.spawn(evict, patience)
+            nursery.spawn(evict, 1.0)
+        await driver.stream_synchronize(stream)
+
+    hardware.run(computes)
+    did = driver.device.compute.statistics()
+    return waited, queues.count, did.wall_s - driver.device.compute.spec.time_alone(LONG)
+
+
+def test_whoever_evicts_pages_waits_until_the_queues_have_stopped(rig):
+    waited, count, longer = evictions(rig, 1.0)
+    assert waited == pytest.approx([1e-3, 1e-3]) and count == 1
+    assert longer == pytest.approx(1e-3 + 5e-3 + 1e-3)
+
+
+def test_queues_that_were_stopped_for_somebody_who_left_go_on(rig):
+    waited, count, longer = evictions(rig, 1e-4)
+    assert waited == pytest.approx([1e-4, 3e-3]) and count == 2
+    assert longer == pytest.approx(3e-3 + 5e-3 + 1e-3)

@@ -51,6 +51,14 @@ def test_affine_kernels_are_counted_exactly(function: Any, arguments: list[Any])
             assert reached == ((min(seen), max(seen)) if seen else None), use.name
 
 
+@pytest.mark.parametrize("number", [int, np.int64, np.int32, np.array])
+def test_a_number_counts_by_its_value_whatever_its_type(number: Any) -> None:
+    analysis = analysed(every_other)
+    for length in (60, 30):
+        arguments = [Phantom((100,)), Phantom((100,)), number(length)]
+        assert analysis.at(*arguments).iterations == analysis.trip_count(*arguments) == length // 2
+
+
 def test_the_density_of_affine_kernels_is_that_of_the_run() -> None:
     arguments = [np.zeros(100), np.zeros(100), 60]
     counts = analysed(every_other).at(*arguments)

@@ -227,3 +227,23 @@ def test_a_run_that_ends_while_a_directive_is_brought_to_its_end_waits_for_that(
 
     run.sim.run(main)
     assert run.device().memory.blocks() == []
+
+
+def test_a_map_of_a_linked_global_that_is_left_gives_the_table_back(rig: MakeRig) -> None:
+    made = rig()
+    linked = made.program.declare_target_link("linked", 1024, fill=1.0)
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target_enter_data(omp.map(to=linked))
+        begin = t.sim.now
+        await t.target_enter_data(omp.map(to=linked))
+        whole = t.sim.now - begin
+        known = [(entry.name, entry.total) for entry in made.device.table]
+        for step in range(1, 40):
+            with t.sim.move_on_after(whole / 2 * step / 40) as scope:
+                await t.target_enter_data(omp.map(to=linked))
+            assert scope.timed_out
+            await t.sleep(1e-3)
+            assert_everything_is_back(made, known, made.device.live_blocks)
+
+    made.alone(body)

@@ -408,6 +408,24 @@ class TestSeveralDevices:
         assert set(made.program.locks()) >= {"device table", "device table 1"}
 
 
+    def test_each_thread_has_its_own_default(self, rig: MakeRig) -> None:
+        made = rig(devices=2)
+
+        async def body(t: omp.HostThread) -> tuple[int, bool, bool]:
+            assert t.omp_get_default_device() == 0
+            t.omp_set_default_device(t.number)
+            await t.barrier()
+            a = t.array("a", 4)
+            await t.target_enter_data(omp.map(to=a), nowait=True)
+            await t.taskwait()
+            there = [await t.omp_target_is_present(a, device=device) for device in range(2)]
+            await t.target_exit_data(omp.map(delete=a))
+            return t.omp_get_default_device(), *there
+
+        assert made.run(body, 2) == [(0, True, False), (1, False, True)]
+        made.assert_clean()
+
+
 def test_directives_are_numbered_and_cause_what_they_cause(rig: MakeRig) -> None:
     made = rig()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openmp_rig import MakeRig
 
-from offloadrt import kernel
+from offloadrt import Kernel, Run, kernel
 from offloadrt import openmp as omp
 
 
@@ -67,3 +67,21 @@ def test_a_program_that_used_nothing(rig: MakeRig) -> None:
     made = rig()
     made.sim.run(made.program.finish)
     assert made.sim.now == 0.0
+
+
+@pytest.mark.parametrize("end", [lambda run: run.finish(), lambda run: run.program.finish()], ids=["run", "program"])
+def test_memory_goes_back_after_the_rest_of_a_directive_that_was_left(end: Any) -> None:
+    run = Run()
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 512, phantom=True)
+        with t.sim.move_on_after(5e-3):
+            await t.target(Kernel("long", flops_per_iteration=1e12), a, maps=omp.map(to=a), iterations=32)
+
+    async def main() -> None:
+        await run.parallel(body)
+        await end(run)
+
+    run.sim.run(main)
+    assert run.device().memory.blocks() == []
+    assert run.calls.count("cuMemFree") == run.calls.count("cuMemAlloc") > 0

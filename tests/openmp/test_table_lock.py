@@ -10,7 +10,7 @@ from openmp_rig import MakeRig
 from offloadrt import openmp as omp
 from offloadrt.runtime import DeviceTableLock
 from offloadrt.runtime.barging_table_lock import BargingTableLock
-from offloadrt.sim import Simulation
+from offloadrt.sim import Signal, Simulation
 from offloadrt.trace import events
 
 
@@ -88,6 +88,38 @@ class TestDeviceTableLock:
 
         sim.run(main)
         assert got == [10]
+
+    @pytest.mark.parametrize("kind", [DeviceTableLock, BargingTableLock])
+    def test_whoever_is_cancelled_when_it_is_free_passes_it_on(self, gear: Any, kind: type[DeviceTableLock]) -> None:
+        sim = Simulation(gear=gear)
+        lock = kind(sim, "device table")
+        free = Signal(sim, "free")
+        got: list[float] = []
+
+        async def waiter() -> None:
+            await lock.acquire()
+            got.append(sim.now)
+            lock.release()
+
+        async def cancelled() -> None:
+            async with sim.open_nursery() as nursery:
+                nursery.spawn(waiter)
+                await free.wait()
+                nursery.cancel()
+
+        async def main() -> None:
+            lock.start()
+            await lock.acquire()
+            async with sim.open_nursery() as nursery:
+                nursery.spawn(cancelled)
+                await sim.sleep(1.0)
+                nursery.spawn(waiter)
+                await sim.sleep(1.0)
+                lock.release()
+                free.set()
+
+        sim.run(main)
+        assert got[-1] == 2.0 and lock.statistics().tasks_waiting == 0
 
     def test_only_the_holder_may_use_the_table(self, gear: Any) -> None:
         sim = Simulation(gear=gear)

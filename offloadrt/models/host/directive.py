@@ -22,13 +22,13 @@ Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 async def in_directive(
     program: Program[Any],
     name: str,
-    device: int | None,
+    device: int,
     work: Work,
     unmaps: Sequence[MapItem] = (),
     lasting: LastingQueue | None = None,
 ) -> OffloadDevice:
-    """Do `work` as a numbered directive of this name on a device (None: the default one), and drain its queue; a
-    `lasting` queue is not drained.
+    """Do `work` as a numbered directive of this name on a device, and drain its queue; a `lasting` queue is not
+    drained.
 
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
@@ -77,7 +77,7 @@ async def in_directive(
     return where
 
 
-def leave_region(program: Program[Any], name: str, device: int | None, items: Sequence[MapItem]) -> None:
+def leave_region(program: Program[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
     """A structured region is left early: the mappings of its items end without being copied back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)

@@ -43,8 +43,6 @@ class Program(ABC, Generic[T]):
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
     """
 
-    default_device = 0
-
     def __init__(
         self,
         machine: Machine,
@@ -178,18 +176,17 @@ class Program(ABC, Generic[T]):
 
     # devices
 
-    def device(self, number: int | None = None, call: str = "") -> OffloadDevice:
-        """A device by number, the default device for None. Raises InvalidDevice."""
-        chosen = self.default_device if number is None else number
-        if not 0 <= chosen < len(self.devices):
+    def device(self, number: int, call: str = "") -> OffloadDevice:
+        """A device by number. Raises InvalidDevice."""
+        if not 0 <= number < len(self.devices):
             raise InvalidDevice(
-                f"device number {chosen} is invalid, only {len(self.devices)} devices are available",
+                f"device number {number} is invalid, only {len(self.devices)} devices are available",
                 call=call,
                 thread=self.sim.current.name,
                 time_s=self.sim.now,
-                device=chosen,
+                device=number,
             )
-        return self.devices[chosen]
+        return self.devices[number]
 
     def next_directive(self) -> int:
         self._directives += 1
@@ -207,12 +204,16 @@ class Program(ABC, Generic[T]):
 
     async def finish(self) -> None:
         """The end of the program, in the actor that began it: what a real one does between main's return and exit."""
+        await self.end_tasks()
+        await self.shutdown()
+
+    async def end_tasks(self) -> None:
+        """Wait for everything that the threads left running, and for the rests of directives that were left early."""
         await self.complete_tasks()
         for device in self.devices:
             for rest in device.rests if device.ended is None else ():
                 if not rest.is_set:
                     await rest.wait()
-        await self.shutdown()
 
     @abstractmethod
     async def complete_tasks(self) -> None:

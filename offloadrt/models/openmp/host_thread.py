@@ -88,7 +88,7 @@ class HostThread(Routines):
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             found.append(await where.plugin.alloc_managed(nbytes, name))
 
-        await in_directive(self.program, "cuMemAllocManaged", None, allocate)
+        await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(lengths, element, None)
         return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
@@ -100,7 +100,7 @@ class HostThread(Routines):
         def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return where.plugin.free_managed(address)
 
-        await in_directive(self.program, "cuMemFree", None, free)
+        await in_directive(self.program, "cuMemFree", self.default_device, free)
         array.freed = True
 
     def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
@@ -112,7 +112,7 @@ class HostThread(Routines):
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return where.plugin.prefetch(queue, array.address, array.nbytes, to_host)
 
-        return in_directive(self.program, "cuMemPrefetchAsync", None, work)
+        return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work)
 
     def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
         """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
@@ -123,7 +123,7 @@ class HostThread(Routines):
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return where.plugin.advise(array.address, array.nbytes, advice)
 
-        return in_directive(self.program, "cuMemAdvise", None, work)
+        return in_directive(self.program, "cuMemAdvise", self.default_device, work)
 
     # what a thread does besides
 
@@ -186,7 +186,8 @@ class HostThread(Routines):
 
     def run(self, construct: Construct) -> Running:
         """Run a construct."""
-        name, device, work, depends = construct.name, construct.device, construct.work, construct.depends
+        name, work, depends = construct.name, construct.work, construct.depends
+        device = self.default_device if construct.device is None else construct.device
         if construct.nowait:
             return self._defer(name, device, work, depends)
         if depends:
@@ -195,7 +196,7 @@ class HostThread(Routines):
 
     # how directives run
 
-    async def _defer(self, name: str, device: int | None, work: Work, depends: tuple[Depend, ...]) -> None:
+    async def _defer(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
         program = self.program
         where = program.device(device, name)
         await where.work(program.costs.task)
@@ -205,7 +206,7 @@ class HostThread(Routines):
 
         program.helpers.submit(self.tasks, name, run, depends)
 
-    async def _run_after(self, name: str, device: int | None, work: Work, depends: tuple[Depend, ...]) -> None:
+    async def _run_after(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
         await wait_for(self.tasks.predecessors(depends))
         await in_directive(self.program, name, device, work)
 
@@ -218,6 +219,11 @@ class TargetData:
         self._device = device
         self._items = lower_data(clauses, "target data", thread.program.mappers)
 
+    @property
+    def _number(self) -> int:
+        """As in LLVM, begin and end each look for the default device."""
+        return self._thread.default_device if self._device is None else self._device
+
     async def __aenter__(self) -> dict[HostArray, DevicePointer | None]:
         items = self._items
         pointers: dict[HostArray, DevicePointer | None] = {}
@@ -229,7 +235,7 @@ class TargetData:
                 if array is not None:
                     pointers[array] = None if address is None else _pointer(array, address, where.number)
 
-        await in_directive(self._thread.program, "target data", self._device, begin)
+        await in_directive(self._thread.program, "target data", self._number, begin)
         return pointers
 
     async def __aexit__(
@@ -238,9 +244,9 @@ class TargetData:
         items, program = at_data_end(self._items), self._thread.program
         if kind is None:
             end = ending(items, "target data")
-            await in_directive(program, "target data end", self._device, end, items)
+            await in_directive(program, "target data end", self._number, end, items)
         elif not issubclass(kind, Exception):
-            leave_region(program, "target data end", self._device, items)
+            leave_region(program, "target data end", self._number, items)
 
 
 def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:

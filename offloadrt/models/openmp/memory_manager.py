@@ -91,7 +91,7 @@ class BlockManager(ABC, Generic[B]):
         The first free block of the size is taken, in the order in which they were first allocated. Raises
         OutOfDeviceMemory.
         """
-        number = self.program.default_device if device is None else device
+        number = t.omp_get_default_device() if device is None else device
         ghost = self.program.phantom if phantom is None else phantom
         blocks = self._blocks.setdefault((number, nbytes, ghost), [])
         async with self._guard():

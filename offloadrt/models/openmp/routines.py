@@ -40,6 +40,8 @@ class Routines(ProgramThread):
 
     program: OpenMP
     tasks: TaskRegion
+    default_device: int = 0
+    """default-device-var, of the thread's implicit task."""
 
     # devices
 
@@ -51,12 +53,12 @@ class Routines(ProgramThread):
         return len(self.program.devices)
 
     def omp_get_default_device(self) -> int:
-        return self.program.default_device
+        return self.default_device
 
     def omp_set_default_device(self, number: int) -> None:
-        """Raises InvalidDevice."""
+        """For this thread, as default-device-var is the task's own. Raises InvalidDevice."""
         self.program.device(number, "omp_set_default_device")
-        self.program.default_device = number
+        self.default_device = number
 
     # memory
 
@@ -137,7 +139,7 @@ class Routines(ProgramThread):
         async def run() -> None:
             await self.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
 
-        await self.program.device(None, "omp_target_memcpy_async").work(self.program.costs.task)
+        await self.program.device(self.default_device, "omp_target_memcpy_async").work(self.program.costs.task)
         self.program.helpers.submit(self.tasks, "omp_target_memcpy_async", run, depends)
         return OFFLOAD_SUCCESS
 
@@ -210,7 +212,7 @@ class Routines(ProgramThread):
         """Can the device use this host memory directly?"""
         if device == self.omp_get_initial_device():
             return True
-        return self.program.device(device, "omp_target_is_accessible").configuration.host_pointers
+        return self.program.device(self._chosen(device), "omp_target_is_accessible").configuration.host_pointers
 
     async def omp_get_mapped_ptr(self, place: HostArray | Section, device: int | None = None) -> DevicePointer | None:
         """The device address of the first byte; None if it is not mapped."""
@@ -254,7 +256,10 @@ class Routines(ProgramThread):
     # how routines run
 
     def _call(self, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
-        return in_directive(self.program, name, device, work)
+        return in_directive(self.program, name, self._chosen(device), work)
+
+    def _chosen(self, device: int | None) -> int:
+        return self.default_device if device is None else device
 
     async def _reach(self, array: HostArray, span: HostSpan) -> None:
         """The thread touches a piece of the host's memory: what the device owns of managed memory comes back."""
