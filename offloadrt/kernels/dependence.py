@@ -27,6 +27,7 @@ from offloadrt.kernels.accesses import Access, Reduction, Walk
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.reductions import stored_names
 from offloadrt.kernels.source import text
 from offloadrt.kernels.subset import LoopNest, called
 from offloadrt.kernels.written_regions import WrittenRegion, symbol_of
@@ -65,8 +66,9 @@ class Guard:
     always: Reason | None = None
 
     def __or__(self, other: Guard) -> Guard:
-        always = self.always or other.always
-        return Guard(frozenset(), always) if always else Guard(self.predicates | other.predicates)
+        if self.always or (other.predicates <= self.predicates and not other.always):
+            return self
+        return other if other.always else Guard(self.predicates | other.predicates)
 
     @property
     def restricts(self) -> bool:
@@ -75,12 +77,13 @@ class Guard:
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
         """As it is known outside of a statement, or outside of an iteration of the loop over `symbol`."""
-        for predicate in sorted(self.predicates, key=lambda one: (one.region, one.show(), one.index is None)):
-            if symbol is None and predicate.index is None:
-                return Guard(always=Reason(node, f"where it goes in {predicate.region} is not known yet"))
-            if symbol is not None and predicate.index is not None and symbol in predicate.index.symbols:
-                what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
-                return Guard(always=Reason(node, what))
+        if symbol is None:
+            unknown = [one.region for one in self.predicates if one.index is None]
+            if unknown:
+                return Guard(always=Reason(node, f"where it goes in {min(unknown)} is not known yet"))
+        elif any(one.index is not None and symbol in one.index.symbols for one in self.predicates):
+            what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
+            return Guard(always=Reason(node, what))
         return self
 
 
@@ -188,10 +191,7 @@ def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion
 
 def _changed(nest: LoopNest) -> set[str]:
     """The parameters that the nest assigns."""
-    tree = ast.walk(nest.source.tree)
-    return {node.id for node in tree if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} & set(
-        nest.parameters
-    )
+    return stored_names(nest.source.body) & set(nest.parameters)
 
 
 def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
@@ -283,7 +283,8 @@ class _Backwards:
     # accesses
 
     def note(self, node: ast.AST, kind: str, guard: Guard) -> None:
-        self.guards[node, kind] = self.guards.get((node, kind), Guard()) | guard
+        known = self.guards.get((node, kind))
+        self.guards[node, kind] = guard if known is None else known | guard
 
     def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
         """The guard of a store."""

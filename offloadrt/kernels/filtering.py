@@ -14,6 +14,7 @@ from typing import Any
 
 from offloadrt.kernels.dependence import Guard, Guards, Predicate
 from offloadrt.kernels.reductions import assigned_scalars, reduction
+from offloadrt.kernels.source import Source
 from offloadrt.kernels.subset import LoopNest, called
 from offloadrt.kernels.written_regions import symbol_of
 
@@ -24,9 +25,9 @@ _FRAGILE_CALLS = ("int", "floor", "ceil")
 class Names:
     """Names that a source does not use yet."""
 
-    def __init__(self, tree: ast.AST) -> None:
-        self.used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        self.used |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    def __init__(self, source: Source) -> None:
+        self.used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
+        self.used |= {node.arg for node in source.nodes if isinstance(node, ast.arg)}
 
     def fresh(self, wanted: str) -> str:
         """`wanted`, or with a number at its end."""
@@ -60,7 +61,7 @@ class Filter:
     def _made_up(self) -> set[str]:
         """The scalars that may hold what was computed from a load that was left out."""
         found: set[str] = set()
-        statements = [node for node in ast.walk(self.nest.source.tree) if isinstance(node, ast.Assign | ast.AugAssign)]
+        statements = [node for node in self.nest.source.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
         while True:
             before = len(found)
             for node in statements:

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels import DividedKernel, Holders, Kernel, KernelError, Launch, Transfer
+from offloadrt.kernels import DividedKernel, Holders, Kernel, KernelError, Launch, Part, Transfer
 from offloadrt.kernels.boxes import Ranges
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.generation import GeneratedKernel
@@ -40,8 +40,8 @@ class Division:
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
     """With the partial values, of which each device has made its own."""
-    needed: Sequence[list[tuple[HostArray, Ranges | None]]]
-    """None: all of the array."""
+    _parts: Sequence[Part] = attrs.field(repr=False)
+    _of_name: Mapping[str, Any] = attrs.field(repr=False)
     combining: Combining | None
 
     @property
@@ -60,6 +60,11 @@ class Division:
         """What a device sends to each other one when all of its part is exchanged: that of the device with most."""
         devices = range(len(self.launches))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
+
+    @functools.cached_property
+    def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
+        """By device what it reads in its part; None: all of the array."""
+        return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
     def to_all(self) -> Pairs:
@@ -131,6 +136,7 @@ class Divider:
             [slower(launch_of(divided.kernel, one)) for one in given],
             given,
             owned,
-            [[(of_name[name], ranges) for name, ranges in part.reads.items()] for part in parts],
+            parts,
+            of_name,
             combining,
         )

@@ -79,10 +79,8 @@ class Launching:
         await exchange.open()
         await order.drain_all()
         times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
-        if divided:
-            await exchange.before(division)
-        elif exchange.is_due(push.present):
-            await exchange.gather(push.present, order.devices)
+        if exchange.is_due(push.present):
+            await (exchange.before(division) if divided else exchange.gather(push.present, order.devices))
         begin = sim.now
         execution = InFlight(times, divided, len(order.devices))
         launch = self._launch(push, "part" if divided else "whole", execution)
