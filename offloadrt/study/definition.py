@@ -126,8 +126,9 @@ def scenario(
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
-    shows besides the elapsed time, `kernels` gives what `offloadrt kernels` would not find. Raises TypeError when the signature has a parameter without a type, or of a type
-    that a command line cannot give, and when `sweep` names a parameter that does not exist.
+    shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises TypeError when
+    the signature has a parameter without a type, or of a type that a command line cannot give, and when `sweep` names a
+    parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
