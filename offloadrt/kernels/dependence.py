@@ -60,7 +60,7 @@ class Reason:
 
 @attrs.frozen
 class Guard:
-    """One of the predicates holds; or always. Never, without predicates: what feeds no store."""
+    """One of the predicates holds; or always; without predicates never."""
 
     predicates: frozenset[Predicate] = frozenset()
     always: Reason | None = None
@@ -87,6 +87,10 @@ class Guard:
         return self
 
 
+NEVER = Guard()
+"""What feeds no store."""
+
+
 @attrs.frozen
 class Elements:
     """The elements whose index in a dimension, plus a shift, lies in the device's part of a region."""
@@ -110,11 +114,11 @@ class Needs:
 
     def add(self, other: Needs) -> None:
         for name, guard in other.scalars.items():
-            self.scalars[name] = self.scalars.get(name, Guard()) | guard
+            self.scalars[name] = self.scalars.get(name, NEVER) | guard
         for name, elements in other.elements.items():
             self.elements[name] = self.elements.get(name, frozenset()) | elements
         for name, guard in other.arrays.items():
-            self.arrays[name] = self.arrays.get(name, Guard()) | guard
+            self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, node: ast.For) -> Needs:
         """What is needed at a loop's head, as seen from before its iteration."""
@@ -231,11 +235,11 @@ class _Backwards:
                 self.note(node, "contribution", guard)
                 self.need(value, guard, needs, node)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                guard = needs.scalars.pop(name, Guard())
+                guard = needs.scalars.pop(name, NEVER)
                 self.note(node, "scalar", guard)
                 self.need(value, guard, needs, node)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
-                guard = needs.scalars.get(name, Guard())
+                guard = needs.scalars.get(name, NEVER)
                 self.note(node, "scalar", guard)
                 self.note(node, "value", guard)
                 self.need(value, guard, needs, node)
@@ -274,10 +278,10 @@ class _Backwards:
         """All of an array is needed, for good, when ever more of its elements are: so the loop's walk ends."""
         for name, elements in sorted(needs.elements.items()):
             kinds = [(one.dimension, one.region) for one in elements]
-            everything = needs.arrays.get(name, Guard()).always is not None
+            everything = needs.arrays.get(name, NEVER).always is not None
             if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
                 what = f"elements of {name} are handed on from iteration to iteration"
-                needs.arrays[name] = needs.arrays.get(name, Guard()) | Guard(always=Reason(node, what))
+                needs.arrays[name] = needs.arrays.get(name, NEVER) | Guard(always=Reason(node, what))
                 needs.elements[name] = frozenset()
 
     # accesses
@@ -297,7 +301,7 @@ class _Backwards:
             guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
         for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
             guard |= self.at(access, elements)
-        guard |= needs.arrays.get(access.array, Guard())
+        guard |= needs.arrays.get(access.array, NEVER)
         self.note(node, "write", guard)
         self.need(node.slice, guard, needs, statement)
         return guard
@@ -340,11 +344,11 @@ class _Backwards:
             elements = self.elements(access, predicate)
             if elements is None:
                 rest = Guard(frozenset({predicate})).leaving(statement)
-                needs.arrays[access.array] = needs.arrays.get(access.array, Guard()) | rest
+                needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | rest
             else:
                 needs.elements[access.array] = needs.elements.get(access.array, frozenset()) | {elements}
         if guard.always:
-            needs.arrays[access.array] = needs.arrays.get(access.array, Guard()) | guard
+            needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | guard
 
     def elements(self, access: Access, predicate: Predicate) -> Elements | None:
         """The elements that a load touches when a predicate holds, said without its loops."""
@@ -365,7 +369,7 @@ class _Backwards:
         """An expression's value is needed under a guard."""
         match node:
             case ast.Name(id=name):
-                needs.scalars[name] = needs.scalars.get(name, Guard()) | guard.leaving(statement)
+                needs.scalars[name] = needs.scalars.get(name, NEVER) | guard.leaving(statement)
             case ast.Subscript(value=ast.Name()):
                 self.load(node, guard, needs, statement)
                 self.need(node.slice, guard, needs, statement)
