@@ -36,13 +36,13 @@ class Division:
     """Of one kernel with one set of arguments. The sequences are by device."""
 
     code: DividedKernel
-    launches: Sequence[Launch]
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
     """With the partial values, of which each device has made its own."""
+    combining: Combining | None
     _parts: Sequence[Part] = attrs.field(repr=False)
     _of_name: Mapping[str, Any] = attrs.field(repr=False)
-    combining: Combining | None
+    _slower: Callable[[Launch], Launch] = attrs.field(repr=False)
 
     @property
     def partial_values(self) -> Sequence[HostArray]:
@@ -58,8 +58,13 @@ class Division:
     @functools.cached_property
     def write_bytes(self) -> int:
         """What a device sends to each other one when all of its part is exchanged: that of the device with most."""
-        devices = range(len(self.launches))
+        devices = range(len(self.arguments))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
+
+    @functools.cached_property
+    def launches(self) -> Sequence[Launch]:
+        """What the devices launch, once the kernel is divided."""
+        return [self._slower(launch_of(self.code.kernel, one)) for one in self.arguments]
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
@@ -72,7 +77,7 @@ class Division:
         holders = Holders()
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)
-        devices = range(len(self.launches))
+        devices = range(len(self.arguments))
         return by_pair((array, holders.fetch(array.address, one, None)) for array in self.owned for one in devices)
 
 
@@ -133,10 +138,10 @@ class Divider:
         given = [divided.arguments(part.share, arguments, values) for part in parts]
         return Division(
             divided,
-            [slower(launch_of(divided.kernel, one)) for one in given],
             given,
             owned,
+            combining,
             parts,
             of_name,
-            combining,
+            slower,
         )

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels import Kernel
-from offloadrt.kernels import kernel as make_kernel
+from offloadrt.kernels.loop_kernel import of_source
 from offloadrt.kernels.source import Source
 from offloadrt.models.openacc.arguments import Argument
 
@@ -170,16 +170,12 @@ def _compiled(kernel: Kernel, source: Source, text: str) -> Kernel:
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     file = f"<jacc {kernel.name} {digest}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    if kernel.analysis is not None:
+        (tree,) = ast.parse(text).body
+        assert isinstance(tree, ast.FunctionDef)
+        generated = attrs.evolve(source, who=f"kernel {tree.name!r}", file=file, tree=tree)
+        return of_source(kernel, generated, len(kernel.analysis.distributed))
     names = dict(source.names)
     exec(compile(text, file, "exec", flags=__future__.annotations.compiler_flag), names)
     function: Callable[..., None] = names[source.tree.name]
-    if kernel.analysis is None:
-        return attrs.evolve(kernel, body=function)
-    return make_kernel(
-        name=kernel.name,
-        threads_per_team=kernel.threads_per_team,
-        registers_per_thread=kernel.registers_per_thread,
-        efficiency=kernel.efficiency,
-        dependent_accesses=kernel.dependent_accesses,
-        collapse=len(kernel.analysis.distributed),
-    )(function)
+    return attrs.evolve(kernel, body=function)
