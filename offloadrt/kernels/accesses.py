@@ -14,7 +14,7 @@ import attrs
 from offloadrt.kernels.array_use import Pattern
 from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability, Within
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.reductions import reduction
+from offloadrt.kernels.reductions import reduction, stored_names
 from offloadrt.kernels.source import range_of, text
 from offloadrt.kernels.subset import MATH, LoopNest, literal
 from offloadrt.kernels.values import NOTHING, Value, arithmetic, whole_names
@@ -177,7 +177,7 @@ class _Walker:
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
         near = self.hint(node.iter, "near")
         variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level, near)
-        changed = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        changed = stored_names([node])
         before = dict(self.values)
         outside = {name: known for name, known in self.tests.items() if name not in changed}
         self.guards.append(self.guards[-1].mixed((range_,), False))

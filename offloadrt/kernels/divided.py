@@ -9,8 +9,9 @@ partial values (`partial_values.py`).
 from __future__ import annotations
 
 import abc
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -58,7 +59,12 @@ class Part:
 
     share: Share
     segments: dict[str, Ranges]
-    reads: dict[str, Ranges | None]
+    _find_reads: Callable[[], dict[str, Ranges | None]] = attrs.field(repr=False, eq=False)
+
+    @functools.cached_property
+    def reads(self) -> dict[str, Ranges | None]:
+        """See `DividedKernel.reads_of`. Found when it is asked for: nobody does where everything is sent to all."""
+        return self._find_reads()
 
 
 @attrs.frozen(eq=False)
@@ -89,7 +95,7 @@ class DividedKernel(abc.ABC):
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
             self._kept[key] = tuple(
-                Part(share, self.segments(share, arguments), self.reads_of(share, arguments))
+                Part(share, self.segments(share, arguments), functools.partial(self.reads_of, share, arguments))
                 for share in self.split(devices, arguments)
             )
         return self._kept[key]

@@ -71,10 +71,12 @@ class Holders:
 
     def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
         """What a device must get before it reads some bytes (None: all), which it then has."""
+        if not (known := self._pieces.get(array)):
+            return []
         pieces: list[_Piece] = []
         transfers: list[Transfer] = []
         wanted = None if needed is None else [(offset, offset + nbytes) for offset, nbytes in needed]
-        for piece in self._pieces.get(array, []):
+        for piece in known:
             if device in piece.holders:
                 pieces.append(piece)
                 continue
@@ -92,6 +94,10 @@ class Holders:
                 pieces.append(attrs.evolve(piece, start=start))
         self._pieces[array] = pieces
         return transfers
+
+    def is_tracked(self, array: Hashable) -> bool:
+        """Has a divided kernel written it since it was right everywhere?"""
+        return bool(self._pieces.get(array))
 
     def is_divided(self, array: Hashable, devices: int) -> bool:
         """Does one of so many devices not have all of an array right?"""

@@ -128,7 +128,7 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     source = nest.source
     assert reducing.analysis is not None
     walked, loop = reducing.analysis.walked, reducing.analysis.distributed[0]
-    names = Names(source.tree)
+    names = Names(source)
     separated = separate(nest, names, element_of)
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
     scalars = [one.scalar for one in partials]
