@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from otm_rig import (
     ALL_EXPLICIT,
@@ -25,6 +25,7 @@ from otm_rig import (
     step,
     three_objects,
 )
+from property_examples import examples
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import ArrayUse, Kernel
@@ -215,7 +216,7 @@ def program_of(steps: list[tuple[str, list[str], str]]) -> Body:
     return body
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     STEPS,
     st.integers(0, 3),
