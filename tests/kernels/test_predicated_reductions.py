@@ -135,7 +135,7 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("divide", WAYS)
-@examples(60, HealthCheck.too_slow, HealthCheck.filter_too_much)
+@examples(25, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(reducing(), st.integers(0, 9))
 def test_together_devices_reduce_what_one_does(
     divide: Callable[[Kernel], DividedKernel], made: Kernel, seed: int
@@ -158,7 +158,7 @@ def test_together_devices_reduce_what_one_does(
         assert all(same(one, expected) for one in (*all_to_all.memories, *lazily.memories)), divided.source
 
 
-@examples(5, HealthCheck.too_slow, HealthCheck.filter_too_much)
+@examples(3, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(reducing(), st.integers(0, 9))
 def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
     pytest.importorskip("numba")

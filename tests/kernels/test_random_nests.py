@@ -133,7 +133,7 @@ def test_ranges_of_rectangles_are_exact(nest: Nest, n: int, m: int) -> None:
     compare(nest, n, m)
 
 
-@examples(12, HealthCheck.too_slow)
+@examples(6, HealthCheck.too_slow)
 @given(nests(values=FORMULAS), st.integers(1, 9), st.integers(0, 9))
 def test_numba_and_the_interpreter_agree_on_any_nest(nest: Nest, n: int, m: int) -> None:
     pytest.importorskip("numba")
