@@ -47,8 +47,6 @@ def numbers_of(thread: int) -> Any:
 def arrays_of(t: omp.HostThread) -> list[omp.HostArray]:
     values = numbers_of(t.number)
     return [t.array(name, N, fill=numbers, align=BLOCK) for name, numbers in zip("abc", values, strict=True)]
-        t.array(name, N, fill=values, align=BLOCK) for name, values in zip("abc", numbers_of(t.number), strict=True)
-    ]
 
 
 async def three_objects(t: omp.HostThread) -> list[Any]:
