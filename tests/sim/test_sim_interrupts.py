@@ -135,6 +135,7 @@ def test_many_steps_in_which_time_advances_are_no_livelock(sim):
                 await sim.sleep(1e-9)
 
     sim.run(main)
+    assert sim.now == pytest.approx(30_000e-9)
 
 
 def causes(error):
