@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
+from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
@@ -92,7 +93,7 @@ def test_a_cyclic_sweep_over_more_than_the_memory_misses_on_every_block_every_ti
     assert_sound(rig)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(
     st.lists(
         st.tuples(st.integers(0, 11), st.integers(1, 12 * 32), st.sampled_from(["sweep", "scatter", "host", "prefetch",
