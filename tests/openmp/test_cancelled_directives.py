@@ -247,3 +247,16 @@ def test_a_map_of_a_linked_global_that_is_left_gives_the_table_back(rig: MakeRig
             assert_everything_is_back(made, known, made.device.live_blocks)
 
     made.alone(body)
+
+
+def test_a_barrier_waits_also_for_whoever_gave_it_up_before(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> float:
+        if t.number == 0:
+            with t.sim.move_on_after(1.0) as scope:
+                await t.barrier()
+            assert scope.timed_out
+        await t.sleep((2.0, 1.5)[t.number])
+        await t.barrier()
+        return t.sim.now
+
+    assert rig().run(body, 2) == [3.0, 3.0]
