@@ -233,7 +233,9 @@ class OffloadDevice:
         self.handover_due = self.costs.handover
 
     def table_work(self, dt: float) -> Awaitable[None]:
-        """The holder of the table works there for so long, after what it owes for the hand-over."""
+        """The holder of the table works there for so long, after what it owes for the hand-over: each hold has some, be
+        it 0.
+        """
         if self.handover_due:
             dt += self.handover_due
             self.handover_due = 0.0
