@@ -103,6 +103,7 @@ class OffloadDevice:
             sim,
             driver,
             number,
+            self.memory.begins,
             self.work,
             self.costs.memory_manager,
             spec.count("memory_manager.threshold"),

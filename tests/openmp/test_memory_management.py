@@ -97,6 +97,28 @@ class TestLlvm:
         made.alone(body)
         assert made.calls.count("cuMemFree") == made.calls.count("cuMemAlloc") == 2
 
+    @pytest.mark.parametrize("step", range(12))
+    def test_what_a_flush_that_is_left_has_not_freed_stays_pooled(self, rig: MakeRig, step: int) -> None:
+        made = rig()
+        allocator, memory = made.device.allocator, made.machine.devices[0].memory
+
+        async def body(t: omp.HostThread) -> None:
+            addresses = [await allocator.allocate(size, False) for size in (64, 64, 64, 2048, 2048)]
+            for address in addresses:
+                await allocator.free(address)
+            with t.sim.move_on_after(step * 25e-6) as scope:
+                await allocator.release_pooled()
+            assert scope.timed_out
+            left = len(memory.blocks())
+            again = [await allocator.allocate(size, False) for size in (64, 64, 64, 2048, 2048)]
+            assert made.calls.count("cuMemAlloc") == 10 - left, "all that is left is handed out again"
+            for address in again:
+                await allocator.free(address)
+            await allocator.release_pooled()
+
+        made.alone(body)
+        assert memory.blocks() == []
+
     def test_a_new_block_holds_what_was_there(self, rig: MakeRig) -> None:
         made = rig()
 
