@@ -212,6 +212,38 @@ class TestGpuMemoryManager:
         made.alone(body)
         assert manager.statistics().blocks == 0
 
+    @pytest.mark.parametrize("pooled", [False, True])
+    def test_a_block_whose_allocation_is_left_is_for_the_next(self, rig: MakeRig, gear: Any, pooled: bool) -> None:
+        made = rig(gear=gear)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 1 << 17, fill=1.0)
+            if pooled:
+                await manager.free(t, await manager.allocate(t, a.nbytes))
+            for step in range(20):
+                with t.sim.move_on_after(step * 4e-6) as scope:
+                    await manager.allocate(t, a.nbytes, a)
+                assert scope.timed_out and manager.statistics().in_use == 0
+            await manager.free(t, await manager.allocate(t, a.nbytes, a))
+            assert manager.statistics().blocks == 1
+            await manager.release_all(t)
+
+        made.alone(body)
+        made.assert_clean()
+
+    def test_a_block_whose_copy_fails_is_for_the_next(self, rig: MakeRig, gear: Any) -> None:
+        made = rig(gear=gear)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            with pytest.raises(omp.OutsideArray):
+                await manager.allocate(t, 128, t.array("a", 8))
+            await manager.release_all(t)
+
+        made.alone(body)
+        made.assert_clean()
+
 
 def test_memory_is_conserved(rig: MakeRig) -> None:
     made = rig(allocator="direct")
