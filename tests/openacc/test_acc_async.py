@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -191,3 +192,22 @@ def test_threads_that_meet_at_a_queue_have_one_history_in_both_gears(acc_rig: Ma
         return rig.trace.hash()
 
     assert history("turbo") == history("native")
+
+
+def test_what_threads_waited_for_locks_of_the_runtime_is_in_the_statistics_of_locks(acc_rig: MakeRig) -> None:
+    rig = acc_rig({"jit.compile": "1 ms", "driver.stream_create": "1 ms"})
+
+    async def body(t: acc.HostThread) -> None:
+        jacc = acc.Jacc(t, execution="async")
+        a = t.array("a", 64)
+        await jacc.jacc_create(a)
+        await jacc.jacc_kernel_push(increment, acc.jacc_args(increment, a))
+        await jacc.jacc_wait()
+        await t.parallel(LONG, async_=7)
+        await t.wait(7)
+
+    rig.run(body, 4)
+    locks = rig.program.locks()
+    assert min(locks[name].wait_s for name in ("async queue locks", "compilation locks")) > 0.0
+    waited = math.fsum(lock.wait_s for name, lock in locks.items() if name not in ("device table", "entry locks"))
+    assert waited == pytest.approx(rig.machine.host_time.seconds["runtime lock"])
