@@ -99,7 +99,7 @@ class Driver:
         """Statistics of its locks, by name."""
         found = {self.context.name: self.context.statistics()}
         if self.uvm is not None:
-            found[self.uvm.lock.name] = self.uvm.lock_statistics()
+            found[self.uvm.lock.name] = self.uvm.lock.statistics().together()
         return found
 
     def engines(self) -> dict[str, Statistics]:
