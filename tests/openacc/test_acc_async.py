@@ -41,6 +41,26 @@ def test_a_directive_with_async_does_not_wait(acc_rig: MakeRig) -> None:
     assert submitted < 50e-6 < 500e-6 < waited
 
 
+def test_acc_async_sync_is_as_no_async_clause_and_nothing_to_wait_for(acc_rig: MakeRig) -> None:
+    def took(**clauses: Any) -> tuple[float, float, float]:
+        async def body(t: acc.HostThread) -> tuple[float, float, float]:
+            begin = t.sim.now
+            await t.parallel(LONG, num_gangs=1, **clauses)
+            ended = t.sim.now
+            await t.parallel(LONG, num_gangs=1, async_=1)
+            await t.wait(acc.ACC_ASYNC_SYNC)
+            early = t.sim.now
+            await t.wait(1, async_=clauses.get("async_"))
+            return ended - begin, early - begin, t.sim.now - begin
+
+        found: tuple[float, float, float] = acc_rig().alone(body)
+        return found
+
+    plain = took()
+    assert plain[1] < plain[0] + 50e-6 < plain[0] + 500e-6 < plain[2]
+    assert took(async_=acc.ACC_ASYNC_SYNC) == took(wait=acc.ACC_ASYNC_SYNC) == plain
+
+
 def test_kernels_of_one_queue_run_in_order_those_of_two_together(acc_rig: MakeRig) -> None:
     for queues, together in (((1, 1), False), ((1, 2), True)):
         rig = acc_rig()
