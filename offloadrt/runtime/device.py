@@ -285,10 +285,6 @@ class OffloadDevice:
         """Device blocks that the runtime has allocated and not freed."""
         return len(self._blocks)
 
-    @property
-    def live_bytes(self) -> int:
-        return sum(self._blocks.values())
-
     # what goes wrong
 
     def report(self, message: str) -> None:
