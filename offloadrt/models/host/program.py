@@ -160,7 +160,7 @@ class Program(ABC, Generic[T]):
         elif kind == "static":
             address = stack.allocate(nbytes, align)
         else:
-            address = memory.allocate(nbytes, align, "global")
+            address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link":
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
         if fill is not None and nbytes and self._pages_matter:
