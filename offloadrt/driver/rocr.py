@@ -95,17 +95,9 @@ class Rocr:
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of its locks and the kernel driver's, by name."""
         kfd = self.kfd.statistics()
-        mmap = kfd.mmap
         found = {lock.name: lock.statistics() for lock in (*self._ring_locks.values(), *self._queue_locks.values())}
         found[self.kfd.process_lock.name] = kfd.process
-        found[self.kfd.mmap_lock.name] = LockStatistics(
-            acquired=mmap.read_acquired + mmap.write_acquired,
-            contended=mmap.contended,
-            wait_s=mmap.wait_s,
-            hold_s=mmap.read_hold_s + mmap.write_hold_s,
-            tasks_waiting=mmap.tasks_waiting,
-            owner=None,
-        )
+        found[self.kfd.mmap_lock.name] = kfd.mmap.together()
         return found
 
     def engines(self) -> dict[str, HandlerStatistics]:

@@ -17,7 +17,7 @@ from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
 from offloadrt.machine.messages import CopyPacket, Unmapped
 from offloadrt.machine.stream import internal_channel
-from offloadrt.sim import PASSED, LockStatistics, RWLock, Signal
+from offloadrt.sim import PASSED, RWLock, Signal
 
 
 class UvmBlocks:
@@ -78,18 +78,6 @@ class UvmBlocks:
     def is_busy(self, block: ManagedBlock) -> bool:
         """Whether somebody works on a block."""
         return block.index in self._busy
-
-    def lock_statistics(self) -> LockStatistics:
-        """Of the space lock, readers and writers together."""
-        lock = self.lock.statistics()
-        return LockStatistics(
-            acquired=lock.read_acquired + lock.write_acquired,
-            contended=lock.contended,
-            wait_s=lock.wait_s,
-            hold_s=lock.read_hold_s + lock.write_hold_s,
-            tasks_waiting=lock.tasks_waiting,
-            owner=None,
-        )
 
     # Migrations
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from offloadrt.machine.level import Level
 from offloadrt.machine.messages import ManagedFault, Replay
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class FaultHandlerStatistics:
     """What the handler did; virtual seconds.  busy_s + idle_s is the time elapsed with one worker."""
 
     busy_s: float
-    """In batches."""
+    """In batches, up to now."""
     idle_s: float
     wait_s: float
     """That kernels were stalled besides what serving their own faults alone takes."""
@@ -48,7 +49,8 @@ class UvmFaultHandler:
         self._uncontended = uncontended
         self._workers = 0
         self._idle = 0
-        self._busy_s = self._wait_s = self._block_s = 0.0
+        self._busy = Level(uvm.machine.sim)
+        self._wait_s = self._block_s = 0.0
         self._blocks = 0
         self._born = uvm.machine.sim.now
 
@@ -66,9 +68,9 @@ class UvmFaultHandler:
             self._idle -= 1
             if self._uncontended and not self._idle:
                 self.start()
-            begin = self._sim.now
+            self._busy.rise()
             await self._batch(message)
-            self._busy_s += self._sim.now - begin
+            self._busy.fall()
             self._idle += 1
 
     async def _next(self) -> ManagedFault:
@@ -144,5 +146,6 @@ class UvmFaultHandler:
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""
-        idle_s = max(self._sim.now - self._born - self._busy_s, 0.0)
-        return FaultHandlerStatistics(self._busy_s, idle_s, self._wait_s, self._blocks, self._block_s)
+        busy_s = self._busy.total_s
+        idle_s = max(self._sim.now - self._born - busy_s, 0.0)
+        return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._blocks, self._block_s)

@@ -1,4 +1,4 @@
-"""Which bytes devices send to one another after a divided kernel: all that is owned to all, or what will be read."""
+"""Which bytes devices send to one another after a divided kernel: what will be read."""
 
 from __future__ import annotations
 
@@ -17,17 +17,6 @@ class Transfer:
     target: int
     offset: int
     nbytes: int
-
-
-def all_to_all(segments: Sequence[Ranges]) -> list[Transfer]:
-    """Every device's pieces of an array to every other device, in the order of senders, receivers and pieces."""
-    return [
-        Transfer(source, target, offset, nbytes)
-        for source, pieces in enumerate(segments)
-        for target in range(len(segments))
-        if target != source
-        for offset, nbytes in pieces
-    ]
 
 
 @attrs.frozen

@@ -31,7 +31,9 @@ class AddressMap(Generic[T]):
         return (at[address] for address in self._begins)
 
     def __setitem__(self, address: int, what: T) -> None:
-        """``what`` begins at ``address``, where nothing has begun so far."""
+        """``what`` begins at ``address``.  ValueError where something begins already."""
+        if address in self._at:
+            raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
         insort(self._begins, address)
         self._at[address] = what
 

@@ -103,6 +103,7 @@ class OffloadDevice:
             sim,
             driver,
             number,
+            self.memory.begins,
             self.work,
             self.costs.memory_manager,
             spec.count("memory_manager.threshold"),
@@ -233,7 +234,9 @@ class OffloadDevice:
         self.handover_due = self.costs.handover
 
     def table_work(self, dt: float) -> Awaitable[None]:
-        """The holder of the table works there for so long, after what it owes for the hand-over."""
+        """The holder of the table works there for so long, after what it owes for the hand-over: each hold has some, be
+        it 0.
+        """
         if self.handover_due:
             dt += self.handover_due
             self.handover_due = 0.0
@@ -281,10 +284,6 @@ class OffloadDevice:
     def live_blocks(self) -> int:
         """Device blocks that the runtime has allocated and not freed."""
         return len(self._blocks)
-
-    @property
-    def live_bytes(self) -> int:
-        return sum(self._blocks.values())
 
     # what goes wrong
 

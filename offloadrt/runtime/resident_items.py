@@ -132,6 +132,7 @@ async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: S
         stretch = begin_stretch(device, items, start)  # others have had the table meanwhile
     try:
         if stretch is None:
+            await device.table_work(0.0)
             return start
         await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:
@@ -194,6 +195,8 @@ async def look_up_arguments(device: OffloadDevice, items: MapItems, cause: int) 
             if device.trace is not None:
                 _trace(device, stretch, cause, counts=False)
             await device.table_work(stretch.lookups * device.costs.lookup)
+        else:
+            await device.table_work(0.0)
         return stretch
     finally:
         device.table_lock.release()
@@ -232,6 +235,7 @@ async def end_run(
         stretch = end_stretch(device, items, stop)
     try:
         if stretch is None:
+            await device.table_work(0.0)
             return stop
         await device.table_work(stretch.lookups * device.costs.lookup)
         for entry in stretch.entries:

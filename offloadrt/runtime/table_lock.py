@@ -136,8 +136,10 @@ class DeviceTableLock:
         self._asked = True
         try:
             await self._granted()
-        except BaseException:
+        except BaseException:  # a wait that was cut short counts all the same
             self._users -= 1
+            self._wait_s += sim.now - since
+            self._contended += contended
             raise
         self.owner = me
         self._acquired += 1

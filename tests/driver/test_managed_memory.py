@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
@@ -254,3 +256,35 @@ def test_both_gears_give_the_same_hash(uvm):
         return rig.trace.hash()
 
     assert hash_of("native") == hash_of("turbo")
+
+
+def busy_in_short_windows(rig, kernel, statistics):
+    """Of a fault handler, window by window of 7 us, while a kernel runs: the fraction of each in which it was busy."""
+    begin_and_end = []
+
+    async def look():
+        while True:
+            begin_and_end.append((rig.sim.now, statistics()))
+            await rig.sim.sleep(7e-6)
+
+    async def main():
+        rig.sim.spawn(look, daemon=True)
+        await kernel()
+
+    rig.run(main)
+    windows = itertools.pairwise(begin_and_end)
+    for now, one in begin_and_end:
+        assert one.busy_s + one.idle_s == pytest.approx(now, abs=1e-12)
+    return [(after.busy_s - before.busy_s) / (end - begin) for (begin, before), (end, after) in windows]
+
+
+def test_a_handler_is_never_busier_than_all_the_time_in_any_window(uvm, apu):
+    rig = uvm()
+    array = rig.array(4 * BLOCK, touched=True)
+    access = Access(array, 4 * BLOCK)
+    managed = busy_in_short_windows(rig, lambda: rig.kernel(sweep(4 * BLOCK), access), rig.uvm.handler.statistics)
+    rig = apu()
+    there = rig.array(4 * BLOCK)
+    unified = busy_in_short_windows(rig, lambda: rig.kernel(sweep(4 * BLOCK), there), lambda: rig.faults)
+    for busy in (managed, unified):
+        assert min(busy) >= 0.0 and max(busy) == pytest.approx(1.0)

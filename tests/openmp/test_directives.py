@@ -287,6 +287,19 @@ class TestDeclareTarget:
 
         made.alone(body)
 
+    def test_a_global_after_one_of_no_bytes_lives_there_too(self, rig: MakeRig) -> None:
+        made = rig()
+        nothing, g = made.program.declare_target("nothing", 0), made.program.declare_target("g", 4, fill=1.0)
+        assert nothing.address != g.address
+
+        async def body(t: omp.HostThread) -> None:
+            await t.target_update(omp.to(g))
+            await t.target(scale, g, 2.0)
+            await t.target_update(omp.from_(g))
+            assert g[0] == 2.0
+
+        made.alone(body)
+
     def test_under_usm_the_device_uses_the_hosts(self, rig: MakeRig) -> None:
         made = rig(configuration="usm")
         g = made.program.declare_target("g", 4, fill=1.0)
@@ -406,7 +419,6 @@ class TestSeveralDevices:
         made.alone(body)
         made.assert_clean()
         assert set(made.program.locks()) >= {"device table", "device table 1"}
-
 
     def test_each_thread_has_its_own_default(self, rig: MakeRig) -> None:
         made = rig(devices=2)
