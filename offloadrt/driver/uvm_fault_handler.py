@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from offloadrt.machine.messages import ManagedFault, Replay
+from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
 
 if TYPE_CHECKING:
     from offloadrt.driver.uvm import Uvm
@@ -86,12 +87,15 @@ class UvmFaultHandler:
             uvm.unpin()
             await sim.sleep(uvm.machine.jitter(uvm.costs.batch))
             base_s = sim.now - begin
-            messages, pages = [first], [*first.pages[: uvm.costs.batch_max]]
-            while not self._uncontended and mailbox.items and len(pages) < uvm.costs.batch_max:
+            messages, pages, room = [first], first.pages, uvm.costs.batch_max - how_many(first.pages)
+            if room < 0:
+                pages = up_to(pages, uvm.costs.batch_max)
+            while not self._uncontended and mailbox.items and room > 0:
                 message = await self._next()
                 messages.append(message)
-                pages += message.pages[: uvm.costs.batch_max - len(pages)]
-            took, throttled = await self._serve(pages, first.cause)
+                pages = [*pages, *up_to(message.pages, room)]
+                room -= how_many(message.pages)
+            took, served = await self._serve(pages, first.cause)
         finally:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
@@ -99,48 +103,29 @@ class UvmFaultHandler:
         for message in messages:
             own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
-        served = frozenset(pages) - throttled if throttled else frozenset(pages)
         uvm.device.compute.mailbox.put(Replay(tuple([message.kernel for message in messages]), served))
 
     def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
         """What the blocks took on which a kernel faulted."""
-        per_block = self._uvm.pages.per_block
-        return [took.get(index, 0.0) for index in dict.fromkeys(page // per_block for page in message.pages)]
+        return [took.get(index, 0.0) for index in dict.fromkeys(index for index, _ in message.pages)]
 
-    async def _serve(self, pages: list[int], cause: int) -> tuple[dict[int, float], set[int]]:
+    async def _serve(self, pages: PageSets, cause: int) -> tuple[dict[int, float], dict[int, int]]:
         """Serve the faults of a batch, block by block.
 
-        Returns the seconds that each block took, and the pages that were put off.
+        Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm = self._uvm
-        per_block, groups = uvm.pages.per_block, dict[int, int]()
-        index, low, high, faulted = -1, 0, 0, 0
-        for page in pages:
-            if not low <= page < high:
-                groups[index] = faulted
-                index = page // per_block
-                low = index * per_block
-                high = low + per_block
-                faulted = groups.get(index, 0)
-            faulted |= 1 << page - low
-        groups[index] = faulted
-        del groups[-1]
+        uvm, served, took = self._uvm, merged(pages), dict[int, float]()
         uvm.counters.batches += 1
-        different = 0
-        for faulted in groups.values():
-            different += faulted.bit_count()
-        uvm.counters.duplicates += len(pages) - different
-        took: dict[int, float] = {}
-        throttled: set[int] = set()
-        for index in sorted(groups):
-            took[index], put_off = await uvm.serve(index, groups[index], cause)
+        if len(served) < len(pages):
+            uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
+        for index in sorted(served):
+            dt, put_off = await uvm.serve(index, served[index], cause)
             if put_off:
-                throttled.update(
-                    page for page in pages if page // per_block == index and put_off >> page % per_block & 1
-                )
-            self._block_s += took[index]
+                served[index] &= ~put_off
+            took[index] = dt
+            self._block_s += dt
             self._blocks += 1
-        return took, throttled
+        return took, served
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""

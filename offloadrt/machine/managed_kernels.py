@@ -8,6 +8,7 @@ batch it asks for again.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -16,6 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_sweep import Accesses, Sweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
+from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.share import Ticket
@@ -139,35 +141,36 @@ class ManagedKernels:
 
     # faults
 
-    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: list[int]) -> None:
+    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         packet = resident.packet
         resident.stalled_since = self.sim.now
         self._units.stalled[packet.number] = resident
         self._raise(resident, sweep, missing)
         if (trace := self._units.trace) is not None:
             queue = packet.stream.queue.number
-            trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, len(missing))
+            trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, how_many(missing))
 
-    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: list[int]) -> None:
+    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         packet = resident.packet
-        sweep.needed = frozenset(missing)
-        self.handler.put(ManagedFault(tuple(missing), packet.number, packet.cause, self.sim.now))
+        sweep.needed = merged(missing)
+        self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
 
-    def _replay(self, resident: ResidentKernel, served: frozenset[int]) -> None:
+    def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
         """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
 
         A page that was served counts as touched, even when it has been evicted since.
         """
         sweep, packet = resident.sweep, resident.packet
         assert sweep is not None
-        missing = self.pages.still_unmapped(sorted(sweep.needed - served))
-        if missing:
-            self._raise(resident, sweep, missing)
-            return
+        if sweep.needed != served:
+            missing = self.pages.still_unmapped(without(sweep.needed, served))
+            if missing:
+                self._raise(resident, sweep, missing)
+                return
         if (trace := self._units.trace) is not None:
-            queue, pages = packet.stream.queue.number, len(sweep.needed)
+            queue, pages = packet.stream.queue.number, how_many([*sweep.needed.items()])
             trace(events.PageFaultEnd, self._units.device, queue, packet.cause, packet.number, pages)
-        sweep.needed = frozenset()
+        sweep.needed = {}
         del self._units.stalled[packet.number]
         self._step(resident, sweep)
 

@@ -10,14 +10,14 @@ the next page without translation is found at the speed of C: 32 GB of managed m
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
 import numpy as np
 
 from offloadrt.machine.managed_usage import ManagedUsage
+from offloadrt.machine.page_sets import PageSets, by_block
 from offloadrt.machine.tree_prefetch import runs
 
 UNMAPPED: Final = 0
@@ -38,6 +38,12 @@ class ManagedBlock:
 
     index: int
     """Its address divided by its size."""
+    table: bytearray
+    """The stretch of the GPU's page table that it lies in, where its first page is, and how many pages are in each
+    state there.
+    """
+    offset: int
+    counts: list[int]
     valid: int = 0
     """Pages that belong to an allocation."""
     populated: int = 0
@@ -63,11 +69,22 @@ class ManagedBlock:
 
 @attrs.define(eq=False)
 class Watch:
-    """Pages [low, high), and how many of them have no translation."""
+    """Pages [low, high), and how many of them have no translation: in all, and in each span of the table."""
 
     low: int
     high: int
+    stretches: list[tuple[int, int, int]]
+    """(span, first, last) within the span."""
+    counts: list[int]
     missing: int
+
+
+@attrs.frozen(eq=False)
+class Picks:
+    """Some pages of a range: ``pages[k]`` are those of block ``first + k``."""
+
+    first: int
+    pages: list[int]
 
 
 class ManagedPages:
@@ -89,6 +106,7 @@ class ManagedPages:
         self.usage: dict[str, ManagedUsage] = {}
         """By name of the object; what belongs to none has the name ""."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
+        self._all = (1 << self.per_block) - 1
         self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
@@ -100,7 +118,11 @@ class ManagedPages:
         """A block, made when it is first asked for."""
         found = self.blocks.get(index)
         if found is None:
-            found = self.blocks[index] = ManagedBlock(index)
+            span, offset = divmod(index * self.per_block, self._span)
+            if span not in self._table:
+                self._table[span] = bytearray(self._span)
+                self._counts[span] = [self._span, 0, 0]
+            found = self.blocks[index] = ManagedBlock(index, self._table[span], offset, self._counts[span])
         return found
 
     def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
@@ -174,12 +196,7 @@ class ManagedPages:
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
-        span, offset = divmod(block.index * self.per_block, self._span)
-        table = self._table.get(span)
-        if table is None:
-            table = self._table[span] = bytearray(self._span)
-            self._counts[span] = [self._span, 0, 0]
-        counts, changed = self._counts[span], pages.bit_count()
+        counts, changed = block.counts, pages.bit_count()
         local = remote = 0
         if block.resident:
             local = (block.resident & pages).bit_count()
@@ -199,28 +216,41 @@ class ManagedPages:
             block.remote |= pages
             block.populated |= pages
             self.remote_pages += changed
-        fill = self._fills[state]
-        for low, high in runs(pages):
-            table[offset + low : offset + high] = fill[low:high]
+        table, offset, fill = block.table, block.offset, self._fills[state]
+        if pages == self._all:
+            table[offset : offset + self.per_block] = fill
+        else:
+            for low, high in runs(pages):
+                table[offset + low : offset + high] = fill[low:high]
         if self.watches:
             more = local + remote if state == UNMAPPED else local + remote - changed
             first = block.index * self.per_block
+            last = first + self.per_block
             for watch in self.watches:
-                if watch.low <= first and first + self.per_block <= watch.high:
-                    watch.missing += more
-                elif first < watch.high and watch.low < first + self.per_block:
-                    watch.missing = self.how_many(UNMAPPED, watch.low, watch.high)
+                if first < watch.high and watch.low < last:
+                    place = first // self._span - watch.low // self._span
+                    if first < watch.low or watch.high < last:
+                        before = watch.counts[place]
+                        more_here = self._how_many(UNMAPPED, *watch.stretches[place]) - before
+                    else:
+                        more_here = more
+                    watch.counts[place] += more_here
+                    watch.missing += more_here
 
     def watch(self, low: int, high: int) -> Watch:
         """Keep count of the pages of [low, high) without translation, until ``watches`` loses it."""
-        watch = Watch(low, high, self.how_many(UNMAPPED, low, high))
+        stretches = list(self._stretches(low, high))
+        counts = [self._how_many(UNMAPPED, *one) for one in stretches]
+        watch = Watch(low, high, stretches, counts, sum(counts))
         self.watches.append(watch)
         return watch
 
-    def next_unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> int:
+    def next_unmapped(self, low: int, high: int, among: Picks | None = None) -> int:
         """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
         if among is not None:
-            return next(self._unmapped_among(among, low, high), -1)
+            for index, pages in self._unmapped(low, high, among):
+                return index * self.per_block + (pages & -pages).bit_length() - 1
+            return -1
         size = self._span
         while low < high:
             span, offset = divmod(low, size)
@@ -254,63 +284,70 @@ class ManagedPages:
             return self._counts[span][state]
         return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
-    def _unmapped_among(self, among: Sequence[int], low: int, high: int) -> Iterator[int]:
-        """Pages of [low, high) without translation among some, which ascend."""
-        size, place = self._span, bisect_left(among, low)
-        last = bisect_left(among, high, place)
-        while place < last:
-            page = among[place]
-            table = self._table.get(page // size)
-            if table is None or table[page % size] == UNMAPPED:
-                yield page
-            place += 1
-
-    def unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> list[int]:
+    def unmapped(self, low: int, high: int, among: Picks | None = None) -> list[tuple[int, int]]:
         """All pages of [low, high), or of those ``among`` them, without translation, ascending."""
-        if among is not None:
-            return list(self._unmapped_among(among, low, high))
+        return list(self._unmapped(low, high, among))
+
+    def _unmapped(self, low: int, high: int, among: Picks | None) -> Iterator[tuple[int, int]]:
+        per_block, blocks = self.per_block, self.blocks
+        index = low // per_block
+        base = index * per_block
+        pages = self._all >> low - base << low - base
+        while base < high:
+            if high - base < per_block:
+                pages &= (1 << high - base) - 1
+            if among is not None:
+                pages &= among.pages[index - among.first]
+            if (block := blocks.get(index)) is not None:
+                pages &= ~(block.resident | block.remote)
+            if pages:
+                yield index, pages
+            index += 1
+            base += per_block
+            pages = self._all
+
+    def unmapped_numbers(self, low: int, high: int) -> list[int]:
+        """The same, each page by its number: of a range in which few are missing."""
         found: list[int] = []
-        size = self._span
-        while low < high:
-            span, first = divmod(low, size)
-            base = span * size
-            last = min(high - base, size)
+        for span, first, last in self._stretches(low, high):
+            base = span * self._span
             table = self._table.get(span)
             if table is None:
-                found.extend(range(low, base + last))
+                found.extend(range(base + first, base + last))
             else:
                 place = table.find(UNMAPPED, first, last)
                 while place >= 0:
                     found.append(base + place)
                     place = table.find(UNMAPPED, place + 1, last)
-            low = base + last
         return found
 
-    def still_unmapped(self, pages: Iterable[int]) -> list[int]:
+    def still_unmapped(self, sets: PageSets) -> list[tuple[int, int]]:
         """Those of some pages that have no translation, in their order."""
-        found: list[int] = []
-        size, span, table = self._span, -1, None
-        for page in pages:
-            if page // size != span:
-                span = page // size
-                table = self._table.get(span)
-            if table is None or not table[page % size]:
-                found.append(page)
+        found: list[tuple[int, int]] = []
+        for index, pages in sets:
+            if (block := self.blocks.get(index)) is not None:
+                pages &= ~(block.resident | block.remote)
+            if pages:
+                found.append((index, pages))
         return found
 
-    def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
-        """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
-        stretches = list(self._stretches(low, high))
-        counts = [self._how_many(UNMAPPED, *one) for one in stretches]
-        total = sum(counts)
+    def draw_unmapped(self, watch: Watch, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Up to ``draws`` different watched pages without translation, each as likely as any other."""
+        total, left, rest, last_place = watch.missing, draws, 1.0, len(watch.counts) - 1
         if not total:
             return []
         found: set[int] = set()
-        shares = rng.multinomial(draws, [count / total for count in counts]).tolist()
-        for (span, first, last), missing, share in zip(stretches, counts, shares, strict=True):
+        for place, missing in enumerate(watch.counts):
+            share = left
+            if place < last_place:
+                share = int(rng.binomial(left, min(missing / total / rest, 1.0)))
+                left -= share
+                rest -= missing / total
             if share:
-                found.update(self._draw_in(span, first, last, missing, share, rng))
-        return sorted(found)
+                found.update(self._draw_in(*watch.stretches[place], missing, share, rng))
+            if not left:
+                break
+        return by_block(sorted(found), self.per_block)
 
     def _draw_in(
         self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator

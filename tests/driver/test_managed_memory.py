@@ -70,6 +70,11 @@ def test_runs_are_the_set(pages):
 # tables
 
 
+def numbers(sets):
+    """Pages of blocks of 8."""
+    return [index * 8 + bit for index, pages in sets for bit in range(8) if pages >> bit & 1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 1100), st.integers(1, 2**8 - 1), st.sampled_from([LOCAL, REMOTE, UNMAPPED]))))
 def test_the_byte_table_finds_what_a_dictionary_says(changes):
     pages, states = ManagedPages(8 * PAGE, PAGE), {}
@@ -81,8 +86,9 @@ def test_the_byte_table_finds_what_a_dictionary_says(changes):
     assert pages.next_unmapped(low, high) == (expected[0] if expected else -1)
     for state in (LOCAL, REMOTE):
         assert pages.how_many(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
-    drawn = pages.draw_unmapped(low, high, 20, np.random.default_rng(1))
-    assert drawn and set(drawn) <= set(expected)
+    drawn = pages.draw_unmapped(pages.watch(low, high), 20, np.random.default_rng(1))
+    assert drawn and set(numbers(drawn)) <= set(expected)
+    assert numbers(pages.unmapped(low, high)) == pages.unmapped_numbers(low, high) == expected
 
 
 # kernels that sweep
