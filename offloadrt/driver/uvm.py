@@ -106,7 +106,8 @@ class Uvm(UvmBlocks):
             moved = brought & block.populated
             host_mapped = block.host_mapped & brought
             cost = costs.block + costs.first_touch * (host_mapped.bit_count() / pages.per_block)
-            if not await self.fetch(block, brought, cost, cause, evicts=True):
+            alone = self.fetch_alone(block, brought, cost)
+            if not alone and not await self.fetch(block, brought, cost, cause, evicts=True):
                 await self.map_without_room(block, wanted)
                 return self.sim.now - begin, throttled
             if moved:

@@ -39,6 +39,7 @@ class UvmBlocks:
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
         self.queues = QueueEviction(machine.sim, device, self.costs.restore)
         self._channel = internal_channel()
+        self._draws = bool(machine.spec.value("jitter"))
         self._busy: dict[int, Signal | None] = {}
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
@@ -91,6 +92,22 @@ class UvmBlocks:
             owner=None,
         )
 
+    def is_undisturbed(self, blocks: int) -> bool:
+        """Whether nobody else can act before a batch of faults on so many blocks is served, and no queue has to stop.
+
+        Each of them may evict another.
+        """
+        sim, lock, engines = self.sim, self.lock, self.device.engines
+        free = not (self._busy or lock.readers or lock.writer or lock.waiters or self.kernels.running)
+        if not free or self._draws or self.costs.restore or sim.observer is not None or self._without_room:
+            return False
+        if not engines["h2d"].undisturbed or not engines["d2h"].undisturbed:
+            return False
+        nbytes, slowness = self.pages.block_size, self.machine.slowness
+        one = slowness * (self.costs.block + self.costs.first_touch + self.costs.evict)
+        one += engines["h2d"].due_alone(0.0, nbytes) + engines["d2h"].due_alone(0.0, nbytes)
+        return sim.is_alone_until(sim.now + 1.001 * (slowness * self.costs.batch + blocks * one), 0)
+
     # Migrations
 
     async def fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> bool:
@@ -102,12 +119,57 @@ class UvmBlocks:
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
-            block.host_mapped &= ~moved
+        self._arrive(block, brought, moved)
+        return True
+
+    def fetch_alone(self, block: ManagedBlock, brought: int, cost: float) -> bool:
+        """What ``fetch`` does, one eviction included, in one step of the caller when nobody else can act meanwhile.
+
+        False, and nothing is done, when somebody could.
+        """
+        sim, pages, lru, memory = self.sim, self.pages, self.pages.lru, self.device.memory
+        if self._draws:
+            return False
+        h2d, victim, gone, evicted, size, steps = self.device.engines["h2d"], None, 0, 0.0, pages.page_size, 1
+        now = begin = sim.now
+        room = block.index in lru or memory.has_room(pages.block_size)
+        if not room:
+            victim = next(iter(lru.values()), None)
+            if victim is None or victim.accessed_by or victim.index in self._busy or self.kernels.running:
+                return False
+            d2h, gone, steps = self.device.engines["d2h"], victim.resident, 4
+            begin = now + self.machine.jitter(self.costs.evict)
+            now = evicted = d2h.due_alone(begin, gone.bit_count() * size)
+            if not gone or not d2h.undisturbed:
+                return False
+        now = paid = now + self.machine.jitter(cost)
+        if moved := brought & block.populated:
+            now = h2d.due_alone(paid, moved.bit_count() * size)
+            steps += 2
+        if not h2d.undisturbed or not sim.pass_to(now, steps):
+            return False
+        if victim is not None:
+            self.unmap(victim, gone)
+            self.counters.evictions += 1
+            d2h.was_alone(begin, evicted, self._count_move("d2h", victim, gone))
+            self.machine.next_number()
+            self.release(victim)
+        if block.index not in lru:
+            memory.take_managed(pages.block_size)
+            lru[block.index] = block
+        if moved:
+            h2d.was_alone(paid, now, self._count_move("h2d", block, moved))
+            self.machine.next_number()
+        self._arrive(block, brought, moved)
+        return True
+
+    def _arrive(self, block: ManagedBlock, brought: int, moved: int) -> None:
+        """Pages of a block are on the device, of which some were moved there."""
+        block.host_mapped &= ~moved
         brought &= block.valid  # what was freed meanwhile stays away
         self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
         self.pages.set_state(block, brought, LOCAL)
         self.release(block)
-        return True
 
     async def _room(self, cause: int, evicts: bool) -> bool:
         """Get device memory for one block; by evictions if need be and allowed."""
@@ -123,19 +185,25 @@ class UvmBlocks:
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[None]:
         """The bytes of pages of a block go over the link, on a copy engine.  Await it at once."""
-        nbytes = pages.bit_count() * self.pages.page_size
+        nbytes = self._count_move(direction, block, pages)
         number, engines = self.machine.next_number(), self.device.engines[direction]
-        if direction == "h2d":
-            self.counters.bytes_htod += nbytes
-        else:
-            self.counters.bytes_dtoh += nbytes
-        for count, usage in self.pages.shares(block, pages):
-            usage.moved(direction, count * self.pages.page_size)
         if engines.serve_alone(nbytes):
             return PASSED
         done = Signal(self.sim, f"migration {number} ({direction})")
         engines.submit(CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done))
         return done.wait()
+
+    def _count_move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
+        """Pages of a block migrate; returns how many bytes they are."""
+        size = self.pages.page_size
+        nbytes = pages.bit_count() * size
+        if direction == "h2d":
+            self.counters.bytes_htod += nbytes
+        else:
+            self.counters.bytes_dtoh += nbytes
+        for count, usage in self.pages.shares(block, pages):
+            usage.moved(direction, count * size)
+        return nbytes
 
     # Evictions
 

@@ -9,12 +9,15 @@ again.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from offloadrt.machine.messages import ManagedFault, Replay
 from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
+
+STEPS: Final = 8
+"""Of time, at most, that the service of a block takes, or what a batch takes besides."""
 
 if TYPE_CHECKING:
     from offloadrt.driver.uvm import Uvm
@@ -52,6 +55,7 @@ class UvmFaultHandler:
         self._busy_s = self._wait_s = self._block_s = 0.0
         self._blocks = 0
         self._born = uvm.machine.sim.now
+        uvm.kernels.serve_alone = self._serve_alone
 
     def start(self) -> None:
         """Spawn a worker."""
@@ -62,15 +66,32 @@ class UvmFaultHandler:
 
     async def _run(self) -> None:
         """The actor: one batch after the other, for ever."""
+        compute = self._uvm.device.compute.mailbox
         while True:
             message = await self._next()
             self._idle -= 1
             if self._uncontended and not self._idle:
                 self.start()
-            begin = self._sim.now
-            await self._batch(message)
-            self._busy_s += self._sim.now - begin
+            compute.put(await self._serve_one(message))
             self._idle += 1
+
+    async def _serve_alone(self, message: ManagedFault) -> Replay | None:
+        """The compute units have the batch of a fault served in their own actor, while everybody else waits for them.
+
+        None, and nothing is done, when anybody could act before its end.
+        """
+        sim, blocks = self._sim, len(message.pages)
+        if not self.mailbox.getters or self._uncontended or not self._uvm.is_undisturbed(blocks):
+            return None
+        if sim.strides < STEPS * (blocks + 1):
+            await sim.pause(sim.current)
+        return await self._serve_one(message)
+
+    async def _serve_one(self, message: ManagedFault) -> Replay:
+        begin = self._sim.now
+        replay = await self._batch(message)
+        self._busy_s += self._sim.now - begin
+        return replay
 
     async def _next(self) -> ManagedFault:
         message = await self.mailbox.get()
@@ -78,7 +99,7 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault) -> None:
+    async def _batch(self, first: ManagedFault) -> Replay:
         """Fetch, serve, flush, replay."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
         await uvm.lock_for_reading()
@@ -103,7 +124,7 @@ class UvmFaultHandler:
         for message in messages:
             own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
-        uvm.device.compute.mailbox.put(Replay(tuple([message.kernel for message in messages]), served))
+        return Replay(tuple([message.kernel for message in messages]), served)
 
     def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
         """What the blocks took on which a kernel faulted."""

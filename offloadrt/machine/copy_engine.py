@@ -5,8 +5,6 @@ Those for copies to and from other devices share each link with whoever transfer
 
 from __future__ import annotations
 
-import math
-
 import attrs
 
 from offloadrt.machine.level import Level
@@ -89,22 +87,39 @@ class CopyEngines:
         self._queued.rise()
         self.mailbox.put(packet)
 
-    def serve_alone(self, nbytes: int) -> bool:
-        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
-        somebody could, or when a trace is to tell which engine did it.
+    @property
+    def undisturbed(self) -> bool:
+        """Whether a transfer that comes now meets nobody, stops no kernels, and no trace is to tell which engine did
+        it.
         """
-        sim, spec, share = self.sim, self.spec, self._pool.share
-        if self.trace is not None or spec.halts_kernels or self._busy.number or share.users or self._alone:
-            return False
-        begin = sim.now
-        since = begin + spec.latency
-        if not sim.is_alone_until(since + 2.0 * nbytes / spec.bandwidth, 2) or not sim.pass_to(since):
-            return False
-        served = share.serve_alone(sim.now, nbytes, math.inf, sim.pass_to)
-        assert served, "nobody else is due before"
-        self._busy.was(sim.now - begin)
+        return not (
+            self.trace is not None
+            or self.spec.halts_kernels
+            or self._busy.number
+            or self._alone
+            or self._pool.share.users
+        )
+
+    def due_alone(self, begin: float, nbytes: int) -> float:
+        """When a transfer that begins then, and that nobody disturbs, is through."""
+        return self._pool.share.due_alone(begin + self.spec.latency, nbytes)
+
+    def was_alone(self, begin: float, end: float, nbytes: int) -> None:
+        """A transfer took place from ``begin`` to ``end`` that nobody disturbed: two steps of time."""
+        self._pool.share.was_alone(begin + self.spec.latency, end)
+        self._busy.was(end - begin)
         self._transfers += 1
         self.bytes += nbytes
+
+    def serve_alone(self, nbytes: int) -> bool:
+        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
+        somebody could.
+        """
+        begin = self.sim.now
+        due = self.due_alone(begin, nbytes)
+        if not self.undisturbed or not self.sim.pass_to(due, 2):
+            return False
+        self.was_alone(begin, due, nbytes)
         return True
 
     def _start_one(self) -> None:

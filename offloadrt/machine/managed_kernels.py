@@ -8,7 +8,7 @@ batch it asks for again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -57,6 +57,12 @@ class ManagedKernels:
         self.spec = spec
         self.pages = pages
         self.handler = Mailbox(sim, f"device {units.device} page fault handler")
+        self.serve_alone: Callable[[ManagedFault], Awaitable[Replay | None]] | None = None
+        """Serves a fault in the actor that awaits it, and returns the replay; None, and nothing is done, when anybody
+        else could act before.  Set by who serves faults.
+        """
+        self.raised: ManagedFault | None = None
+        """A fault with which the turn of the compute units ends."""
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
         self._units = units
@@ -92,6 +98,15 @@ class ManagedKernels:
             sweep.leave(self.pages)
             return False
         return True
+
+    async def serve_raised(self) -> Replay | None:
+        """A fault with which a turn has ended is served at once, or else put into the handler's mailbox."""
+        fault, self.raised = self.raised, None
+        assert fault is not None and self.serve_alone is not None
+        if self._units.mailbox.items or (replay := await self.serve_alone(fault)) is None:
+            self.handler.put(fault)
+            return None
+        return replay
 
     def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
@@ -153,7 +168,11 @@ class ManagedKernels:
     def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         packet = resident.packet
         sweep.needed = merged(missing)
-        self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
+        fault = ManagedFault(missing, packet.number, packet.cause, self.sim.now)
+        if self.serve_alone is not None and self._units.is_alone(resident):
+            self.raised = fault
+        else:
+            self.handler.put(fault)
 
     def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
         """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
