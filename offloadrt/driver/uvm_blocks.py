@@ -6,6 +6,7 @@ fault is the longest ago: all its pages go to the host, whether they were writte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable
 from typing import Literal
 
@@ -39,7 +40,10 @@ class UvmBlocks:
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
         self.queues = QueueEviction(machine.sim, device, self.costs.restore)
         self._channel = internal_channel()
+        self._h2d, self._d2h = device.engines["h2d"], device.engines["d2h"]
         self._draws = bool(machine.spec.value("jitter"))
+        self._number = 0
+        """Of the last migration."""
         self._busy: dict[int, Signal | None] = {}
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
@@ -97,16 +101,14 @@ class UvmBlocks:
 
         Each of them may evict another.
         """
-        sim, lock, engines = self.sim, self.lock, self.device.engines
+        sim, lock, costs, nbytes, slowness = self.sim, self.lock, self.costs, self.pages.block_size, self.machine.slowness
         free = not (self._busy or lock.readers or lock.writer or lock.waiters or self.kernels.running)
-        if not free or self._draws or self.costs.restore or sim.observer is not None or self._without_room:
+        if not free or self._draws or costs.restore or sim.observer is not None or self._without_room:
             return False
-        if not engines["h2d"].undisturbed or not engines["d2h"].undisturbed:
-            return False
-        nbytes, slowness = self.pages.block_size, self.machine.slowness
-        one = slowness * (self.costs.block + self.costs.first_touch + self.costs.evict)
-        one += engines["h2d"].due_alone(0.0, nbytes) + engines["d2h"].due_alone(0.0, nbytes)
-        return sim.is_alone_until(sim.now + 1.001 * (slowness * self.costs.batch + blocks * one), 0)
+        longest = slowness * (costs.block + costs.first_touch + costs.evict)
+        longest += self._h2d.due_alone(0.0, nbytes) + self._d2h.due_alone(0.0, nbytes)
+        due = sim.now + 1.001 * (slowness * costs.batch + blocks * longest)
+        return due < math.inf and sim.is_alone_until(due, 0)
 
     # Migrations
 
@@ -127,39 +129,36 @@ class UvmBlocks:
 
         False, and nothing is done, when somebody could.
         """
-        sim, pages, lru, memory = self.sim, self.pages, self.pages.lru, self.device.memory
+        pages, lru, slowness, victim = self.pages, self.pages.lru, self.machine.slowness, None
+        due, steps = self.sim.now, 1
+        had = block.index in lru
         if self._draws:
             return False
-        h2d, victim, gone, evicted, size, steps = self.device.engines["h2d"], None, 0, 0.0, pages.page_size, 1
-        now = begin = sim.now
-        room = block.index in lru or memory.has_room(pages.block_size)
-        if not room:
+        if not had and not self.device.memory.has_room(pages.block_size):
             victim = next(iter(lru.values()), None)
-            if victim is None or victim.accessed_by or victim.index in self._busy or self.kernels.running:
+            if victim is None or victim.index in self._busy or victim.accessed_by or self.kernels.running:
                 return False
-            d2h, gone, steps = self.device.engines["d2h"], victim.resident, 4
-            begin = now + self.machine.jitter(self.costs.evict)
-            now = evicted = d2h.due_alone(begin, gone.bit_count() * size)
-            if not gone or not d2h.undisturbed:
-                return False
-        now = paid = now + self.machine.jitter(cost)
+            gone = victim.resident
+            left = due + self.costs.evict * slowness
+            due = evicted = self._d2h.due_alone(left, gone.bit_count() * pages.page_size)
+            steps = 4
+        due = paid = due + cost * slowness
         if moved := brought & block.populated:
-            now = h2d.due_alone(paid, moved.bit_count() * size)
+            due = self._h2d.due_alone(paid, moved.bit_count() * pages.page_size)
             steps += 2
-        if not h2d.undisturbed or not sim.pass_to(now, steps):
+        if due == math.inf or not self.sim.pass_to(due, steps):
             return False
         if victim is not None:
-            self.unmap(victim, gone)
             self.counters.evictions += 1
-            d2h.was_alone(begin, evicted, self._count_move("d2h", victim, gone))
-            self.machine.next_number()
-            self.release(victim)
-        if block.index not in lru:
-            memory.take_managed(pages.block_size)
-            lru[block.index] = block
+            self.unmap(victim, gone)
+            self._d2h.was_alone(left, evicted, self._count_move("d2h", victim, gone))
+            del lru[victim.index]  # its device memory is the block's
+        elif not had:
+            self.device.memory.take_managed(pages.block_size)
         if moved:
-            h2d.was_alone(paid, now, self._count_move("h2d", block, moved))
-            self.machine.next_number()
+            self._h2d.was_alone(paid, due, self._count_move("h2d", block, moved))
+        if not had:
+            lru[block.index] = block
         self._arrive(block, brought, moved)
         return True
 
@@ -185,22 +184,22 @@ class UvmBlocks:
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[None]:
         """The bytes of pages of a block go over the link, on a copy engine.  Await it at once."""
-        nbytes = self._count_move(direction, block, pages)
-        number, engines = self.machine.next_number(), self.device.engines[direction]
+        nbytes, engines = self._count_move(direction, block, pages), self._h2d if direction == "h2d" else self._d2h
         if engines.serve_alone(nbytes):
             return PASSED
-        done = Signal(self.sim, f"migration {number} ({direction})")
-        engines.submit(CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done))
+        done = Signal(self.sim, f"migration {self._number} ({direction})")
+        engines.submit(CopyPacket(self._number, self._channel, cause, direction, nbytes, "managed", None, done))
         return done.wait()
 
     def _count_move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
-        """Pages of a block migrate; returns how many bytes they are."""
-        size = self.pages.page_size
+        """Pages of a block migrate, which has a number; returns how many bytes they are."""
+        size, counters = self.pages.page_size, self.counters
         nbytes = pages.bit_count() * size
+        self._number = self.machine.next_number()
         if direction == "h2d":
-            self.counters.bytes_htod += nbytes
+            counters.bytes_htod += nbytes
         else:
-            self.counters.bytes_dtoh += nbytes
+            counters.bytes_dtoh += nbytes
         for count, usage in self.pages.shares(block, pages):
             usage.moved(direction, count * size)
         return nbytes

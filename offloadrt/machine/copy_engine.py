@@ -5,6 +5,8 @@ Those for copies to and from other devices share each link with whoever transfer
 
 from __future__ import annotations
 
+import math
+
 import attrs
 
 from offloadrt.machine.level import Level
@@ -60,6 +62,9 @@ class CopyEngines:
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
         )
         self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
+        self._share = self._pool.share
+        self._latency = spec.latency
+        self._told = trace is not None or spec.halts_kernels
         self._engines = 0
         self._idle = 0
         self._busy = Level(sim)
@@ -87,26 +92,17 @@ class CopyEngines:
         self._queued.rise()
         self.mailbox.put(packet)
 
-    @property
-    def undisturbed(self) -> bool:
-        """Whether a transfer that comes now meets nobody, stops no kernels, and no trace is to tell which engine did
-        it.
-        """
-        return not (
-            self.trace is not None
-            or self.spec.halts_kernels
-            or self._busy.number
-            or self._alone
-            or self._pool.share.users
-        )
-
     def due_alone(self, begin: float, nbytes: int) -> float:
-        """When a transfer that begins then, and that nobody disturbs, is through."""
-        return self._pool.share.due_alone(begin + self.spec.latency, nbytes)
+        """When a transfer that begins then is through, if nobody comes; infinity when somebody is here, when it stops
+        kernels, and when a trace is to tell which engine did it.
+        """
+        if self._busy.number or self._share.users or self._told or self._alone:
+            return math.inf
+        return self._share.due_alone(begin + self._latency, nbytes)
 
     def was_alone(self, begin: float, end: float, nbytes: int) -> None:
-        """A transfer took place from ``begin`` to ``end`` that nobody disturbed: two steps of time."""
-        self._pool.share.was_alone(begin + self.spec.latency, end)
+        """A transfer has taken place as ``due_alone`` foretold: two steps of time."""
+        self._share.was_alone(begin + self._latency, end)
         self._busy.was(end - begin)
         self._transfers += 1
         self.bytes += nbytes
@@ -117,7 +113,7 @@ class CopyEngines:
         """
         begin = self.sim.now
         due = self.due_alone(begin, nbytes)
-        if not self.undisturbed or not self.sim.pass_to(due, 2):
+        if due == math.inf or not self.sim.pass_to(due, 2):
             return False
         self.was_alone(begin, due, nbytes)
         return True

@@ -161,11 +161,13 @@ class ManagedPages:
         """(how many, whose) of some pages of a block; one that several share is the first one's."""
         found: list[tuple[int, ManagedUsage]] = []
         for own, usage in block.users.values():
+            if not pages & ~own:
+                if pages:
+                    found.append((pages.bit_count(), usage))
+                return found
             if (part := pages & own) != 0:
                 found.append((part.bit_count(), usage))
                 pages &= ~own
-                if not pages:
-                    return found
         if pages:
             found.append((pages.bit_count(), self._usage("")))
         return found
@@ -197,17 +199,18 @@ class ManagedPages:
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
         counts, changed = block.counts, pages.bit_count()
-        local = remote = 0
-        if block.resident:
-            local = (block.resident & pages).bit_count()
-            counts[LOCAL] -= local
-            block.resident &= ~pages
-        if block.remote:
-            remote = (block.remote & pages).bit_count()
+        mapped = 0
+        if was := block.resident & pages:
+            block.resident ^= was
+            mapped = was.bit_count()
+            counts[LOCAL] -= mapped
+        if was := block.remote & pages:
+            block.remote ^= was
+            remote = was.bit_count()
             counts[REMOTE] -= remote
             self.remote_pages -= remote
-            block.remote &= ~pages
-        counts[UNMAPPED] -= changed - local - remote
+            mapped += remote
+        counts[UNMAPPED] -= changed - mapped
         counts[state] += changed
         if state == LOCAL:
             block.resident |= pages
@@ -223,7 +226,7 @@ class ManagedPages:
             for low, high in runs(pages):
                 table[offset + low : offset + high] = fill[low:high]
         if self.watches:
-            more = local + remote if state == UNMAPPED else local + remote - changed
+            more = mapped if state == UNMAPPED else mapped - changed
             first = block.index * self.per_block
             last = first + self.per_block
             for watch in self.watches:

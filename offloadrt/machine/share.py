@@ -147,7 +147,6 @@ class FairShare:
 
     def was_alone(self, begin: float, end: float) -> None:
         """A user came at ``begin``, met nobody, and was through at ``end``."""
-        self.advance(begin)
         self._arrivals += 1
         self.delivered += self.capacity * (end - begin)
         self._now = end
