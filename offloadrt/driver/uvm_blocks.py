@@ -96,10 +96,9 @@ class UvmBlocks:
             owner=None,
         )
 
-    def is_undisturbed(self, blocks: int) -> bool:
-        """Whether nobody else can act before a batch of faults on so many blocks is served, and no queue has to stop.
-
-        Each of them may evict another.
+    def is_undisturbed(self, blocks: int, steps: int) -> bool:
+        """Whether nobody else can act before a batch of faults on so many blocks is served, in so many steps, and no
+        queue has to stop.  Each of them may evict another.
         """
         sim, lock, costs, nbytes, slowness = self.sim, self.lock, self.costs, self.pages.block_size, self.machine.slowness
         free = not (self._busy or lock.readers or lock.writer or lock.waiters or self.kernels.running)
@@ -108,7 +107,7 @@ class UvmBlocks:
         longest = slowness * (costs.block + costs.first_touch + costs.evict)
         longest += self._h2d.due_alone(0.0, nbytes) + self._d2h.due_alone(0.0, nbytes)
         due = sim.now + 1.001 * (slowness * costs.batch + blocks * longest)
-        return due < math.inf and sim.is_alone_until(due, 0)
+        return due < math.inf and sim.is_alone_until(due, steps)
 
     # Migrations
 

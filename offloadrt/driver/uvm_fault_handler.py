@@ -81,10 +81,10 @@ class UvmFaultHandler:
         None, and nothing is done, when anybody could act before its end.
         """
         sim, blocks = self._sim, len(message.pages)
-        if not self.mailbox.getters or self._uncontended or not self._uvm.is_undisturbed(blocks):
-            return None
         if sim.strides < STEPS * (blocks + 1):
             await sim.pause(sim.current)
+        if not self.mailbox.getters or self._uncontended or not self._uvm.is_undisturbed(blocks, STEPS * (blocks + 1)):
+            return None
         return await self._serve_one(message)
 
     async def _serve_one(self, message: ManagedFault) -> Replay:

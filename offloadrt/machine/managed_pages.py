@@ -28,6 +28,7 @@ REMOTE: Final = 2
 """In the host's memory, which the GPU reaches over the link."""
 
 _BLOCKS_PER_SPAN: Final = 512
+_ARRAY: Final = 3
 _SPARSE: Final = 16
 """One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
 
@@ -359,9 +360,17 @@ class ManagedPages:
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
-            return [base + first + place for place in places[rng.integers(0, places.size, draws)].tolist()]
+            return [base + first + int(places[place]) for place in _draw(0, places.size, draws, rng)]
         found: list[int] = []
         while len(found) < draws:  # those that have a translation are drawn again
-            tried = rng.integers(first, last, draws).tolist()
+            tried = _draw(first, last, draws, rng)
             found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
         return found[:draws]
+
+
+def _draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
+    """Numbers of [low, high); a few are drawn one by one, which costs less and gives the same."""
+    if draws > _ARRAY:
+        drawn: list[int] = rng.integers(low, high, draws).tolist()
+        return drawn
+    return [int(rng.integers(low, high)) for _ in range(draws)]

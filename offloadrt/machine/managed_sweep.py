@@ -70,6 +70,8 @@ class Sweep:
     step_windows: int
     levels: tuple[int, ...]
     """From 0, the kernel's first accesses, even when all of these find device memory."""
+    at_level: dict[int, list[int]]
+    """The places of the accesses of each level."""
     ahead: int = 1
     """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
@@ -105,7 +107,8 @@ class Sweep:
     ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
-        sweep = cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses))
+        at_level = {level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels}
+        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses))
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
         sweep.drawn = [0] * len(accesses)
@@ -127,15 +130,13 @@ class Sweep:
     def look_ahead(self, pages: ManagedPages) -> None:
         """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
         if self.ahead > 1:
-            first = [place for place, access in enumerate(self.accesses) if access.level == 0]
-            self.end = self._swept_up_to(pages, first, self.at + 1, min(self.windows, self.at + self.ahead))
+            self.end = self._swept_up_to(pages, self.at_level[0], self.at + 1, min(self.windows, self.at + self.ahead))
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         found: PageSets = ()
-        for place, access in enumerate(self.accesses):
-            if access.level != level or not access.nbytes:
-                continue
+        for place in self.at_level[level]:
+            access = self.accesses[place]
             if access.scattered:
                 more = self._met(pages, place, rng)
             else:
