@@ -165,9 +165,11 @@ class UvmBlocks:
         """Pages of a block are on the device, of which some were moved there."""
         block.host_mapped &= ~moved
         brought &= block.valid  # what was freed meanwhile stays away
-        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        if moved != brought:
+            self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
         self.pages.set_state(block, brought, LOCAL)
-        self.release(block)
+        if not brought:
+            self.release(block)
 
     async def _room(self, cause: int, evicts: bool) -> bool:
         """Get device memory for one block; by evictions if need be and allowed."""

@@ -108,14 +108,12 @@ class UvmFaultHandler:
             uvm.unpin()
             await sim.sleep(uvm.machine.jitter(uvm.costs.batch))
             base_s = sim.now - begin
-            messages, pages, room = [first], first.pages, uvm.costs.batch_max - how_many(first.pages)
-            if room < 0:
-                pages = up_to(pages, uvm.costs.batch_max)
-            while not self._uncontended and mailbox.items and room > 0:
+            messages, most = [first], uvm.costs.batch_max
+            pages = first.pages if len(first.pages) * uvm.pages.per_block <= most else up_to(first.pages, most)
+            while not self._uncontended and mailbox.items and (room := most - how_many(pages)) > 0:
                 message = await self._next()
                 messages.append(message)
                 pages = [*pages, *up_to(message.pages, room)]
-                room -= how_many(message.pages)
             took, served = await self._serve(pages, first.cause)
         finally:
             uvm.unlock()

@@ -59,6 +59,8 @@ class ManagedBlock:
     """Pages with the advice that the GPU can always translate them."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
     """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
+    sole: tuple[int, ManagedUsage | None] = (0, None)
+    """The pages of the only allocation in it and where they are counted; no pages when there are several."""
     host_mapped: int = 0
     """Pages of which the host has translations, which a migration has to take away."""
 
@@ -142,6 +144,7 @@ class ManagedPages:
         usage = self._usage(name)
         for block, pages in self.parts(begin, nbytes):
             block.users[begin] = pages, usage
+            block.sole = block.users[begin] if len(block.users) == 1 else (0, None)
             block.valid |= pages
             if populated:
                 block.populated |= pages & ~block.resident
@@ -151,6 +154,7 @@ class ManagedPages:
         """An allocation is no more: (block, pages that are no other's), ascending."""
         for block, pages in self.parts(begin, nbytes):
             del block.users[begin]
+            block.sole = next(iter(block.users.values())) if len(block.users) == 1 else (0, None)
             for others, _ in block.users.values():
                 pages &= ~others
             block.valid &= ~pages
@@ -160,15 +164,16 @@ class ManagedPages:
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
         """(how many, whose) of some pages of a block; one that several share is the first one's."""
+        own, usage = block.sole
+        if usage is not None and not pages & ~own:
+            return [(pages.bit_count(), usage)]
         found: list[tuple[int, ManagedUsage]] = []
         for own, usage in block.users.values():
-            if not pages & ~own:
-                if pages:
-                    found.append((pages.bit_count(), usage))
-                return found
             if (part := pages & own) != 0:
                 found.append((part.bit_count(), usage))
                 pages &= ~own
+                if not pages:
+                    return found
         if pages:
             found.append((pages.bit_count(), self._usage("")))
         return found
