@@ -70,10 +70,9 @@ class UvmBlocks:
         if (signal := self._busy.pop(block.index)) is not None:
             signal.set()
 
-    async def lock_for_reading(self) -> None:
-        """Take the space lock for reading, unless it excludes nobody; ``unlock`` gives it back."""
-        if self.contends:
-            await self.lock.acquire_read()
+    def lock_for_reading(self) -> Awaitable[None]:
+        """Take the space lock for reading, unless it excludes nobody; ``unlock`` gives it back.  Await it at once."""
+        return self.lock.acquire_read() if self.contends else PASSED
 
     def unlock(self) -> None:
         """Give the space lock back."""
@@ -100,7 +99,13 @@ class UvmBlocks:
         """Whether nobody else can act before a batch of faults on so many blocks is served, in so many steps, and no
         queue has to stop.  Each of them may evict another.
         """
-        sim, lock, costs, nbytes, slowness = self.sim, self.lock, self.costs, self.pages.block_size, self.machine.slowness
+        sim, lock, costs, nbytes, slowness = (
+            self.sim,
+            self.lock,
+            self.costs,
+            self.pages.block_size,
+            self.machine.slowness,
+        )
         free = not (self._busy or lock.readers or lock.writer or lock.waiters or self.kernels.running)
         if not free or self._draws or costs.restore or sim.observer is not None or self._without_room:
             return False

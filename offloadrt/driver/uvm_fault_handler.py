@@ -55,7 +55,7 @@ class UvmFaultHandler:
         self._busy_s = self._wait_s = self._block_s = 0.0
         self._blocks = 0
         self._born = uvm.machine.sim.now
-        uvm.kernels.serve_alone = self._serve_alone
+        uvm.kernels.serve_alone = None if uncontended else self._serve_alone
 
     def start(self) -> None:
         """Spawn a worker."""
@@ -72,7 +72,7 @@ class UvmFaultHandler:
             self._idle -= 1
             if self._uncontended and not self._idle:
                 self.start()
-            compute.put(await self._serve_one(message))
+            compute.put(await self._batch(message))
             self._idle += 1
 
     async def _serve_alone(self, message: ManagedFault) -> Replay | None:
@@ -80,18 +80,14 @@ class UvmFaultHandler:
 
         None, and nothing is done, when anybody could act before its end.
         """
-        sim, blocks = self._sim, len(message.pages)
-        if sim.strides < STEPS * (blocks + 1):
+        sim, uvm = self._sim, self._uvm
+        blocks = min(len(message.pages), uvm.costs.batch_max)
+        steps = STEPS * (blocks + 1)
+        if sim.turbo and sim.strides < steps:
             await sim.pause(sim.current)
-        if not self.mailbox.getters or self._uncontended or not self._uvm.is_undisturbed(blocks, STEPS * (blocks + 1)):
-            return None
-        return await self._serve_one(message)
-
-    async def _serve_one(self, message: ManagedFault) -> Replay:
-        begin = self._sim.now
-        replay = await self._batch(message)
-        self._busy_s += self._sim.now - begin
-        return replay
+        if self.mailbox.getters and uvm.is_undisturbed(blocks, steps):
+            return await self._batch(message)
+        return None
 
     async def _next(self) -> ManagedFault:
         message = await self.mailbox.get()
@@ -102,6 +98,7 @@ class UvmFaultHandler:
     async def _batch(self, first: ManagedFault) -> Replay:
         """Fetch, serve, flush, replay."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
+        fetched = sim.now
         await uvm.lock_for_reading()
         try:
             begin = sim.now
@@ -122,6 +119,7 @@ class UvmFaultHandler:
         for message in messages:
             own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
+        self._busy_s += sim.now - fetched
         return Replay(tuple([message.kernel for message in messages]), served)
 
     def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:

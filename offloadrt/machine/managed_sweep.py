@@ -107,7 +107,9 @@ class Sweep:
     ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
-        at_level = {level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels}
+        at_level = {
+            level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
+        }
         sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses))
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
@@ -240,8 +242,8 @@ class Sweep:
         found = pages.unmapped_numbers(watch.low, watch.high)
         if len(found) > 1:
             part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
-            chosen = np.flatnonzero(rng.random(len(found)) < part).tolist() or [int(rng.integers(len(found)))]
-            found = [found[number] for number in chosen]
+            drawn = zip(found, rng.random(len(found)).tolist(), strict=True)
+            found = [page for page, at in drawn if at < part] or [found[int(rng.integers(len(found)))]]
         return by_block(found, pages.per_block)
 
     def _mean(self, place: int) -> float:
