@@ -122,7 +122,7 @@ class Uvm(UvmBlocks):
             self.give(block)
 
     def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
-        """Of thrashing pages that the GPU faults on: those that it may not have now, and those that stay on the host."""
+        """Of thrashing pages that the GPU faults on: those it may not have now, and those that stay on the host."""
         throttled = pinned = 0
         while wanted:
             page = wanted & -wanted

@@ -342,20 +342,13 @@ class ManagedPages:
 
     def draw_unmapped(self, watch: Watch, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Up to ``draws`` different watched pages without translation, each as likely as any other."""
-        total, left, rest, last_place = watch.missing, draws, 1.0, len(watch.counts) - 1
-        if not total:
+        if not watch.missing:
             return []
         found: set[int] = set()
-        for place, missing in enumerate(watch.counts):
-            share = left
-            if place < last_place:
-                share = int(rng.binomial(left, min(missing / total / rest, 1.0)))
-                left -= share
-                rest -= missing / total
+        shares = divided(watch.counts, draws, rng)
+        for stretch, missing, share in zip(watch.stretches, watch.counts, shares, strict=True):
             if share:
-                found.update(self._draw_in(*watch.stretches[place], missing, share, rng))
-            if not left:
-                break
+                found.update(self._draw_in(*stretch, missing, share, rng))
         return by_block(sorted(found), self.per_block)
 
     def _draw_in(
@@ -371,6 +364,21 @@ class ManagedPages:
             tried = _draw(first, last, draws, rng)
             found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
         return found[:draws]
+
+
+def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
+    """How many of some draws fall to each of several parts; ``multinomial`` of the generator, for a third of its time.
+
+    >>> divided([3, 0, 1], 8, np.random.default_rng(1))
+    [6, 0, 2]
+    """
+    total, rest, shares = sum(counts), 1.0, list[int]()
+    for count in counts[:-1]:
+        part = count / total
+        shares.append(int(rng.binomial(draws, min(part / rest, 1.0))) if draws else 0)
+        draws -= shares[-1]
+        rest -= part
+    return [*shares, draws]
 
 
 def _draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages, divided
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.tree_prefetch import runs, with_prefetched
 
@@ -89,6 +89,14 @@ def test_the_byte_table_finds_what_a_dictionary_says(changes):
     drawn = pages.draw_unmapped(pages.watch(low, high), 20, np.random.default_rng(1))
     assert drawn and set(numbers(drawn)) <= set(expected)
     assert numbers(pages.unmapped(low, high)) == pages.unmapped_numbers(low, high) == expected
+
+
+@given(st.lists(st.integers(0, 20000), min_size=1, max_size=5).filter(any), st.integers(1, 300), st.integers(0, 99))
+def test_draws_are_divided_as_the_generator_does(counts, draws, seed):
+    ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
+    expected = theirs.multinomial(draws, [count / sum(counts) for count in counts]).tolist()
+    assert divided(counts, draws, ours) == expected
+    assert ours.random() == theirs.random()
 
 
 # kernels that sweep
