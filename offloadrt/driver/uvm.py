@@ -15,7 +15,8 @@ from offloadrt.driver.uvm_blocks import UvmBlocks
 from offloadrt.driver.uvm_fault_handler import UvmFaultHandler
 from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.machine import Device, Machine, ProfileError
-from offloadrt.machine.managed_pages import REMOTE, ManagedBlock
+from offloadrt.machine.managed_block import ManagedBlock
+from offloadrt.machine.managed_pages import REMOTE
 from offloadrt.machine.tree_prefetch import with_prefetched
 
 Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]

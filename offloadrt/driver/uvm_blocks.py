@@ -14,8 +14,9 @@ from offloadrt.driver.queue_eviction import QueueEviction
 from offloadrt.driver.uvm_costs import UvmCosts
 from offloadrt.driver.uvm_counters import UvmCounters
 from offloadrt.machine import Device, Machine
+from offloadrt.machine.managed_block import ManagedBlock
 from offloadrt.machine.managed_kernels import ManagedKernels
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import CopyPacket, Unmapped
 from offloadrt.machine.stream import internal_channel
 from offloadrt.sim import PASSED, LockStatistics, RWLock, Signal

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import attrs
 import numpy as np
 
+from offloadrt.machine.managed_block import ManagedBlock, Picks, Watch
+from offloadrt.machine.managed_draws import divided, draw
 from offloadrt.machine.managed_usage import ManagedUsage
 from offloadrt.machine.page_sets import PageSets, by_block
 from offloadrt.machine.tree_prefetch import runs
@@ -28,66 +29,8 @@ REMOTE: Final = 2
 """In the host's memory, which the GPU reaches over the link."""
 
 _BLOCKS_PER_SPAN: Final = 512
-_ARRAY: Final = 3
 _SPARSE: Final = 16
 """One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
-
-
-@attrs.define(eq=False)
-class ManagedBlock:
-    """One block; sets of pages are whole numbers."""
-
-    index: int
-    """Its address divided by its size."""
-    table: bytearray
-    """The stretch of the GPU's page table that it lies in, where its first page is, and how many pages are in each
-    state there.
-    """
-    offset: int
-    counts: list[int]
-    valid: int = 0
-    """Pages that belong to an allocation."""
-    populated: int = 0
-    """Pages that somebody has touched."""
-    resident: int = 0
-    """Pages in the GPU's memory; all are populated."""
-    remote: int = 0
-    """Pages of the host's that the GPU can translate."""
-    prefers_host: int = 0
-    """Pages with the advice that they stay on the host."""
-    accessed_by: int = 0
-    """Pages with the advice that the GPU can always translate them."""
-    users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
-    """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
-    sole: tuple[int, ManagedUsage | None] = (0, None)
-    """The pages of the only allocation in it and where they are counted; no pages when there are several."""
-    host_mapped: int = 0
-    """Pages of which the host has translations, which a migration has to take away."""
-
-    @property
-    def on_host(self) -> int:
-        """Pages that the CPU owns."""
-        return self.populated & ~self.resident
-
-
-@attrs.define(eq=False)
-class Watch:
-    """Pages [low, high), and how many of them have no translation: in all, and in each span of the table."""
-
-    low: int
-    high: int
-    stretches: list[tuple[int, int, int]]
-    """(span, first, last) within the span."""
-    counts: list[int]
-    missing: int
-
-
-@attrs.frozen(eq=False)
-class Picks:
-    """Some pages of a range: ``pages[k]`` are those of block ``first + k``."""
-
-    first: int
-    pages: list[int]
 
 
 class ManagedPages:
@@ -358,32 +301,9 @@ class ManagedPages:
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
-            return [base + first + int(places[place]) for place in _draw(0, places.size, draws, rng)]
+            return [base + first + int(places[place]) for place in draw(0, places.size, draws, rng)]
         found: list[int] = []
         while len(found) < draws:  # those that have a translation are drawn again
-            tried = _draw(first, last, draws, rng)
+            tried = draw(first, last, draws, rng)
             found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
         return found[:draws]
-
-
-def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """How many of some draws fall to each of several parts; ``multinomial`` of the generator, for a third of its time.
-
-    >>> divided([3, 0, 1], 8, np.random.default_rng(1))
-    [6, 0, 2]
-    """
-    total, rest, shares = sum(counts), 1.0, list[int]()
-    for count in counts[:-1]:
-        part = count / total
-        shares.append(int(rng.binomial(draws, min(part / rest, 1.0))) if draws else 0)
-        draws -= shares[-1]
-        rest -= part
-    return [*shares, draws]
-
-
-def _draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Numbers of [low, high); a few are drawn one by one, which costs less and gives the same."""
-    if draws > _ARRAY:
-        drawn: list[int] = rng.integers(low, high, draws).tolist()
-        return drawn
-    return [int(rng.integers(low, high)) for _ in range(draws)]

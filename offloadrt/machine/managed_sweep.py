@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 import attrs
 import numpy as np
 
-from offloadrt.machine.managed_pages import REMOTE, ManagedPages, Picks, Watch
+from offloadrt.machine.managed_block import Picks, Watch
+from offloadrt.machine.managed_pages import REMOTE, ManagedPages
 from offloadrt.machine.page_sets import PageSets, by_block, joined
 
 _FEW = 4

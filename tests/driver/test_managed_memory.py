@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages, divided
+from offloadrt.machine.managed_draws import divided
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.tree_prefetch import runs, with_prefetched
 
