@@ -146,6 +146,8 @@ class UvmBlocks:
             gone = victim.resident
             left = due + self.costs.evict * slowness
             due = evicted = self._d2h.due_alone(left, gone.bit_count() * pages.page_size)
+            if due == math.inf:
+                return False
             steps = 4
         due = paid = due + cost * slowness
         if moved := brought & block.populated:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel
@@ -62,14 +62,18 @@ def in_two_blocks(rig):
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(
+    operations=st.lists(
         st.tuples(st.integers(0, 11), st.integers(1, 12 * 32), st.sampled_from(["sweep", "scatter", "pick", "host",
             "prefetch", "prefer_host", "accessed_by", "prefer_nothing", "back"])),
         min_size=1, max_size=12,
     ),
-    st.integers(2, 14),
-    st.integers(1, 3),
-    st.sampled_from([{}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2}]),
+    blocks=st.integers(2, 14),
+    threads=st.integers(1, 3),
+    overrides=st.sampled_from([{}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2}]),
+)  # fmt: skip
+@example(
+    operations=[(0, 1, "host"), (5, 297, "sweep"), (0, 163, "pick"), (0, 225, "back"), (9, 307, "back"), (0, 1, "sweep")],
+    blocks=4, threads=2, overrides={},
 )  # fmt: skip
 def test_whatever_happens_at_once_no_way_of_serving_faults_changes_it(uvm, operations, blocks, threads, overrides):
     def ran(gear, change=lambda _: None):
