@@ -69,10 +69,14 @@ def in_two_blocks(rig):
     ),
     blocks=st.integers(2, 14),
     threads=st.integers(1, 3),
-    overrides=st.sampled_from([{}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2}]),
+    overrides=st.sampled_from(
+        [{}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2}]
+    ),
 )  # fmt: skip
 @example(
-    operations=[(0, 1, "host"), (5, 297, "sweep"), (0, 163, "pick"), (0, 225, "back"), (9, 307, "back"), (0, 1, "sweep")],
+    operations=[
+        (0, 1, "host"), (5, 297, "sweep"), (0, 163, "pick"), (0, 225, "back"), (9, 307, "back"), (0, 1, "sweep"),
+    ],
     blocks=4, threads=2, overrides={},
 )  # fmt: skip
 def test_whatever_happens_at_once_no_way_of_serving_faults_changes_it(uvm, operations, blocks, threads, overrides):
