@@ -141,6 +141,16 @@ class FairShare:
         self._now = due
         return True
 
+    def due_alone(self, now: float, amount: float) -> float:
+        """When a user that comes at ``now``, and meets nobody until then, has ``amount`` units."""
+        return now + (now + amount / self.capacity - now)
+
+    def was_alone(self, begin: float, end: float) -> None:
+        """A user came at ``begin``, met nobody, and was through at ``end``."""
+        self._arrivals += 1
+        self.delivered += self.capacity * (end - begin)
+        self._now = end
+
     def halt(self, now: float) -> None:
         """Nobody progresses until ``resume`` has been called as often as ``halt``."""
         self.advance(now)

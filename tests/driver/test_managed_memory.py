@@ -12,6 +12,7 @@ from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
+from offloadrt.machine.managed_draws import divided
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.tree_prefetch import runs, with_prefetched
@@ -42,6 +43,11 @@ def test_runs_are_the_set(pages):
 # tables
 
 
+def numbers(sets):
+    """Pages of blocks of 8."""
+    return [index * 8 + bit for index, pages in sets for bit in range(8) if pages >> bit & 1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 1100), st.integers(1, 2**8 - 1), st.sampled_from([LOCAL, REMOTE, UNMAPPED]))))
 def test_the_byte_table_finds_what_a_dictionary_says(changes):
     pages, states = ManagedPages(8 * PAGE, PAGE), {}
@@ -53,8 +59,17 @@ def test_the_byte_table_finds_what_a_dictionary_says(changes):
     assert pages.next_unmapped(low, high) == (expected[0] if expected else -1)
     for state in (LOCAL, REMOTE):
         assert pages.how_many(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
-    drawn = pages.draw_unmapped(low, high, 20, np.random.default_rng(1))
-    assert drawn and set(drawn) <= set(expected)
+    drawn = pages.draw_unmapped(pages.watch(low, high), 20, np.random.default_rng(1))
+    assert drawn and set(numbers(drawn)) <= set(expected)
+    assert numbers(pages.unmapped(low, high)) == pages.unmapped_numbers(low, high) == expected
+
+
+@given(st.lists(st.integers(0, 20000), min_size=1, max_size=5).filter(any), st.integers(1, 300), st.integers(0, 99))
+def test_draws_are_divided_as_the_generator_does(counts, draws, seed):
+    ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
+    expected = theirs.multinomial(draws, [count / sum(counts) for count in counts]).tolist()
+    assert divided(counts, draws, ours) == expected
+    assert ours.random() == theirs.random()
 
 
 # kernels that sweep
