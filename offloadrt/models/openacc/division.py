@@ -104,9 +104,17 @@ class Divider:
         given = [divided.arguments(part.share, arguments, values) for part in parts]
         return Division(
             divided,
-            [slower(launch_of(divided.kernel, one)) for one in given],
+            [
+                slower(_accessing(launch_of(divided.kernel, one), divided.accessing(part.share, arguments)))
+                for one, part in zip(given, parts, strict=True)
+            ],
             given,
             owned,
             [[(of_name[name], ranges) for name, ranges in part.reads.items()] for part in parts],
             combining,
         )
+
+
+def _accessing(launch: Launch, part: float) -> Launch:
+    """A launch of which that part of the iterations accesses memory."""
+    return attrs.evolve(launch, accessing=part) if 0.0 < part < 1.0 else launch

@@ -1,0 +1,60 @@
+"""How far a kernel that several devices share fills each of them: threads that access nothing ask for no bandwidth."""
+
+from __future__ import annotations
+
+import pytest
+from openacc_rig import MakeRig
+
+from offloadrt import kernel
+from offloadrt import openacc as acc
+from offloadrt.kernels import Kernel
+
+COLUMNS = 512
+
+
+@kernel
+def copy_rows(a, b, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        for j in range(columns):
+            a[i, j] = b[i, j]
+
+
+@kernel
+def copy_columns(a, b, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        for j in range(columns):
+            a[j, i] = b[j, i]
+
+
+def seconds(acc_rig: MakeRig, code: Kernel, rows: int, strategy: str) -> float:
+    """Of an execution on four devices."""
+
+    async def body(t: acc.HostThread) -> float:
+        jacc = acc.Jacc(t, devices=4, strategy=strategy)
+        shape = (rows, COLUMNS) if code is copy_rows else (COLUMNS, rows)
+        a, b = t.array("a", shape), t.array("b", shape)
+        await jacc.jacc_create(a, b)
+        await jacc.jacc_kernel_push(code, acc.jacc_args(code, a, b, rows, COLUMNS))
+        await jacc.jacc_wait()
+        times = jacc.times[code.name]
+        await jacc.jacc_delete(a, b)
+        assert times.divided == (strategy != "duplicated")
+        return times.kernel_s
+
+    rig = acc_rig({"jit.compile": 0}, devices=4, machine_name="dgx1-v100", phantom=True)
+    return float(rig.alone(body))
+
+
+@pytest.mark.parametrize("rows", [2560, 163_840, 1_000_000])
+def test_threads_without_their_rows_are_as_good_as_none(acc_rig: MakeRig, rows: int) -> None:
+    predicated, split = (seconds(acc_rig, copy_rows, rows, strategy) for strategy in ("always", "macc"))
+    assert predicated == pytest.approx(split)
+
+
+def test_a_kernel_that_fills_no_device_gains_nothing_by_fewer_threads(acc_rig: MakeRig) -> None:
+    assert seconds(acc_rig, copy_rows, 2560, "always") == pytest.approx(seconds(acc_rig, copy_rows, 2560, "duplicated"))
+
+
+def test_it_gains_where_each_thread_does_a_part(acc_rig: MakeRig) -> None:
+    whole, part = (seconds(acc_rig, copy_columns, 2560, strategy) for strategy in ("duplicated", "always"))
+    assert part == pytest.approx(whole / 4)
