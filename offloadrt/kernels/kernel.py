@@ -165,6 +165,8 @@ def kernel(
     registers_per_thread: int = 32,
     efficiency: float = 1.0,
     dependent_accesses: float = 0.0,
+    loads_in_flight: float | None = None,
+    bytes_per_load: float = 8.0,
     arrays: Sequence[ArrayUse] = (),
     collapse: int = 1,
 ) -> Callable[[Body], Kernel]: ...
@@ -181,6 +183,8 @@ def kernel(
     registers_per_thread: int = 32,
     efficiency: float = 1.0,
     dependent_accesses: float = 0.0,
+    loads_in_flight: float | None = None,
+    bytes_per_load: float = 8.0,
     arrays: Sequence[ArrayUse] = (),
     collapse: int = 1,
 ) -> Kernel | Callable[[Body], Kernel]:
@@ -216,6 +220,8 @@ def kernel(
             registers_per_thread=registers_per_thread,
             efficiency=efficiency,
             dependent_accesses=dependent_accesses,
+            loads_in_flight=loads_in_flight,
+            bytes_per_load=bytes_per_load,
             arrays=tuple(arrays),
         )
         if not declared and "range" in function.__code__.co_names:

@@ -11,7 +11,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -60,12 +60,15 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
             if not own:
                 continue
             often = max(frequency(access, lambda loop, one=access: not _walks(one, loop)) for access in own)  # type: ignore[misc]
-            often /= max(1, SECTOR // sizes[array]) if _along_a_row(own[0]) else 1
-            total += often
-            rolled = [loop for loop in _loops(own[0]) if loop.literal_trips is None]
-            unrolled = math.prod(loop.literal_trips or 1 for loop in _loops(own[0]))
+            inner = _loops(own[0])
+            at_once = max(1, SECTOR // sizes[array]) if _along_a_row(own[0], inner) else 1
+            total += often / at_once
+            rolled = [loop for loop in inner if loop.literal_trips is None]
+            if inner[-1:] == rolled[-1:]:
+                often /= at_once
+            often /= math.prod(loop.literal_trips or 1 for loop in inner)
             block = (tuple(map(id, rolled)), own[0].level)
-            together[block] = max(together.get(block, 0.0), often / unrolled)
+            together[block] = max(together.get(block, 0.0), often)
     return Waits(total, sum(together.values()))
 
 
@@ -83,9 +86,9 @@ def _loops(access: Access) -> list[Loop]:
     return [p for p in access.path if isinstance(p, Loop) and not p.distributed and p.symbol in access.loops]
 
 
-def _along_a_row(access: Access) -> bool:
+def _along_a_row(access: Access, inner: Sequence[Loop]) -> bool:
     """Does the innermost loop step through neighbouring elements, and the next thread begin elsewhere?"""
-    inner, index = _loops(access), access.index[-1]
+    index = access.index[-1]
     if not inner or index is None:
         return False
     outer = [part for part in access.path if isinstance(part, Loop) and part.distributed]

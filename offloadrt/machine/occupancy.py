@@ -12,7 +12,6 @@ import attrs
 
 from offloadrt.kernels import Launch
 
-
 _REGISTER, _DOUBLE = 4, 8
 """Bytes."""
 
