@@ -1,8 +1,8 @@
 """How often a thread waits for memory, and for how many loads at once (memory-level parallelism).
 
 Loads in the body of one loop wait together unless one needs what another brings (`Access.level`). So do those under
-different conditions, as compilers make predicates of branches, and those of all iterations of a loop whose bounds are
-written as numbers, which is unrolled. A load that brings the same elements as another one, or what
+different conditions, as compilers make predicates of branches, and those of all iterations of a loop with few of them
+whose bounds are written as numbers: it is unrolled. A load that brings the same elements as another one, or what
 the iteration itself has stored, finds them in a register or a cache; so does one that all threads share. A thread that
 walks along neighbouring elements of its own (a row for each thread) gets a sector of them at a time. A store waits for
 nothing.
@@ -21,6 +21,8 @@ from offloadrt.kernels.traffic import Frequency, stored_just_now, streams
 
 ELEMENT = 8.0
 """Bytes of a double."""
+UNROLLED = 16
+"""Iterations of a loop that is unrolled completely, at most (GCC, max-completely-peel-times)."""
 SECTOR = 32
 """Bytes that memory gives at least: a sector of a cache line (CUDA Programming Guide, device memory accesses)."""
 
@@ -63,10 +65,10 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
             inner = _loops(own[0])
             at_once = max(1, SECTOR // sizes[array]) if _along_a_row(own[0], inner) else 1
             total += often / at_once
-            rolled = [loop for loop in inner if loop.literal_trips is None]
+            rolled = [loop for loop in inner if not _unrolled(loop)]
             if inner[-1:] == rolled[-1:]:
                 often /= at_once
-            often /= math.prod(loop.literal_trips or 1 for loop in inner)
+            often /= math.prod(loop.literal_trips or 1 for loop in inner if _unrolled(loop))
             block = (tuple(map(id, rolled)), own[0].level)
             together[block] = max(together.get(block, 0.0), often)
     return Waits(total, sum(together.values()))
@@ -84,6 +86,10 @@ def _walks(access: Access, loop: Loop) -> bool:
 def _loops(access: Access) -> list[Loop]:
     """The loops within a thread in whose body the load stands, as far as it varies with them."""
     return [p for p in access.path if isinstance(p, Loop) and not p.distributed and p.symbol in access.loops]
+
+
+def _unrolled(loop: Loop) -> bool:
+    return loop.literal_trips is not None and loop.literal_trips <= UNROLLED
 
 
 def _along_a_row(access: Access, inner: Sequence[Loop]) -> bool:

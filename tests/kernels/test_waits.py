@@ -63,6 +63,15 @@ def four_at_once(a, sums, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def forty_in_turn(a, sums, rows):  # type: ignore[no-untyped-def]
+    for j in range(rows):
+        total = 0.0
+        for i in range(40):
+            total += a[i, j]
+        sums[j] = total
+
+
+@kernel
 def scaled(a, b, c, n):  # type: ignore[no-untyped-def]
     for i in range(n):
         for k in range(n):
@@ -101,6 +110,7 @@ CASES: list[tuple[Kernel, list[Any], float, float]] = [
     (row_sums, [A, LINE, N, M], N * M / 4, N * M / 4),  # four doubles a sector
     (column_sums, [A, LINE, N, M], N * M, N * M),  # what neighbouring threads load is one sector, each time another
     (four_at_once, [A, LINE, M], 4 * M, M),  # unrolled
+    (forty_in_turn, [A, LINE, M], 40 * M, 40 * M),
     (kernel(nests.records), [np.ones(4 * N), LINE, N], 2 * N, N),  # a sector for each thread, and its sum
     (scaled, [LINE, np.ones((N, N)), LINE, N], N, N),  # once for all k; the scalar comes from a cache
     (after_itself, [LINE, LINE.copy(), N], N, N),
