@@ -22,7 +22,8 @@ from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.streams import Stream, streams_of
+from offloadrt.kernels.streams import Stream, runs_without, streams_of
+from offloadrt.kernels.waits import Waits, waits
 
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
@@ -90,6 +91,8 @@ class LaunchCounts:
     flops: float
     bytes: float
     arrays: tuple[ArrayCounts, ...]
+    waits: Waits
+    """Loads from memory, and how often threads wait for some of their own, summed over all threads."""
     assumed: tuple[str, ...]
     """Branches and loops of which neither the arguments nor a hint said how often they run."""
 
@@ -150,7 +153,10 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
         arrays.append(found)
         moved += nbytes
     iterations = round(counting.runs(analysis.distributed))
-    return LaunchCounts(iterations, flops, moved, tuple(arrays), tuple(sorted(counting.assumed)))
+    happening = [access for access in analysis.accesses if counting.runs(access.path)]
+    sizes = {found.name: found.element_size for found in arrays}
+    waiting = waits(happening, sizes, functools.partial(runs_without, counting))
+    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, tuple(sorted(counting.assumed)))
 
 
 def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:

@@ -110,6 +110,12 @@ class DividedKernel(abc.ABC):
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         """The elements of a divided region that are right on the device that did a share."""
 
+    def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
+        """The part of the changed kernel's iterations that access memory in a share: those of the others find nothing
+        to do.
+        """
+        return 1.0
+
     def arguments(
         self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
@@ -163,14 +169,7 @@ class DividedKernel(abc.ABC):
 
         A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
         """
-        known = launch_key(arguments)
-        if known not in self._wholes:
-            if len(self._wholes) >= _KEPT:
-                self._wholes.clear()
-            self._wholes[known] = self.split(1, arguments)[0]
-        now, all_ = (
-            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
-        )
+        now, all_ = self._countings_of(share, arguments)
         found: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
@@ -184,6 +183,18 @@ class DividedKernel(abc.ABC):
                     sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
                 found.append(tuple(sides))
         return found
+
+    def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
+        """The numbers of the changed kernel in a share, and in one that is everything."""
+        known = launch_key(arguments)
+        if known not in self._wholes:
+            if len(self._wholes) >= _KEPT:
+                self._wholes.clear()
+            self._wholes[known] = self.split(1, arguments)[0]
+        now, whole = (
+            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
+        )
+        return now, whole
 
     def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
         """The numbers of a launch of the original or the changed kernel, kept."""

@@ -64,7 +64,11 @@ class Division:
     @functools.cached_property
     def launches(self) -> Sequence[Launch]:
         """What the devices launch, once the kernel is divided."""
-        return [self._slower(launch_of(self.code.kernel, one)) for one in self.arguments]
+        whole = [*self._of_name.values()]
+        return [
+            self._slower(_accessing(launch_of(self.code.kernel, one), self.code.accessing(part.share, whole)))
+            for one, part in zip(self.arguments, self._parts, strict=True)
+        ]
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
@@ -145,3 +149,8 @@ class Divider:
             of_name,
             slower,
         )
+
+
+def _accessing(launch: Launch, part: float) -> Launch:
+    """A launch of which that part of the iterations accesses memory."""
+    return attrs.evolve(launch, accessing=part) if 0.0 < part < 1.0 else launch
