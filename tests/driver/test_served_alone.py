@@ -43,7 +43,7 @@ def seen(rig):
         "managed": rig.machine.devices[0].memory.managed,
         "counters": rig.counters.table(),
         "usage": attrs.asdict(rig.uvm.pages.usage[""]),
-        "lock": rig.uvm.lock_statistics(),
+        "lock": rig.uvm.lock.statistics(),
         "handler": rig.uvm.handler.statistics(),
         "machine": rig.machine.statistics(),
     }
