@@ -80,6 +80,24 @@ async def visit(
     return found
 
 
+def visit_now(device: OffloadDevice, pointer: TargetPointer, begin: int, size: int) -> Lookup | None:
+    """`visit` of a table that the caller does not hold, from taking it to giving it back, where all passes in one step:
+    nobody has it or one of the entries, or is due meanwhile. None, and nothing has happened, otherwise.
+    """
+    found = device.table.lookup(begin, size)
+    visited = found.visited
+    if not device.locked_entries.isdisjoint(visited) or device.sim.fuel <= len(visited):
+        return None
+    if not device.passed_in_table(device.costs.lookup):
+        return None
+    for entry in visited:
+        pointer.release(device)
+        taken = device.lock_entry_now(entry)
+        assert taken, "the lock of an entry that nobody has"
+        pointer.entry = entry
+    return found
+
+
 def trace_lookup(
     device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool
 ) -> None:
@@ -150,13 +168,27 @@ async def get_target_pointer(
         raise
     if release_table:
         device.table_lock.release()
-    try:
-        await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
-    except BaseException:
-        if pointer.counted and pointer.entry is not None:
-            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
-        pointer.release(device)
-        raise
+    await transfer_to(device, pointer, item, begin, size, type_bits, queue)
+    return pointer
+
+
+def get_resident_pointer_now(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> TargetPointer | None:
+    """The first part of `get_target_pointer`, table included, for an item whose section is mapped already, where it
+    passes in one step; `transfer_to` is the second. None, and nothing has happened, otherwise.
+    """
+    if not device.table.lookup(item.begin, item.size).contained:
+        return None
+    pointer = TargetPointer()
+    if visit_now(device, pointer, item.begin, item.size) is None:
+        return None
+    entry = pointer.entry
+    assert entry is not None
+    pointer.is_present = pointer.counted = True
+    entry.increment(item.type & OMPX_HOLD != 0)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, item.begin, item.size, True)
+        trace_counts(device, queue.cause, entry)
+    pointer.address = entry.device_address(item.begin)
     return pointer
 
 
@@ -261,7 +293,7 @@ def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingErro
     return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
-async def _transfer_to(
+async def transfer_to(
     device: OffloadDevice,
     pointer: TargetPointer,
     item: MapItem,
@@ -270,17 +302,28 @@ async def _transfer_to(
     type_bits: int,
     queue: DirectiveQueue,
 ) -> None:
-    """The part under the entry lock: transfer, or make the queue wait for the transfer that another thread began."""
+    """The part under the entry lock: transfer, or make the queue wait for the transfer that another thread began.
+
+    Left early, it counts the item back and releases the entry.
+    """
     entry = pointer.entry
-    wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
-    if wanted and pointer.address is not None and not pointer.is_host and entry is not None and item.array is not None:
-        end = begin + size
-        if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
-            return
-        await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
-        entry.event = await device.plugin.record_event(queue)
-    elif entry is not None and not pointer.is_host and not type_bits & PRESENT and entry.event is not None:
-        await device.plugin.wait_event(queue, entry.event)
+    if entry is None or pointer.is_host:
+        return
+    try:
+        wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
+        if wanted and pointer.address is not None and item.array is not None:
+            end = begin + size
+            if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
+                return
+            await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
+            entry.event = await device.plugin.record_event(queue)
+        elif not type_bits & PRESENT and entry.event is not None:
+            await device.plugin.wait_event(queue, entry.event)
+    except BaseException:
+        if pointer.counted and pointer.entry is not None:
+            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
+        pointer.release(device)
+        raise
 
 
 async def get_present_pointer(
@@ -301,9 +344,13 @@ async def get_present_pointer(
     The entry stays locked by the result.
     """
     pointer = TargetPointer()
-    device.table_lock.take_now() or await device.lock_table()
+    found = visit_now(device, pointer, begin, size)
+    held = found is None
+    if found is None and not device.table_lock.take_now():
+        await device.table_lock.acquire()
     try:
-        found = await visit(device, pointer, begin, size)
+        if found is None:
+            found = await visit(device, pointer, begin, size)
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, found.contained)
         entry = pointer.entry
@@ -326,7 +373,8 @@ async def get_present_pointer(
         pointer.release(device)
         raise
     finally:
-        device.table_lock.release()
+        if held:
+            device.table_lock.release()
     return pointer
 
 
@@ -341,7 +389,7 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
             await device.free(entry.device_begin, item.array, entry.host_begin)
         return
     table = device.table_lock
-    table.take_now() or await device.lock_table()
+    table.take_now() or await table.acquire()
     try:
         if device.handover_due:
             await device.table_work(0.0)

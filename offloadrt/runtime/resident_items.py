@@ -122,23 +122,27 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
 # At the begin of a construct
 
 
+def begin_run_now(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> int:
+    """`begin_run` where the table's work passes in one step; 0 where it does not."""
+    if device.prefaults or not device.passed_in_table(stretch.lookups * device.costs.lookup):
+        return 0
+    _map(device, stretch, queue)
+    return stretch.stop
+
+
 async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: Stretch, queue: DirectiveQueue) -> int:
     """Map the stretch that `begin_stretch` has ``found`` at ``start``; returns where it ends: ``start`` when it is not
     worth it any more.
     """
     stretch: Stretch | None = found
     if not device.table_lock.take_now():
-        await device.lock_table()
+        await device.table_lock.acquire()
         stretch = begin_stretch(device, items, start)  # others have had the table meanwhile
     try:
         if stretch is None:
             return start
         await device.table_work(stretch.lookups * device.costs.lookup)
-        for entry in stretch.entries:
-            entry.dynamic += 1
-        queue.mapped = stretch.stop
-        if device.trace is not None:
-            _trace(device, stretch, queue.cause)
+        _map(device, stretch, queue)
     finally:
         device.table_lock.release()
     if device.prefaults:
@@ -146,6 +150,14 @@ async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: S
             if there is None and item.size:
                 await device.plugin.prefault(item.begin, item.size)
     return stretch.stop
+
+
+def _map(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+    for entry in stretch.entries:
+        entry.dynamic += 1
+    queue.mapped = stretch.stop
+    if device.trace is not None:
+        _trace(device, stretch, queue.cause)
 
 
 def begin_stretch(device: OffloadDevice, items: MapItems, start: int) -> Stretch | None:
@@ -181,14 +193,19 @@ def _cut_begin(device: OffloadDevice, items: MapItems, found: Sequence[Place], s
 # For the arguments of a kernel
 
 
-async def look_up_arguments(device: OffloadDevice, items: MapItems, cause: int) -> Stretch | None:
-    """Search for the sections whose device address the kernel gets: the first of them, as many as share a hold."""
-    stretch = _arguments_stretch(device, items)
-    if stretch is None:
-        return None
+def look_up_arguments_now(device: OffloadDevice, stretch: Stretch) -> bool:
+    """`look_up_arguments` where the table's work passes in one step; False where it does not."""
+    return device.trace is None and device.passed_in_table(stretch.lookups * device.costs.lookup)
+
+
+async def look_up_arguments(device: OffloadDevice, items: MapItems, found: Stretch, cause: int) -> Stretch | None:
+    """Search for the sections whose device address the kernel gets: the first of them, as many as share a hold, which
+    `arguments_stretch` has ``found``.
+    """
+    stretch: Stretch | None = found
     if not device.table_lock.take_now():
-        await device.lock_table()
-        stretch = _arguments_stretch(device, items)
+        await device.table_lock.acquire()
+        stretch = arguments_stretch(device, items)
     try:
         if stretch is not None:
             if device.trace is not None:
@@ -199,7 +216,8 @@ async def look_up_arguments(device: OffloadDevice, items: MapItems, cause: int) 
         device.table_lock.release()
 
 
-def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None:
+def arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None:
+    """The arguments that can share a hold now; None when fewer than two can."""
     found = places(device, items)
     stretch = found.arguments
     if stretch is None:
@@ -215,6 +233,16 @@ def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None
 # At the end of a construct
 
 
+def end_run_now(
+    device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]
+) -> bool:
+    """`end_run` where the table's work passes in one step; False where it does not."""
+    if not device.passed_in_table(stretch.lookups * device.costs.lookup):
+        return False
+    _unmap(device, stretch, queue, left)
+    return True
+
+
 async def end_run(
     device: OffloadDevice,
     items: MapItems,
@@ -228,22 +256,26 @@ async def end_run(
     """
     stretch: Stretch | None = found
     if not device.table_lock.take_now():
-        await device.lock_table()
+        await device.table_lock.acquire()
         stretch = end_stretch(device, items, stop)
     try:
         if stretch is None:
             return stop
         await device.table_work(stretch.lookups * device.costs.lookup)
-        for entry in stretch.entries:
-            entry.dynamic -= 1
-            entry.data_end_users += 1
-        if device.trace is not None:
-            _trace(device, stretch, queue.cause)
+        _unmap(device, stretch, queue, left)
     finally:
         device.table_lock.release()
+    return stretch.start
+
+
+def _unmap(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]) -> None:
+    for entry in stretch.entries:
+        entry.dynamic -= 1
+        entry.data_end_users += 1
+    if device.trace is not None:
+        _trace(device, stretch, queue.cause)
     if stretch.entries:
         left.append(functools.partial(finish_run, device, stretch, queue))
-    return stretch.start
 
 
 def end_stretch(device: OffloadDevice, items: MapItems, stop: int) -> Stretch | None:
@@ -282,7 +314,7 @@ async def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQu
     """`finish_data_end` of many entries: those that somebody needs still, in one hold; the others come next in the
     queue's post-processing, of which this is the first.
     """
-    device.table_lock.take_now() or await device.lock_table()
+    device.table_lock.take_now() or await device.table_lock.acquire()
     rest: list[Entry] = []
     try:
         if device.handover_due:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from offloadrt.sim import Actor, Call, LockStatistics, Mailbox, Simulation
+from offloadrt.sim import PASSED, Actor, Call, LockStatistics, Mailbox, Simulation
 
 
 @attrs.frozen
@@ -117,6 +117,23 @@ class DeviceTableLock:
         self._held_since = sim.now
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
+        return True
+
+    def pass_now(self, work: Callable[[float, str], Awaitable[None]], dt: float) -> bool:
+        """Take the table, work there for ``dt`` and give it back, in one step: if it is free, and nobody else is due
+        meanwhile. What the holder does at the end of its work, the caller does next.
+
+        False, and nothing has happened, when it could not. ``work``: `Cores.compute`.
+        """
+        sim = self.sim
+        if self._users or self._taken or sim.ready or not sim.fuel or self.uncontended or sim.observer is not None:
+            return False
+        since = sim.now
+        if work(dt, "runtime") is not PASSED:
+            return False
+        sim.fuel -= 1
+        self._acquired += 1
+        self._hold_s += sim.now - since
         return True
 
     async def acquire(self) -> bool:
