@@ -95,7 +95,8 @@ async def target_data_begin(
         if runs is not None and (stretch := begin_stretch(device, runs, position)) is not None:
             mapped = begin_run_now(device, stretch, queue) or await begin_run(device, runs, position, stretch, queue)
             if mapped > position:
-                attachments.items.extend(runs.attachments(following, mapped))
+                if runs.attached:
+                    attachments.items.extend(runs.attachments(following, mapped))
                 following = mapped
                 continue
         returned_base = await _begin_item(device, item, queue, attachments, call)

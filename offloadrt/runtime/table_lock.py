@@ -7,6 +7,7 @@ the lock. A table that nobody wants is taken and given back without a message, a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -58,6 +59,8 @@ class DeviceTableLock:
         self._on_wait = on_wait
         self._requests = Mailbox(sim, name)
         self._requests.served_for = self.holders
+        self._granted: Callable[[], Awaitable[object]] = functools.partial(self._requests.call, _ACQUIRE)
+        """Asks for the table until it has been granted."""
         self._releases = Mailbox(sim, f"release of the {name}")
         self._users = 0
         self._granted_to: Actor | None = None
@@ -167,9 +170,6 @@ class DeviceTableLock:
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
         return contended
-
-    def _granted(self) -> Awaitable[object]:
-        return self._requests.call(_ACQUIRE)
 
     def release(self) -> None:
         """Give the table up. RuntimeError if the caller does not hold it."""
