@@ -127,7 +127,9 @@ class OffloadDevice:
         """How many items that need no more than a look-up share one hold of the table."""
         self.locked_entries: set[Entry] = set()
         """Those whose lock somebody holds."""
-        self._entries_uncontended = spec.flag("entry.uncontended")
+        self.ending_together: list[tuple[Entry, ...]] = []
+        """Entries that directives have counted down in one hold of the table, and not looked after since."""
+        self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
         self.ended: Exception | None = None
@@ -252,7 +254,7 @@ class OffloadDevice:
 
         The caller holds the table, or nobody else can know the entry.
         """
-        if self._entries_uncontended:
+        if self.entries_uncontended:
             return True
         if entry.lock.take_now():
             self.locked_entries.add(entry)
@@ -261,15 +263,19 @@ class OffloadDevice:
 
     async def lock_entry(self, entry: Entry) -> None:
         """Wait for an entry's lock."""
-        if not self._entries_uncontended:
+        if not self.entries_uncontended:
             await take(entry.lock, self.machine.host_time, "entry lock")
             self.locked_entries.add(entry)
 
     def unlock_entry(self, entry: Entry) -> None:
-        if not self._entries_uncontended:
+        if not self.entries_uncontended:
             entry.lock.release()
             if entry.lock.owner is None:
                 self.locked_entries.discard(entry)
+
+    def ending(self, entry: Entry) -> int:
+        """How many threads are between an entry's decrement and its removal: the last of them may erase it."""
+        return entry.data_end_users + sum(entry in entries for entries in self.ending_together)
 
     async def release_pooled(self) -> None:
         """Return all device memory that is pooled to the driver, as at exit."""

@@ -14,6 +14,7 @@ A `TargetPointer` owns the lock of its entry until `release`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable
 
 import attrs
 
@@ -25,6 +26,7 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.present_table import Entry, Lookup
+from offloadrt.sim import PASSED
 from offloadrt.trace import events
 
 
@@ -378,12 +380,25 @@ async def get_present_pointer(
     return pointer
 
 
-async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
+def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> Awaitable[None]:
     """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
 
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`). When it is left early
-    it can be done again.
+    it can be done again. Await it at once.
     """
+    needed = entry.dynamic or entry.hold or device.ending(entry) > 1
+    if not needed or entry.shadow_pointers or entry in device.locked_entries or device.handover_due:
+        return _finish_data_end(device, entry, item, cause)
+    if device.sim.fuel < 2 or not device.table_lock.glance():
+        return _finish_data_end(device, entry, item, cause)
+    if not device.entries_uncontended:
+        passed = entry.lock.pass_now()
+        assert passed, "the lock of an entry that nobody has"
+    entry.data_end_users -= 1
+    return PASSED
+
+
+async def _finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
     if device.table.at(entry.host_begin) is not entry:  # it was left when the entry had been removed already
         if device.block_size(entry.device_begin) is not None:
             await device.free(entry.device_begin, item.array, entry.host_begin)
@@ -396,7 +411,7 @@ async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, ca
         if not device.lock_entry_now(entry):
             await device.lock_entry(entry)
         entry.data_end_users -= 1
-        remove = entry.total == 0 and entry.data_end_users == 0
+        remove = entry.total == 0 and device.ending(entry) == 0
         if not remove:
             table.release()
         if item.type & FROM and entry.shadow_pointers:

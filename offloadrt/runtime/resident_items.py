@@ -11,7 +11,7 @@ What the search found is remembered with the construct until an entry comes into
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import attrs
@@ -38,6 +38,7 @@ from offloadrt.runtime.map_type import (
 )
 from offloadrt.runtime.mapping import finish_data_end, trace_counts, trace_lookup
 from offloadrt.runtime.present_table import INFINITE, Entry
+from offloadrt.sim import PASSED
 
 _NOT_MAPPED = LITERAL | PRIVATE | ATTACH
 
@@ -271,10 +272,10 @@ async def end_run(
 def _unmap(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]) -> None:
     for entry in stretch.entries:
         entry.dynamic -= 1
-        entry.data_end_users += 1
     if device.trace is not None:
         _trace(device, stretch, queue.cause)
     if stretch.entries:
+        device.ending_together.append(stretch.entries)
         left.append(functools.partial(finish_run, device, stretch, queue))
 
 
@@ -310,25 +311,38 @@ def _cut_end(device: OffloadDevice, items: MapItems, found: Sequence[Place], sto
     return Stretch.of(position, stop, searched)
 
 
-async def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> Awaitable[None]:
     """`finish_data_end` of many entries: those that somebody needs still, in one hold; the others come next in the
-    queue's post-processing, of which this is the first.
+    queue's post-processing, of which this is the first. Await it at once.
     """
+    if device.handover_due or not device.table_lock.glance():
+        return _finish_run(device, stretch, queue)
+    _finish(device, stretch, queue)
+    return PASSED
+
+
+async def _finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
     device.table_lock.take_now() or await device.table_lock.acquire()
-    rest: list[Entry] = []
     try:
         if device.handover_due:
             await device.table_work(0.0)
-        locked = device.locked_entries
-        all_free = locked.isdisjoint(stretch.entries)
-        for entry in stretch.entries:  # each is there once: see `_cut_end`
-            needed = entry.dynamic or entry.hold or entry.data_end_users > 1
-            if needed and not entry.shadow_pointers and (all_free or entry not in locked):
-                entry.data_end_users -= 1
-            else:
-                rest.append(entry)
+        _finish(device, stretch, queue)
     finally:
         device.table_lock.release()
+
+
+def _finish(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+    entries, locked = stretch.entries, device.locked_entries
+    rest = [
+        entry
+        for entry in entries  # each is there once: see `_cut_end`
+        if entry.shadow_pointers or not (entry.dynamic or entry.hold or device.ending(entry) > 1)
+    ]
+    if not locked.isdisjoint(entries):
+        rest = [entry for entry in entries if entry in rest or entry in locked]
+    device.ending_together.remove(entries)
+    for entry in rest:
+        entry.data_end_users += 1
     if rest:
         finish, cause = functools.partial(finish_data_end, device), queue.cause
         queue.post_processing[1:1] = [
