@@ -234,9 +234,7 @@ def arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None:
 # At the end of a construct
 
 
-def end_run_now(
-    device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]
-) -> bool:
+def end_run_now(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]) -> bool:
     """`end_run` where the table's work passes in one step; False where it does not."""
     if not device.passed_in_table(stretch.lookups * device.costs.lookup):
         return False
