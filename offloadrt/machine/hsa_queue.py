@@ -94,7 +94,7 @@ class HsaQueues:
         self._taken = 0
         self._unassigned = _Unassigned()
         self._held: dict[int, HsaQueue] = {}
-        self.users: list[int] = []
+        self.streams_of: list[int] = []
         """Streams that hold each queue."""
         self.queues: list[HsaQueue] = []
 
@@ -115,9 +115,9 @@ class HsaQueues:
         place = self._choose()
         while place >= len(self.queues):
             self.queues.append(self._make(len(self.queues)))
-            self.users.append(0)
+            self.streams_of.append(0)
         queue = self.queues[place]
-        self.users[place] += 1
+        self.streams_of[place] += 1
         stream.queue = self._held[stream.index] = queue
         return queue
 
@@ -126,7 +126,7 @@ class HsaQueues:
         queue = self._held.pop(stream.index, None)
         if queue is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
-        self.users[queue.number] -= 1
+        self.streams_of[queue.number] -= 1
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
@@ -134,8 +134,8 @@ class HsaQueues:
             place = self._taken % self._count
             self._taken += 1
             return place
-        users = self.users
-        if 0 in users:
-            return users.index(0)
-        made = len(users)
-        return users.index(min(users)) if made >= self._count and not self._uncontended else made
+        streams = self.streams_of
+        if 0 in streams:
+            return streams.index(0)
+        made = len(streams)
+        return streams.index(min(streams)) if made >= self._count and not self._uncontended else made
