@@ -102,7 +102,7 @@ class ComputeUnits:
         """The actor: serve messages and the ends of kernels, for ever."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
         while True:
-            _, ends = first()
+            ends = first()[1] if self.resident else math.inf
             due = launching[0][0] if launching and launching[0][0] < ends else ends
             message = None
             if (managed := self.managed) is not None and managed.raised is not None:

@@ -119,7 +119,10 @@ class FairShare:
             self._classes.remove(group)
             group.heap.clear()
             self._spare = group
-        self._divide()
+        if self.users:
+            self._divide()
+        else:
+            self._used = 0.0
         return left if left > 0.0 else 0.0
 
     def serve_alone(self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool]) -> bool:

@@ -136,6 +136,16 @@ class Lock:
             sim.observer.lock_acquired(self, me)
         return True
 
+    @uninterrupted
+    def pass_now(self) -> bool:
+        """Take the lock and give it back at once, if it is free and nobody watches: what it guards takes no time."""
+        sim = self.sim
+        if self.owner is not None or not sim.fuel or sim.observer is not None:
+            return False
+        sim.fuel -= 1
+        self._acquired += 1
+        return True
+
     def _is_mine(self, me: Actor) -> bool:
         if self.owner is None:  # barging: nobody was faster
             self.owner = me

@@ -50,7 +50,7 @@ def idle_streams(device: Any) -> tuple[int, int]:
     if hasattr(plugin, "streams"):
         return plugin.streams.made, len(plugin.streams.idle)
     queues = device.machine.devices[device.number].hsa_queues
-    assert sum(queue.users for queue in queues.queues) == 0
+    assert sum(queues.streams_of) == 0
     assert plugin._free_signals == plugin._signals
     return queues._streams - 1, len(plugin._idle)  # one is the plugin's own
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -67,7 +68,8 @@ class Program(ABC, Generic[T]):
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self.heap_blocks: dict[int, Arena] = {}
         """What the program has of the C library's heap: the arena that each block came from, by address."""
-        self._directives = 0
+        self.next_directive: Callable[[], int] = itertools.count(1).__next__
+        """Gives the number of the next directive."""
         self._threads = 0
         self._started = False
         self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
@@ -207,10 +209,6 @@ class Program(ABC, Generic[T]):
                 device=number,
             )
         return self.devices[number]
-
-    def next_directive(self) -> int:
-        self._directives += 1
-        return self._directives
 
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of the runtime's locks, by name, of all devices."""
