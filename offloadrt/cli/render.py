@@ -93,10 +93,22 @@ def word(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def changed(found: Result) -> str:
+    """How a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
+    words = []
+    for name, value in found.options.items():
+        if isinstance(value, str):
+            words.append(f"{name.replace('_', ' ')} = {value}")
+        else:
+            at_end = " (end of its range)" if name == "range_end" else ""
+            words += [f"{key} = {one}{at_end}" for key, one in value.items()]
+    return "".join(f", {text}" for text in words)
+
+
 def result(found: Result) -> Iterable[RenderableType]:
     """A run: its figures, where its time went, and what it waited for."""
     named = " ".join(f"{name}={word(value)}" for name, value in found.parameters.items())
-    yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}"
+    yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}{escape(changed(found))}"
     table = table_of("", "measured", "value", right=(1,))
     table.add_row("elapsed (virtual time)", seconds(found.elapsed_s))
     for name, value in found.measured.items():
@@ -277,8 +289,8 @@ def _range(entry: Any) -> str:
 
 def validation(report: Report) -> Iterable[RenderableType]:
     """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
-    changed = "".join(f", {key} = {value}" for key, value in report.overrides.items())
-    yield f"[bold]{report.paper}[/] on {escape(report.machine + changed)}: {report.note}"
+    overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
+    yield f"[bold]{report.paper}[/] on {escape(report.machine + overrides)}: {report.note}"
     table = table_of("", "claim", "reported", "emulated", "verdict")
     table.columns[0].no_wrap = True
     for finding in report.findings:

@@ -1,7 +1,7 @@
 """Which access of a launch surely leaves its array, found without running it: phantoms have no elements to miss.
 
-Only what is certain counts: an access under no branch, in loops whose bounds the arguments give, with an index that is a
-polynomial. It is evaluated in iterations that do happen, the first and the last of every loop, so that a kernel that
+Only what is certain counts: an access under no branch, in loops whose bounds the arguments give, with an index that is
+a polynomial. It is evaluated in iterations that do happen, the first and the last of every loop, so that a kernel that
 runs through on real arrays is never refused.
 """
 

@@ -74,7 +74,18 @@ def execute(
         measured = measured_of(returned, scenario.name)
     except TypeError as error:
         raise script_failure(error) from error
-    return collect.result(run, scenario, parameters, measured)
+    options = {
+        "overrides": dict(overrides or {}),
+        "environment": dict(environment or {}),
+        "range_end": range_end if isinstance(range_end, str) else dict(range_end),
+        "gear": gear,
+        "strategy": strategy,
+    }
+    changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
+    return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed)
+
+
+_DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
 def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:

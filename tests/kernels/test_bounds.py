@@ -19,7 +19,7 @@ class Phantom:
     """A shape and a type, without elements."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any] = np.dtype(float)
+    dtype: np.dtype[Any] = attrs.field(factory=lambda: np.dtype(float))
 
 
 def nest(body: str) -> Kernel:
