@@ -17,6 +17,7 @@ from offloadrt.study.points import Options
 from offloadrt.study.results import Result, measured_of, median
 from offloadrt.study.run import Run
 from offloadrt.study.tracebacks import innermost, script_failure
+from offloadrt.study.unawaited import all_awaited
 
 Progress = Callable[[int, int], object]
 """Is told how many of how many steps of a long program are over."""
@@ -97,7 +98,7 @@ def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> An
         return returned
 
     try:
-        with _patient_collector():
+        with _patient_collector(), all_awaited(run.sim):
             return run.sim.run(main)
     except Exception as error:
         inner = innermost(error)

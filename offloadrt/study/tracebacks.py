@@ -6,11 +6,13 @@ Who works on the emulator itself sets the environment variable OFFLOADRT_FULL_TR
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import attr
 import outcome
@@ -33,6 +35,17 @@ def _own(filename: str) -> bool:
     if filename.startswith("<frozen importlib"):
         return False
     return filename.startswith(_SHOWN) or not filename.startswith(_HIDDEN)
+
+
+def script_line() -> str:
+    """` (FILE, line N)`: where the script's coroutine stands that is running now; empty when none is."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_flags & inspect.CO_COROUTINE and _own(code.co_filename) and "site-packages" not in code.co_filename:
+            return f" ({code.co_filename}, line {frame.f_lineno})"
+        frame = frame.f_back
+    return ""
 
 
 def _prune(story: traceback.TracebackException) -> None:

@@ -407,7 +407,6 @@ class TestSeveralDevices:
         made.assert_clean()
         assert set(made.program.locks()) >= {"device table", "device table 1"}
 
-
     def test_each_thread_has_its_own_default(self, rig: MakeRig) -> None:
         made = rig(devices=2)
 
