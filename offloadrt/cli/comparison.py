@@ -25,7 +25,8 @@ _BESIDE = 5
 def comparison(found: Comparison) -> Iterable[RenderableType]:
     """The whole comparison, case by case."""
     runs = f"the median of {found.repeat} runs" if found.repeat > 1 else f"seed {found.seed}"
-    yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  on {found.machine}, {runs}{escape(changed(found.results[0]))}"
+    where = escape(f"on {found.machine}, {runs}{changed(found.results[0])}")
+    yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  {where}"
     yield f"baseline: {escape(_named(found.baseline))}; a ratio is the baseline's figure over the variant's"
     many = len(found.measures) > _BESIDE
     if many:

@@ -63,11 +63,11 @@ def run(
     """
     from offloadrt.study import registry, results
     from offloadrt.study.execution import execute_repeatedly
-    from offloadrt.study.parameters import split_assignment
+    from offloadrt.study.parameters import split_assignments
     from offloadrt.study.sinks import open_sinks
 
     chosen = registry.find(scenario)
-    given = chosen.bind(dict(split_assignment(text) for text in parameters))
+    given = chosen.bind(split_assignments(parameters))
     hashed = hash or log is not None or perfetto is not None
     options = options_of(machine, seed, gear, strategy, set_, repeat, hashed, env)
     with bars() as (progress, _):
@@ -193,7 +193,7 @@ def compare(
     from offloadrt.study.compare import draw, write
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.parameters import split_assignment, sweep_axes
+    from offloadrt.study.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
@@ -206,8 +206,8 @@ def compare(
                 chosen,
                 sweep_axes(chosen.name, parameters, {}) if parameters else {},
                 pool,
-                baseline=dict(
-                    split_assignment(text, what="a baseline is written name=value") for text in baseline or ()
+                baseline=split_assignments(
+                    baseline or (), what="a baseline is written name=value", option="--baseline"
                 ),
                 measures=measure or (),
                 options=options_of(machine, seed, "turbo", "fifo", set_, repeat, False, env),

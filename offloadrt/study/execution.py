@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.sim.strategy import Strategy
 from offloadrt.study import collect
 from offloadrt.study.definition import Scenario
 from offloadrt.study.errors import UserError
@@ -41,7 +42,7 @@ def execute(
     range_end: str | Mapping[str, str] = "mean",
     seed: int = 0,
     gear: str = "turbo",
-    strategy: str = "fifo",
+    strategy: str | Strategy = "fifo",
     hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
@@ -80,7 +81,7 @@ def execute(
         "environment": dict(environment or {}),
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "gear": gear,
-        "strategy": strategy,
+        "strategy": strategy if isinstance(strategy, str) else strategy.name,
     }
     changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
     return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed)

@@ -12,7 +12,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union
 
 import attrs
@@ -220,15 +220,26 @@ def split_assignment(text: str, *, what: str = "a parameter is written name=valu
     return name.strip(), value
 
 
+def split_assignments(
+    texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
+) -> dict[str, str]:
+    """Several of `name=value`, by name. Raises UserError, also for a name that is given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = split_assignment(text, what=what)
+        if name in found:
+            raise UserError(f"{option} {name}: is given twice, as {found[name]} and as {value}")
+        found[name] = value
+    return found
+
+
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """The axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
 
     An axis of `default` that is given again takes the given values. Raises UserError when nothing is swept.
     """
-    axes = dict(default)
-    for text in texts:
-        name, values = split_assignment(text, what="an axis is written name=v1,v2,...")
-        axes[name] = tuple(value.strip() for value in values.split(","))
+    given = split_assignments(texts, what="an axis is written name=v1,v2,...")
+    axes = dict(default) | {name: tuple(value.strip() for value in text.split(",")) for name, text in given.items()}
     if not axes:
         raise UserError(f"scenario {owner} has no sweep of its own: name the parameters to vary, as in threads=1,2,4,8")
     return axes

@@ -15,6 +15,8 @@ def open_sinks(*, log: Path | None = None, perfetto: Path | None = None) -> list
     """The sinks for `Run(sinks=...)`. Raises UserError for a file that cannot be written and for a package that is
     missing.
     """
+    if log is not None and perfetto is not None and log.resolve() == perfetto.resolve():
+        raise UserError(f"--log and --perfetto both name {log}: two files cannot be one")
     sinks: list[Sink] = []
     try:
         if log is not None:

@@ -21,7 +21,7 @@ async def forgetful(run: Run, directive: str = "target_enter_data", fails: bool 
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", 8)
         if directive == "compute":
-            t.compute(1.0)  # noqa: RUF006
+            t.compute(1.0)
         elif directive:
             getattr(t, directive)(omp.map(to=a))
         await t.target_enter_data(omp.map(to=a))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from offloadrt.kernels import Kernel, Launch
+import numpy as np
+
+from offloadrt.kernels import Kernel, KernelError, Launch
 
 
 def launch_of(
@@ -18,8 +22,21 @@ def launch_of(
     """A launch with these arguments, of which only shapes, types and numbers are looked at.
 
     A loop nest does the iterations that its source says, in as many teams as they fill; any other kernel is one team
-    with one iteration a thread unless given. KernelError when a loop needs what is not known.
+    with one iteration a thread unless given. KernelError when a loop needs what is not known, and for arguments that
+    the kernel does not take; TypeError for what is no kernel, and for an array that is none of the program's.
     """
+    given: object = kernel
+    if not isinstance(given, Kernel):
+        called = getattr(given, "__name__", type(given).__name__)
+        raise TypeError(f"{called} is no kernel: decorate its function with @kernel")
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, list) or (isinstance(argument, np.ndarray) and argument.ndim):
+            raise TypeError(
+                f"kernel {kernel.name!r}: argument {_named(kernel, position)} is a {_type_of(argument)}, which no "
+                "device has; make it an array of the program with t.array(...)"
+            )
+    if kernel.body is not None and kernel.analysis is None:
+        _check_number(kernel.name, kernel.body, len(arguments))
     per_team = kernel.threads_per_team if threads is None else threads
     known = None if kernel.analysis is None else arguments
     if kernel.analysis is not None and iterations is None:
@@ -27,3 +44,31 @@ def launch_of(
     if teams is None:
         teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
     return kernel.launch(teams, per_team, iterations, known)
+
+
+def _named(kernel: Kernel, position: int) -> str:
+    names = () if kernel.body is None else _parameters(kernel)
+    return repr(names[position]) if position < len(names) else str(position + 1)
+
+
+def _parameters(kernel: Kernel) -> tuple[str, ...]:
+    if kernel.analysis is not None:
+        return kernel.analysis.parameters
+    return tuple(inspect.signature(kernel.body).parameters) if callable(kernel.body) else ()
+
+
+def _type_of(argument: Any) -> str:
+    return f"NumPy array of shape {argument.shape}" if isinstance(argument, np.ndarray) else type(argument).__name__
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_number(kernel: str, body: Callable[..., None], given: int) -> None:
+    """Whether a body over views takes so many arguments. KernelError."""
+    signature = inspect.signature(body)
+    try:
+        signature.bind(*range(given))
+    except TypeError:
+        raise KernelError(
+            f"kernel {kernel!r} takes {len(signature.parameters)} arguments ({', '.join(signature.parameters)}), "
+            f"not {given}"
+        ) from None
