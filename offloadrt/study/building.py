@@ -92,16 +92,17 @@ def _with_environment(run: Run) -> MachineSpec:
 
     spec = run.spec
     for name, value in run.environment.items():
-        if name in CHOOSING or ENTRIES.get(name) == "gpu.xnack":
+        key = ENTRIES.get(name)
+        if key is None and name not in CHOOSING:
+            raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
+        on = False
+        if key is None or key == "gpu.xnack":
             try:
-                is_on(run.environment, name)
+                on = is_on(run.environment, name)
             except ValueError as error:
                 raise UserError(f"--env {error}") from None
-        if (key := ENTRIES.get(name)) is not None and key in spec.entries:
-            on = is_on(run.environment, name)
-            spec = profiles.override(spec, key, on if key == "gpu.xnack" else value)
-        elif key is None and name not in CHOOSING:
-            raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
+        if key is not None and key in spec.entries:
+            spec = profiles.override(spec, key, on if key == "gpu.xnack" else value, said=f"--env {name}, entry")
     return spec
 
 

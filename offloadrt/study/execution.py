@@ -15,6 +15,7 @@ from offloadrt.study.definition import Scenario
 from offloadrt.study.errors import UserError
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
+from offloadrt.study.profiles import machine_of
 from offloadrt.study.results import Result, measured_of, median
 from offloadrt.study.run import Run
 from offloadrt.study.tracebacks import innermost, script_failure
@@ -56,7 +57,7 @@ def execute(
     """
     parameters = scenario.bind(given or {})
     run = Run(
-        machine=machine or scenario.machine,
+        machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
         overrides=overrides,
         range_end=range_end,
         seed=seed,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -174,3 +179,38 @@ def test_no_jobs_are_too_few() -> None:
 
 def test_any_executor_will_do() -> None:
     assert issubclass(InProcess, Executor)
+
+
+INTERRUPTED = """
+import sys
+from offloadrt.cli import main
+if __name__ == "__main__":
+    sys.exit(main(["sweep", "exahype", "threads=64,128", "patches=100000", "--jobs", "2", "--out", sys.argv[1]]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGKILL"])
+def test_a_sweep_that_is_stopped_leaves_nobody_behind(kind: str, tmp_path: Path) -> None:
+    """polars has waits go on after a Ctrl-C; and workers must end even if the parent cannot tell them."""
+    script = tmp_path / "main.py"
+    script.write_text(INTERRUPTED)
+    sweep = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children")
+    try:
+        while len(children.read_text().split()) < 3:  # two workers, whose runs take minutes, and multiprocessing's own
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                sweep.wait(0.05)
+        sweep.send_signal(getattr(signal, kind))
+        _, told = sweep.communicate(timeout=20)  # returns when the workers, who inherited the pipe, have ended too
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(sweep.pid, signal.SIGKILL)
+    assert sweep.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
+    assert kind == "SIGKILL" or b"interrupted: 0 of 12 runs are kept" in told
