@@ -42,3 +42,26 @@ def test_what_was_changed_stands_in_the_tables_of_a_sweep(tmp_path: Path) -> Non
 def test_what_was_changed_stands_above_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", QUEUEING, "threads=1,2", "--jobs", "1", "--set", "alloc.cudaFree=20us"]) == 0
     assert "seed 0, alloc.cudaFree = 20us" in capsys.readouterr().out
+
+
+def test_a_sweep_says_which_runs_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", QUEUEING, "threads=1,2", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().err.splitlines()[0] == "queueing: 4 runs: threads=1,2 policy=fair,rude"
+
+
+def test_so_does_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", QUEUEING, "policy=fair", "--jobs", "1"]) == 0
+    assert capsys.readouterr().err.splitlines()[0] == "queueing: 3 runs: threads=1,2,4"
+
+
+def test_a_long_run_tells_its_virtual_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offloadrt.cli.terminal._NOW_AND_THEN_S", 1e-4)
+    assert main(["run", "exahype", "threads=2", "patches=64"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told and all(line.startswith("exahype: ") for line in told)
+    assert any(line.endswith(" s of virtual time") for line in told)
+
+
+def test_a_size_that_would_take_forever_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "exahype", "patches=1000000000000"]) == 2
+    assert "parameter patches: 1000000000000 is out of range" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import attrs
 
+from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.parameters import Parameter, Value, bind, bind_one, parameters_of
 
 Function = Callable[..., Awaitable[Any]]
@@ -119,18 +120,20 @@ def scenario(
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
-    shows besides the elapsed time. Raises TypeError when the signature has a parameter without a type, or of a type
-    that a command line cannot give, and when `sweep` names a parameter that does not exist.
+    shows besides the elapsed time. Raises ScenarioRefused when the signature has a parameter without a type, or of
+    a type that a command line cannot give, and when `sweep` names a parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
         if not inspect.iscoroutinefunction(function):
-            raise TypeError(f"scenario {function.__name__}: write it as `async def`")
+            raise ScenarioRefused(f"scenario {function.__name__}: write it as `async def`")
         parameters = parameters_of(function)
         axes = {axis: tuple(values) for axis, values in (sweep or {}).items()}
         for axis, values in axes.items():
             if axis not in parameters:
-                raise TypeError(f"scenario {function.__name__}: its sweep names {axis}, which is no parameter of it")
+                raise ScenarioRefused(
+                    f"scenario {function.__name__}: its sweep names {axis}, which is no parameter of it"
+                )
             for value in values:
                 parameters[axis].check(value)
         return Scenario(

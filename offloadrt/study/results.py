@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.parameters import Value
 
 
@@ -220,20 +221,20 @@ def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
 
 
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:
-    """The figures that a scenario returned, as plain values (NumPy scalars become Python's). Raises TypeError in
+    """The figures that a scenario returned, as plain values (NumPy scalars become Python's). Raises ScenarioRefused in
     words for its author.
     """
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
-        raise TypeError(
+        raise ScenarioRefused(
             f"scenario {scenario} returned {type(returned).__name__}; it returns a dict of figures, or nothing"
         )
     measured: dict[str, Value] = {}
     for name, value in returned.items():
         plain = value.item() if hasattr(value, "item") else value
         if not isinstance(name, str) or not isinstance(plain, int | float | bool | str | None):
-            raise TypeError(
+            raise ScenarioRefused(
                 f"scenario {scenario} returned {name!r}: {value!r}; figures are numbers, texts, true, false or None"
             )
         measured[name] = plain

@@ -17,7 +17,7 @@ from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study import profiles
 from offloadrt.study.building import Built, build
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.ledger import Ledger
 from offloadrt.study.windows import Windows
 from offloadrt.trace import Calls, Trace
@@ -298,7 +298,7 @@ class Run:
         """Statistics of every lock so far (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`,
         `driver context`, …
         """
-        found = dict(self.program.locks())
+        found = _ByName("lock", self.program.locks())
         for driver in self._built.drivers:
             found.update(driver.locks())
         return found
@@ -308,7 +308,7 @@ class Run:
         """Statistics of every part of the machine so far, and of the driver's own threads (`.busy_s`, `.idle_s`), by
         name: `device 0 copy engine h2d`, …
         """
-        found: dict[str, Any] = dict(self.machine.statistics())
+        found = _ByName("part", self.machine.statistics())
         for driver in self._built.drivers:
             found.update(driver.engines())
         return found
@@ -360,3 +360,14 @@ class Run:
     def host_time(self) -> HostTime:
         """Where the host threads' time went, so far."""
         return self.machine.host_time
+
+
+class _ByName(dict[str, Any]):
+    """Statistics by name; who asks for a name that does not exist is told which there are."""
+
+    def __init__(self, what: str, found: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"no {self._what} {name!r}{did_you_mean(name, self)}; there are: {', '.join(self)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -61,17 +62,23 @@ def _prune(story: traceback.TracebackException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The one exception inside groups, or the first when all say the same, with a note of how many; else `error`."""
+    """The one exception inside groups, or the first when all say the same but for the host thread, with a note of how
+    many; else `error`.
+    """
     if not isinstance(error, BaseExceptionGroup):
         return error
     leaves = list(_leaves(error))
     first = leaves[0]
-    if any(type(leaf) is not type(first) or str(leaf) != str(first) for leaf in leaves):
+    if any(type(leaf) is not type(first) or _of_any_thread(leaf) != _of_any_thread(first) for leaf in leaves):
         return error
     note = f"raised {len(leaves)} times"
     if len(leaves) > 1 and note not in getattr(first, "__notes__", ()):
         first.add_note(note)
     return first
+
+
+def _of_any_thread(error: BaseException) -> str:
+    return re.sub(r"\bhost thread \d+", "host thread", str(error))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

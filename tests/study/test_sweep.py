@@ -213,4 +213,4 @@ def test_a_sweep_that_is_stopped_leaves_nobody_behind(kind: str, tmp_path: Path)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(sweep.pid, signal.SIGKILL)
     assert sweep.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
-    assert kind == "SIGKILL" or b"interrupted: 0 of 12 runs are kept" in told
+    assert kind == "SIGKILL" or b"interrupted: 0 of 18 runs are kept" in told
