@@ -181,36 +181,44 @@ def test_any_executor_will_do() -> None:
     assert issubclass(InProcess, Executor)
 
 
-INTERRUPTED = """
+ENDLESS = """
 import sys
+from pathlib import Path
+
+from offloadrt import Run, scenario
 from offloadrt.cli import main
+
+
+@scenario
+async def endless(run: Run, number: int = 0) -> None:
+    Path(__file__).with_name(f"begun {number}").touch()
+    while True:
+        await run.sim.sleep(1.0)
+
+
 if __name__ == "__main__":
-    sys.exit(main(["sweep", "exahype", "threads=64,128", "patches=100000", "--jobs", "2", "--out", sys.argv[1]]))
+    out = str(Path(__file__).with_name("out"))
+    sys.exit(main(["sweep", __file__, "number=1,2", "--jobs", "2", "--out", out]))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("kind", ["SIGINT", "SIGKILL"])
 def test_a_sweep_that_is_stopped_leaves_nobody_behind(kind: str, tmp_path: Path) -> None:
     """polars has waits go on after a Ctrl-C; and workers must end even if the parent cannot tell them."""
-    script = tmp_path / "main.py"
-    script.write_text(INTERRUPTED)
-    sweep = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path / "out")],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children")
-    try:
-        while len(children.read_text().split()) < 3:  # two workers, whose runs take minutes, and multiprocessing's own
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                sweep.wait(0.05)
-        sweep.send_signal(getattr(signal, kind))
-        _, told = sweep.communicate(timeout=20)  # returns when the workers, who inherited the pipe, have ended too
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(sweep.pid, signal.SIGKILL)
-    assert sweep.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
-    assert kind == "SIGKILL" or b"interrupted: 0 of 18 runs are kept" in told
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, env=path, stderr=subprocess.PIPE, start_new_session=True) as stopped:
+        try:
+            while len(list(tmp_path.glob("begun *"))) < 2:
+                assert stopped.poll() is None
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    stopped.wait(0.05)
+            stopped.send_signal(getattr(signal, kind))
+            _, told = stopped.communicate(timeout=60)  # until the workers, who inherited the pipe, have ended too
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(stopped.pid, signal.SIGKILL)
+    assert stopped.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
+    assert kind == "SIGKILL" or b"interrupted: 0 of 2 runs are kept" in told
