@@ -121,7 +121,7 @@ def result(found: Result) -> Iterable[RenderableType]:
     yield from _contended(found)
     yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in found.calls.items()})
     if found.devices:
-        table = table_of("\ndevices", "", "busy", "share", "waited for", right=(1, 2, 3))
+        table = table_of("\ndevices", "", "busy", "of the time", "waited for", right=(1, 2, 3))
         for name, engine in found.devices.items():
             whole = engine.busy_s + engine.idle_s
             if engine.busy_s or engine.wait_s:
@@ -203,7 +203,7 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
         whole = 0.0
         for _, total, _ in calls.values():
             whole += total
-        table = table_of("\ncalls", "name", "calls", "total", "mean", "share", right=(1, 2, 3, 4))
+        table = table_of("\ncalls", "name", "calls", "total", "mean", "of all calls", right=(1, 2, 3, 4))
         for name, (count, total, mean) in sorted(calls.items(), key=lambda item: -item[1][1])[:12]:
             table.add_row(name, str(count), seconds(total), seconds(mean), percent(total / whole if whole else 0.0))
         yield table
@@ -272,8 +272,10 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
 
 def _shown(entry: Any) -> str:
     """The value in the entry's own unit; a time in the unit that suits its size."""
-    in_seconds = entry.unit is not None and entry.unit.text in ("s", "ms", "us", "ns")
-    return seconds(entry.value) if in_seconds else str(entry.shown)
+    unit = "" if entry.unit is None else entry.unit.text
+    if unit in ("s", "ms", "us", "ns"):
+        return seconds(entry.value)
+    return size(entry.value) if unit == "B" else str(entry.shown)
 
 
 def _range(entry: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -69,8 +70,9 @@ class Scenario:
 
     @property
     def summary(self) -> str:
-        """First line of the docstring."""
-        return self.description.partition("\n")[0]
+        """First sentence of the docstring."""
+        paragraph = " ".join(self.description.partition("\n\n")[0].split())
+        return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
 
     @property
     def description(self) -> str:

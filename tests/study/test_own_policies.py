@@ -1,4 +1,4 @@
-"""Policies of one's own: objects, given to a run, a scenario or the mark; what is none is refused before anything runs."""
+"""Policies of one's own are objects, given to a run, a scenario or the mark; what is none is refused at once."""
 
 from __future__ import annotations
 
