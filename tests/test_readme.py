@@ -25,8 +25,9 @@ def test_its_program_is_the_scenario_and_runs(tmp_path: Path, capsys: pytest.Cap
     assert "per_thread_s" in capsys.readouterr().out
 
 
-def test_its_tests_pass(pytester: pytest.Pytester) -> None:
+def test_its_tests_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     tests = [block for block in BLOCKS if "async def test_" in block]
     for number, text in enumerate(tests):
         pytester.makepyfile(**{f"test_readme_{number}": text})
-    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=len(tests))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=len(tests))

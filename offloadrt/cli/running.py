@@ -136,8 +136,8 @@ def sweep(
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
     workers = jobs if jobs is not None else processors()
-    print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
+        print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
     screen = console()
     written = table.write(outcome.finished, out) if outcome.finished else []

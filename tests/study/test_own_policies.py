@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -110,7 +111,10 @@ def test_a_strategy_that_chooses_nothing_is_refused() -> None:
         Run(strategy=Unfinished())  # type: ignore[arg-type]  # on purpose
 
 
-def test_the_mark_is_checked_before_the_machine_is_used(pytester: pytest.Pytester) -> None:
+def test_the_mark_is_checked_before_the_machine_is_used(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     options = ("devices=99", "configuration='zerocopy'", "allocator='x'", "gear='fast'", "strategy='lifo'")
     pytester.makepyfile(
         "import pytest\n"
@@ -119,6 +123,6 @@ def test_the_mark_is_checked_before_the_machine_is_used(pytester: pytest.Pyteste
             for number, option in enumerate(options)
         )
     )
-    result = pytester.runpytest("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(errors=len(options))
     result.stdout.fnmatch_lines(["*mark offload: 99 devices*", "*mark offload: gear fast: it can be*"])

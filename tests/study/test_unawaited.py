@@ -55,7 +55,8 @@ def test_what_is_awaited_is_no_error() -> None:
     assert execute(forgetful, {"directive": ""}).elapsed_s > 0
 
 
-def test_a_test_fails_too(pytester: pytest.Pytester) -> None:
+def test_a_test_fails_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     pytester.makepyfile(
         "from offloadrt import openmp as omp\n"
         "async def test_it(offload):\n"
@@ -63,6 +64,6 @@ def test_a_test_fails_too(pytester: pytest.Pytester) -> None:
         "        t.target_enter_data(omp.map(to=t.array('a', 8)))\n"
         "    await offload.parallel(body)\n"
     )
-    result = pytester.runpytest("-p", "no:cacheprovider", "-o", "trio_mode=true")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "trio_mode=true")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*host thread 0: target enter data was never awaited*line 4*"])
