@@ -26,7 +26,7 @@ ASKED = [
     (["run", "overlap", "--set", "alloc.segment=0"], "--set alloc.segment: '0' must be positive"),
     (["run", "overlap", "--set", "staging.chunk=0"], "--set staging.chunk: '0' must be positive"),
     (["run", "overlap", "--set", "alloc.alignment=0"], "--set alloc.alignment: '0' must be positive"),
-    (["run", "overlap", "--set", "mem.size=1MiB"], "mem.size: is 1048576 bytes, no more than mem.reserved"),
+    (["run", "overlap", "--set", "mem.size=1MiB"], "mem.size: is 1048576 bytes, less than mem.reserved"),
     (["run", "overlap", "--set", "alloc.cudaFre=1us"], "--set alloc.cudaFre: no such entry"),
     (["run", "overlap", "--env", "LIBOMP_NUM_HIDDEN_HELPER_THREADS=abc"], "--env LIBOMP_NUM_HIDDEN_HELPER_THREADS, "),
     (["run", "overlap", "--machine", "/tmp/none.toml"], "/tmp/none.toml: cannot be read: No such file or directory"),

@@ -235,8 +235,8 @@ class Device:
 
 
 def _capacity(spec: MachineSpec) -> int:
-    """Bytes of device memory that programs can have.  Raises ProfileError when nothing is left for them."""
+    """Bytes of device memory that programs can have.  Raises ProfileError when more is reserved than there is."""
     size, reserved = spec.value("mem.size"), spec.value("mem.reserved")
-    if size <= reserved:
-        raise ProfileError(spec.path, "mem.size", f"is {size:.0f} bytes, no more than mem.reserved ({reserved:.0f})")
+    if size < reserved:
+        raise ProfileError(spec.path, "mem.size", f"is {size:.0f} bytes, less than mem.reserved ({reserved:.0f})")
     return int(size - reserved)

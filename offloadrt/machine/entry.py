@@ -20,7 +20,7 @@ FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
 """How texts that are no choices are written: each is read by a function that raises ValueError."""
 
 
-_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "mem.size", "staging.chunk"})
+_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
 """Sizes that others are divided into."""
 _AT_MOST: dict[str, float] = {"jitter": 1.0}
 """Parts of a whole."""

@@ -22,8 +22,20 @@ def launch_of(
     """A launch with these arguments, of which only shapes, types and numbers are looked at.
 
     A loop nest does the iterations that its source says, in as many teams as they fill; any other kernel is one team
-    with one iteration a thread unless given. KernelError when a loop needs what is not known, and for arguments that
-    the kernel does not take; TypeError for what is no kernel, and for an array that is none of the program's.
+    with one iteration a thread unless given. KernelError when a loop needs what is not known.
+    """
+    per_team = kernel.threads_per_team if threads is None else threads
+    known = None if kernel.analysis is None else arguments
+    if kernel.analysis is not None and iterations is None:
+        iterations = kernel.analysis.trip_count(*arguments)
+    if teams is None:
+        teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
+    return kernel.launch(teams, per_team, iterations, known)
+
+
+def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
+    """What a compiler refuses. TypeError for what is no kernel, and for an array that is none of the program's;
+    KernelError for more or fewer arguments than its body takes.
     """
     given: object = kernel
     if not isinstance(given, Kernel):
@@ -37,13 +49,6 @@ def launch_of(
             )
     if kernel.body is not None and kernel.analysis is None:
         _check_number(kernel.name, kernel.body, len(arguments))
-    per_team = kernel.threads_per_team if threads is None else threads
-    known = None if kernel.analysis is None else arguments
-    if kernel.analysis is not None and iterations is None:
-        iterations = kernel.analysis.trip_count(*arguments)
-    if teams is None:
-        teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
-    return kernel.launch(teams, per_team, iterations, known)
 
 
 def _named(kernel: Kernel, position: int) -> str:
