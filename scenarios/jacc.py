@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
-from offloadrt.programs.jacc import Experiment, Outcome
+from offloadrt.programs.jacc import Experiment, Outcome, kernels
 from offloadrt.programs.jacc import benchmark as benchmark_of
 
 Figures = dict[str, float | int | str | bool]
@@ -31,6 +31,7 @@ Figures = dict[str, float | int | str | bool]
         "fraction": (0.02,),
     },
     measures=("kernel_s", "communication_s", "computed_s", "num_adapted"),
+    kernels=kernels,
 )
 async def jacc(
     run: Run,

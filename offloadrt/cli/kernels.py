@@ -13,7 +13,8 @@ from rich.markup import escape
 from offloadrt.cli.render import table_of
 from offloadrt.kernels import HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
 from offloadrt.kernels.index_ranges import show_ranges
-from offloadrt.study import registry
+from offloadrt.study import Scenario, registry
+from offloadrt.study.tracebacks import script_failure
 
 _PROGRAMS = "offloadrt.programs."
 
@@ -78,6 +79,8 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[s
         names = _module_at(path)
     found: dict[int, Kernel] = {}
     programs: dict[str, HostProgram] = {}
+    for scenario in scenarios:
+        found.update({id(kernel): kernel for kernel in _named(scenario)})
     for place in [names, *_modules_behind(names)]:
         found.update({id(value): value for value in place.values() if isinstance(value, Kernel)})
         programs.update({key: value for key, value in place.items() if isinstance(value, HostProgram)})
@@ -92,6 +95,14 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[s
         if program.objects:
             programs[scenario.name] = program
     return list(found.values()), programs, unread
+
+
+def _named(scenario: Scenario) -> list[Kernel]:
+    """What the scenario says that its kernels are. Raises ScriptFailed."""
+    try:
+        return [] if scenario.kernels is None else list(scenario.kernels())
+    except Exception as error:
+        raise script_failure(error) from error
 
 
 def _module_at(path: Path) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Driver:
         """Statistics of its locks, by name."""
         found = {self.context.name: self.context.statistics()}
         if self.uvm is not None:
-            found[self.uvm.lock.name] = self.uvm.lock_statistics()
+            found[self.uvm.lock.name] = self.uvm.lock.statistics().together()
         return found
 
     def engines(self) -> dict[str, Statistics]:
@@ -182,8 +182,13 @@ class Driver:
                     self._halting.end(resume)
 
     async def mem_host_register(self, address: int, nbytes: int, cause: int | None = None) -> None:
-        """cuMemHostRegister: pin a range of host memory.  Raises DriverError when any of it is pinned already."""
+        """cuMemHostRegister: pin a range of host memory.
+
+        Raises DriverError when any of it is pinned already, and for a size that is not positive.
+        """
         with self._context.call("cuMemHostRegister", None, cause) as call:
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
             async with self._context as woken:
                 if self._copies.pinned.overlaps(address, nbytes):
                     code = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"

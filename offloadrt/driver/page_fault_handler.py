@@ -22,6 +22,7 @@ class PageFaultHandler:
         self._kfd = kfd
         self._sim = kfd.machine.sim
         self._mailbox = faults.handler
+        self._serving = faults.serving
         self._uncontended = uncontended
         self._workers = 0
         self._idle = 0
@@ -54,6 +55,7 @@ class PageFaultHandler:
             return 0, 0.0
         await kfd.lock_for_reading()
         begin = self._sim.now
+        self._serving.rise()
         try:
             if kfd.device.pages.covers(fault.low, nbytes):  # a prefault, while it waited
                 return 0, 0.0
@@ -63,4 +65,5 @@ class PageFaultHandler:
             kfd.host_pages.insert(fault.low, fault.high)
             return kfd.device.pages.insert(fault.low, fault.high), self._sim.now - begin
         finally:
+            self._serving.fall()
             kfd.unlock()

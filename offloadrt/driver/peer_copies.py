@@ -24,13 +24,15 @@ class PeerCopies:
         self._copies = copies
         self._sim = context.sim
         self._number = context.device.index
+        self._machine = context.machine
         self._devices = context.machine.devices
         self._next_number = context.machine.next_number
+        self._names = [f"device {device.index}" for device in context.machine.devices]
         self._enabled: set[int] = set()
 
     def can_access(self, api: str, peer: int) -> bool:
         """Whether the device has a link to another.  Raises DriverError for a device that is not there."""
-        return self._peers(api, peer).can_access(self._number, peer)
+        return self._check(api, peer).can_access(self._number, peer)
 
     def enable(self, api: str, peer: int) -> None:
         """Use the link to a device from now on.
@@ -58,8 +60,8 @@ class PeerCopies:
         """From one device to another, of which this is one; what the call has to await.  Raises DriverError."""
         if dst_device == src_device == self._number:
             return self._copies.within(api, dst, src, nbytes, stream, cause)
-        for device in (dst_device, src_device):
-            peers = self._peers(api, device)
+        self._check(api, dst_device)
+        peers = self._check(api, src_device)
         if self._number not in (dst_device, src_device):
             reason = f"a copy from device {src_device} to {dst_device} in a stream of device {self._number}"
             raise DriverError(api, INVALID, reason)
@@ -75,15 +77,15 @@ class PeerCopies:
             done = Signal(self._sim, f"copy of {nbytes} bytes from device {src_device} to {dst_device}")
             packet = PeerPacket(stream, cause, src_device, dst_device, route.via, nbytes, move, done)
         else:
-            number, to = self._next_number(), f"device {dst_device}"
+            number = self._next_number()
             done = Signal(self._sim, f"copy {number} (p2p)")
-            packet = CopyPacket(number, stream, cause, "p2p", nbytes, to, move, done, route.link)
+            packet = CopyPacket(number, stream, cause, "p2p", nbytes, self._names[dst_device], move, done, route.link)
         return self._context.submit(packet, self._context.costs.copy_submit)
 
-    def _peers(self, api: str, device: int) -> Peers:
-        peers, last = self._context.machine.peers, len(self._devices) - 1
-        if peers is None or not 0 <= device <= last:
-            raise DriverError(
-                api, "CUDA_ERROR_INVALID_DEVICE", f"no device {device}; the program has devices 0 to {last}"
-            )
+    def _check(self, api: str, device: int) -> Peers:
+        """The peers, of which a device is one."""
+        peers, count = self._machine.peers, len(self._devices)
+        if peers is None or not 0 <= device < count:
+            reason = f"no device {device}; the program has devices 0 to {count - 1}"
+            raise DriverError(api, "CUDA_ERROR_INVALID_DEVICE", reason)
         return peers

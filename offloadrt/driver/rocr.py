@@ -95,17 +95,9 @@ class Rocr:
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of its locks and the kernel driver's, by name."""
         kfd = self.kfd.statistics()
-        mmap = kfd.mmap
         found = {lock.name: lock.statistics() for lock in (*self._ring_locks.values(), *self._queue_locks.values())}
         found[self.kfd.process_lock.name] = kfd.process
-        found[self.kfd.mmap_lock.name] = LockStatistics(
-            acquired=mmap.read_acquired + mmap.write_acquired,
-            contended=mmap.contended,
-            wait_s=mmap.wait_s,
-            hold_s=mmap.read_hold_s + mmap.write_hold_s,
-            tasks_waiting=mmap.tasks_waiting,
-            owner=None,
-        )
+        found[self.kfd.mmap_lock.name] = kfd.mmap.together()
         return found
 
     def engines(self) -> dict[str, HandlerStatistics]:
@@ -207,7 +199,10 @@ class Rocr:
             await self._work(self.costs.handler, "driver")
             signal.when_set(partial(self.handler.submit, handler))
         finally:
-            self._leave("signal_async_handler", begin)
+            if self._trace is None:
+                self._count("signal_async_handler", self.sim.now - begin)
+            else:
+                self._leave("signal_async_handler", begin)
 
     async def signal_wait_scacquire(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of what was submitted last to a stream.
@@ -234,7 +229,10 @@ class Rocr:
             else:
                 stream.spans()
         finally:
-            self._leave("signal_wait_scacquire", begin)
+            if trace is None:
+                self._count("signal_wait_scacquire", sim.now - begin)
+            else:
+                self._leave("signal_wait_scacquire", begin)
 
     # Queues
 
@@ -342,7 +340,10 @@ class Rocr:
                 if self._rings_contend:
                     lock.release()
         finally:
-            self._leave("memory_async_copy", begin, queue)
+            if self._trace is None:
+                self._count("memory_async_copy", self.sim.now - begin)
+            else:
+                self._leave("memory_async_copy", begin, queue)
 
     async def memory_async_copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal

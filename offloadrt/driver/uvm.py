@@ -15,7 +15,8 @@ from offloadrt.driver.uvm_blocks import UvmBlocks
 from offloadrt.driver.uvm_fault_handler import UvmFaultHandler
 from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.machine import Device, Machine, ProfileError
-from offloadrt.machine.managed_pages import REMOTE, ManagedBlock
+from offloadrt.machine.managed_block import ManagedBlock
+from offloadrt.machine.managed_pages import REMOTE
 from offloadrt.machine.tree_prefetch import with_prefetched
 
 Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]
@@ -85,28 +86,32 @@ class Uvm(UvmBlocks):
         begin = self.sim.now
         try:
             wanted = faulted & ~(block.resident | block.remote)
-            counters.faults += wanted.bit_count()
-            for count, usage in pages.shares(block, wanted):
-                usage.faults += count
-            counters.duplicates += (faulted & ~wanted).bit_count()
+            counters.duplicates += (faulted ^ wanted).bit_count()
             if not wanted:
                 return 0.0, 0
             counters.gpu_fault_groups += 1
+            counters.faults += wanted.bit_count()
+            for count, usage in pages.shares(block, wanted):
+                usage.faults += count
             block.valid |= wanted
-            throttled, pinned = self._hints(block, wanted & ~block.prefers_host)
-            stays = wanted & block.prefers_host | pinned
-            if stays:
-                counters.remote_maps += 1
-                pages.set_state(block, stays, REMOTE)
-            wanted &= ~(stays | throttled)
-            if not wanted:
-                await self.pay(costs.block if stays else 0.0)
-                return self.sim.now - begin, throttled
-            brought = self._with_prefetched(block, wanted)
+            thrashing, throttled = self.thrashing.thrashing(index), 0
+            if thrashing or block.prefers_host:
+                throttled, pinned = self._hints(block, wanted & thrashing & ~block.prefers_host)
+                stays = wanted & block.prefers_host | pinned
+                if stays:
+                    counters.remote_maps += 1
+                    pages.set_state(block, stays, REMOTE)
+                wanted &= ~(stays | throttled)
+                if not wanted:
+                    await self.pay(costs.block if stays else 0.0)
+                    return self.sim.now - begin, throttled
+            brought = self._with_prefetched(block, wanted, thrashing)
             moved = brought & block.populated
-            host_mapped = block.host_mapped & brought
-            cost = costs.block + costs.first_touch * (host_mapped.bit_count() / pages.per_block)
-            if not await self.fetch(block, brought, cost, cause, evicts=True):
+            cost = costs.block
+            if host_mapped := block.host_mapped & brought:
+                cost += costs.first_touch * (host_mapped.bit_count() / pages.per_block)
+            alone = self.fetch_alone(block, brought, cost)
+            if not alone and not await self.fetch(block, brought, cost, cause, evicts=True):
                 await self.map_without_room(block, wanted)
                 return self.sim.now - begin, throttled
             if moved:
@@ -118,24 +123,23 @@ class Uvm(UvmBlocks):
             self.give(block)
 
     def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
-        """Of pages that the GPU faults on: those that it may not have now, and those that stay on the host."""
+        """Of thrashing pages that the GPU faults on: those it may not have now, and those that stay on the host."""
         throttled = pinned = 0
-        left = wanted & self.thrashing.thrashing(block.index)
-        while left:
-            page = left & -left
-            left &= ~page
+        while wanted:
+            page = wanted & -wanted
+            wanted &= ~page
             hint = self.thrashing.hint(block.index, page.bit_length() - 1, "device", self.sim.now)
             throttled |= page if hint is Hint.THROTTLE else 0
             pinned |= page if hint is Hint.PIN else 0
         return throttled, pinned
 
-    def _with_prefetched(self, block: ManagedBlock, wanted: int) -> int:
+    def _with_prefetched(self, block: ManagedBlock, wanted: int, thrashing: int) -> int:
         """What is migrated for faults on these pages of a block."""
-        if not self.costs.prefetch_tree:
+        costs, resident = self.costs, block.resident
+        if not costs.prefetch_tree:
             return wanted
-        brought = with_prefetched(block.resident, wanted, block.valid, self.pages.per_block, self.costs.threshold)
-        never = block.prefers_host | self.thrashing.thrashing(block.index)
-        return brought & ~(block.resident | block.remote | (never & ~wanted))
+        brought = with_prefetched(resident, wanted, block.valid, self.pages.per_block, costs.threshold)
+        return brought & ~(resident | block.remote | ((block.prefers_host | thrashing) & ~wanted))
 
     # Faults of the CPU
 

@@ -6,6 +6,7 @@ fault is the longest ago: all its pages go to the host, whether they were writte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable
 from typing import Literal
 
@@ -13,11 +14,12 @@ from offloadrt.driver.queue_eviction import QueueEviction
 from offloadrt.driver.uvm_costs import UvmCosts
 from offloadrt.driver.uvm_counters import UvmCounters
 from offloadrt.machine import Device, Machine
+from offloadrt.machine.managed_block import ManagedBlock
 from offloadrt.machine.managed_kernels import ManagedKernels
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedBlock
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import CopyPacket, Unmapped
 from offloadrt.machine.stream import internal_channel
-from offloadrt.sim import PASSED, LockStatistics, RWLock, Signal
+from offloadrt.sim import PASSED, RWLock, Signal
 
 
 class UvmBlocks:
@@ -39,6 +41,10 @@ class UvmBlocks:
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
         self.queues = QueueEviction(machine.sim, device, self.costs.restore)
         self._channel = internal_channel()
+        self._h2d, self._d2h = device.engines["h2d"], device.engines["d2h"]
+        self._draws = bool(machine.spec.value("jitter"))
+        self._number = 0
+        """Of the last migration."""
         self._busy: dict[int, Signal | None] = {}
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
@@ -65,10 +71,9 @@ class UvmBlocks:
         if (signal := self._busy.pop(block.index)) is not None:
             signal.set()
 
-    async def lock_for_reading(self) -> None:
-        """Take the space lock for reading, unless it excludes nobody; ``unlock`` gives it back."""
-        if self.contends:
-            await self.lock.acquire_read()
+    def lock_for_reading(self) -> Awaitable[None]:
+        """Take the space lock for reading, unless it excludes nobody; ``unlock`` gives it back.  Await it at once."""
+        return self.lock.acquire_read() if self.contends else PASSED
 
     def unlock(self) -> None:
         """Give the space lock back."""
@@ -79,17 +84,24 @@ class UvmBlocks:
         """Whether somebody works on a block."""
         return block.index in self._busy
 
-    def lock_statistics(self) -> LockStatistics:
-        """Of the space lock, readers and writers together."""
-        lock = self.lock.statistics()
-        return LockStatistics(
-            acquired=lock.read_acquired + lock.write_acquired,
-            contended=lock.contended,
-            wait_s=lock.wait_s,
-            hold_s=lock.read_hold_s + lock.write_hold_s,
-            tasks_waiting=lock.tasks_waiting,
-            owner=None,
+    def is_undisturbed(self, blocks: int, steps: int) -> bool:
+        """Whether nobody else can act before a batch of faults on so many blocks is served, in so many steps, and no
+        queue has to stop.  Each of them may evict another.
+        """
+        sim, lock, costs, nbytes, slowness = (
+            self.sim,
+            self.lock,
+            self.costs,
+            self.pages.block_size,
+            self.machine.slowness,
         )
+        free = not (self._busy or lock.readers or lock.writer or lock.waiters or self.kernels.running)
+        if not free or self._draws or costs.restore or sim.observer is not None or self._without_room:
+            return False
+        longest = slowness * (costs.block + costs.first_touch + costs.evict)
+        longest += self._h2d.due_alone(0.0, nbytes) + self._d2h.due_alone(0.0, nbytes)
+        due = sim.now + 1.001 * (slowness * costs.batch + blocks * longest)
+        return due < math.inf and sim.is_alone_until(due, steps)
 
     # Migrations
 
@@ -102,12 +114,58 @@ class UvmBlocks:
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
-            block.host_mapped &= ~moved
-        brought &= block.valid  # what was freed meanwhile stays away
-        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
-        self.pages.set_state(block, brought, LOCAL)
-        self.release(block)
+        self._arrive(block, brought, moved)
         return True
+
+    def fetch_alone(self, block: ManagedBlock, brought: int, cost: float) -> bool:
+        """What ``fetch`` does, one eviction included, in one step of the caller when nobody else can act meanwhile.
+
+        False, and nothing is done, when somebody could.
+        """
+        pages, lru, slowness, victim = self.pages, self.pages.lru, self.machine.slowness, None
+        due, steps = self.sim.now, 1
+        had = block.index in lru
+        if self._draws:
+            return False
+        if not had and not self.device.memory.has_room(pages.block_size):
+            victim = next(iter(lru.values()), None)
+            if victim is None or victim.index in self._busy or victim.accessed_by or self.kernels.running:
+                return False
+            gone = victim.resident
+            left = due + self.costs.evict * slowness
+            due = evicted = self._d2h.due_alone(left, gone.bit_count() * pages.page_size)
+            if due == math.inf:
+                return False
+            steps = 4
+        due = paid = due + cost * slowness
+        if moved := brought & block.populated:
+            due = self._h2d.due_alone(paid, moved.bit_count() * pages.page_size)
+            steps += 2
+        if due == math.inf or not self.sim.pass_to(due, steps):
+            return False
+        if victim is not None:
+            self.counters.evictions += 1
+            self.unmap(victim, gone)
+            self._d2h.was_alone(left, evicted, self._count_move("d2h", victim, gone))
+            del lru[victim.index]  # its device memory is the block's
+        elif not had:
+            self.device.memory.take_managed(pages.block_size)
+        if moved:
+            self._h2d.was_alone(paid, due, self._count_move("h2d", block, moved))
+        if not had:
+            lru[block.index] = block
+        self._arrive(block, brought, moved)
+        return True
+
+    def _arrive(self, block: ManagedBlock, brought: int, moved: int) -> None:
+        """Pages of a block are on the device, of which some were moved there."""
+        block.host_mapped &= ~moved
+        brought &= block.valid  # what was freed meanwhile stays away
+        if moved != brought:
+            self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        self.pages.set_state(block, brought, LOCAL)
+        if not brought:
+            self.release(block)
 
     async def _room(self, cause: int, evicts: bool) -> bool:
         """Get device memory for one block; by evictions if need be and allowed."""
@@ -123,19 +181,25 @@ class UvmBlocks:
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[None]:
         """The bytes of pages of a block go over the link, on a copy engine.  Await it at once."""
-        nbytes = pages.bit_count() * self.pages.page_size
-        number, engines = self.machine.next_number(), self.device.engines[direction]
-        if direction == "h2d":
-            self.counters.bytes_htod += nbytes
-        else:
-            self.counters.bytes_dtoh += nbytes
-        for count, usage in self.pages.shares(block, pages):
-            usage.moved(direction, count * self.pages.page_size)
+        nbytes, engines = self._count_move(direction, block, pages), self._h2d if direction == "h2d" else self._d2h
         if engines.serve_alone(nbytes):
             return PASSED
-        done = Signal(self.sim, f"migration {number} ({direction})")
-        engines.submit(CopyPacket(number, self._channel, cause, direction, nbytes, "managed", None, done))
+        done = Signal(self.sim, f"migration {self._number} ({direction})")
+        engines.submit(CopyPacket(self._number, self._channel, cause, direction, nbytes, "managed", None, done))
         return done.wait()
+
+    def _count_move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
+        """Pages of a block migrate, which has a number; returns how many bytes they are."""
+        size, counters = self.pages.page_size, self.counters
+        nbytes = pages.bit_count() * size
+        self._number = self.machine.next_number()
+        if direction == "h2d":
+            counters.bytes_htod += nbytes
+        else:
+            counters.bytes_dtoh += nbytes
+        for count, usage in self.pages.shares(block, pages):
+            usage.moved(direction, count * size)
+        return nbytes
 
     # Evictions
 

@@ -9,11 +9,16 @@ again.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from offloadrt.machine.level import Level
 from offloadrt.machine.messages import ManagedFault, Replay
+from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
+
+STEPS: Final = 8
+"""Of time, at most, that the service of a block takes, or what a batch takes besides."""
 
 if TYPE_CHECKING:
     from offloadrt.driver.uvm import Uvm
@@ -25,7 +30,7 @@ class FaultHandlerStatistics:
     """What the handler did; virtual seconds.  busy_s + idle_s is the time elapsed with one worker."""
 
     busy_s: float
-    """In batches."""
+    """In batches, up to now."""
     idle_s: float
     wait_s: float
     """That kernels were stalled besides what serving their own faults alone takes."""
@@ -48,9 +53,11 @@ class UvmFaultHandler:
         self._uncontended = uncontended
         self._workers = 0
         self._idle = 0
-        self._busy_s = self._wait_s = self._block_s = 0.0
+        self._busy = Level(uvm.machine.sim)
+        self._wait_s = self._block_s = 0.0
         self._blocks = 0
         self._born = uvm.machine.sim.now
+        uvm.kernels.serve_alone = None if uncontended else self._serve_alone
 
     def start(self) -> None:
         """Spawn a worker."""
@@ -61,15 +68,28 @@ class UvmFaultHandler:
 
     async def _run(self) -> None:
         """The actor: one batch after the other, for ever."""
+        compute = self._uvm.device.compute.mailbox
         while True:
             message = await self._next()
             self._idle -= 1
             if self._uncontended and not self._idle:
                 self.start()
-            begin = self._sim.now
-            await self._batch(message)
-            self._busy_s += self._sim.now - begin
+            compute.put(await self._batch(message))
             self._idle += 1
+
+    async def _serve_alone(self, message: ManagedFault) -> Replay | None:
+        """The compute units have the batch of a fault served in their own actor, while everybody else waits for them.
+
+        None, and nothing is done, when anybody could act before its end.
+        """
+        sim, uvm = self._sim, self._uvm
+        blocks = min(len(message.pages), uvm.costs.batch_max)
+        steps = STEPS * (blocks + 1)
+        if sim.turbo and sim.strides < steps:
+            await sim.pause(sim.current)
+        if self.mailbox.getters and uvm.is_undisturbed(blocks, steps):
+            return await self._batch(message)
+        return None
 
     async def _next(self) -> ManagedFault:
         message = await self.mailbox.get()
@@ -77,21 +97,23 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault) -> None:
+    async def _batch(self, first: ManagedFault) -> Replay:
         """Fetch, serve, flush, replay."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
+        self._busy.rise()
         await uvm.lock_for_reading()
         try:
             begin = sim.now
             uvm.unpin()
             await sim.sleep(uvm.machine.jitter(uvm.costs.batch))
             base_s = sim.now - begin
-            messages, pages = [first], [*first.pages[: uvm.costs.batch_max]]
-            while not self._uncontended and mailbox.items and len(pages) < uvm.costs.batch_max:
+            messages, most = [first], uvm.costs.batch_max
+            pages = first.pages if len(first.pages) * uvm.pages.per_block <= most else up_to(first.pages, most)
+            while not self._uncontended and mailbox.items and (room := most - how_many(pages)) > 0:
                 message = await self._next()
                 messages.append(message)
-                pages += message.pages[: uvm.costs.batch_max - len(pages)]
-            took, throttled = await self._serve(pages, first.cause)
+                pages = [*pages, *up_to(message.pages, room)]
+            took, served = await self._serve(pages, first.cause)
         finally:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
@@ -99,50 +121,33 @@ class UvmFaultHandler:
         for message in messages:
             own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
-        served = frozenset(pages) - throttled if throttled else frozenset(pages)
-        uvm.device.compute.mailbox.put(Replay(tuple([message.kernel for message in messages]), served))
+        self._busy.fall()
+        return Replay(tuple([message.kernel for message in messages]), served)
 
     def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
         """What the blocks took on which a kernel faulted."""
-        per_block = self._uvm.pages.per_block
-        return [took.get(index, 0.0) for index in dict.fromkeys(page // per_block for page in message.pages)]
+        return [took.get(index, 0.0) for index in dict.fromkeys(index for index, _ in message.pages)]
 
-    async def _serve(self, pages: list[int], cause: int) -> tuple[dict[int, float], set[int]]:
+    async def _serve(self, pages: PageSets, cause: int) -> tuple[dict[int, float], dict[int, int]]:
         """Serve the faults of a batch, block by block.
 
-        Returns the seconds that each block took, and the pages that were put off.
+        Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm = self._uvm
-        per_block, groups = uvm.pages.per_block, dict[int, int]()
-        index, low, high, faulted = -1, 0, 0, 0
-        for page in pages:
-            if not low <= page < high:
-                groups[index] = faulted
-                index = page // per_block
-                low = index * per_block
-                high = low + per_block
-                faulted = groups.get(index, 0)
-            faulted |= 1 << page - low
-        groups[index] = faulted
-        del groups[-1]
+        uvm, served, took = self._uvm, merged(pages), dict[int, float]()
         uvm.counters.batches += 1
-        different = 0
-        for faulted in groups.values():
-            different += faulted.bit_count()
-        uvm.counters.duplicates += len(pages) - different
-        took: dict[int, float] = {}
-        throttled: set[int] = set()
-        for index in sorted(groups):
-            took[index], put_off = await uvm.serve(index, groups[index], cause)
+        if len(served) < len(pages):
+            uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
+        for index in sorted(served):
+            dt, put_off = await uvm.serve(index, served[index], cause)
             if put_off:
-                throttled.update(
-                    page for page in pages if page // per_block == index and put_off >> page % per_block & 1
-                )
-            self._block_s += took[index]
+                served[index] &= ~put_off
+            took[index] = dt
+            self._block_s += dt
             self._blocks += 1
-        return took, throttled
+        return took, served
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""
-        idle_s = max(self._sim.now - self._born - self._busy_s, 0.0)
-        return FaultHandlerStatistics(self._busy_s, idle_s, self._wait_s, self._blocks, self._block_s)
+        busy_s = self._busy.total_s
+        idle_s = max(self._sim.now - self._born - busy_s, 0.0)
+        return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._blocks, self._block_s)

@@ -62,6 +62,7 @@ class _Page:
     favoured: Side | None = None
     throttlings: int = 0
     pinned_to: Side | None = None
+    pinned_until: float = 0.0
 
 
 @attrs.define(eq=False)
@@ -171,7 +172,8 @@ class Thrashing:
             page.until = 0.0
         if page.pinned_to is None:
             page.throttlings = 0
-            self._pins.append((now + self.rules.pin, index, place))
+            page.pinned_until = now + self.rules.pin
+            self._pins.append((page.pinned_until, index, place))
         page.pinned_to = to
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
@@ -179,9 +181,10 @@ class Thrashing:
         """(block, page) of those whose pin is over since the last time this was asked; they are like new."""
         found = []
         while self._pins and self._pins[0][0] <= now:
-            _, index, place = self._pins.popleft()
+            until, index, place = self._pins.popleft()
             block = self._blocks[index]
-            if block.pages is not None and block.pages[place].pinned_to is not None:
+            # a pin that was forgotten meanwhile is over, and a later one of the page is not
+            if block.pages is not None and block.pages[place].pinned_until == until:
                 self._reset(block, place)
                 found.append((index, place))
         return found

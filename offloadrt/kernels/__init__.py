@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
     from offloadrt.kernels.counts import ArrayCounts, LaunchCounts
     from offloadrt.kernels.divided import DividedKernel, Part, Share
-    from offloadrt.kernels.exchange import Holders, Transfer, all_to_all
+    from offloadrt.kernels.exchange import Holders, Transfer
     from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
     from offloadrt.kernels.loop_splitting import SplitKernel, split_loop
     from offloadrt.kernels.partial_values import Combination
@@ -69,7 +69,6 @@ __all__ = [
     "SplitKernel",
     "Transfer",
     "WrittenRegion",
-    "all_to_all",
     "expect",
     "kernel",
     "predicate",
@@ -92,7 +91,6 @@ _LATE = {
     "SplitKernel": "loop_splitting",
     "Transfer": "exchange",
     "WrittenRegion": "written_regions",
-    "all_to_all": "exchange",
     "predicate": "predicated",
     "split_loop": "loop_splitting",
 }

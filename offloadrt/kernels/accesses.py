@@ -14,7 +14,7 @@ import attrs
 from offloadrt.kernels.array_use import Pattern
 from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability, Within
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.reductions import reduction
+from offloadrt.kernels.reductions import reduction, stored_names
 from offloadrt.kernels.source import range_of, text
 from offloadrt.kernels.subset import MATH, LoopNest, literal
 from offloadrt.kernels.values import NOTHING, Value, arithmetic, whole_names
@@ -150,7 +150,7 @@ class _Walker:
         after, self.values = self.values, before
         kept, self.tests = self.tests, tests
         self.block(other, (*path, Branch(_not(holds), test.lineno)))
-        for name in set(after) & set(self.values):
+        for name in [each for each in after if each in self.values]:
             self.values[name] = after[name].or_else(self.values[name], self.guards[-1])
         self.tests = {name: known for name, known in self.tests.items() if kept.get(name) is known}
         self.guards.pop()
@@ -177,27 +177,28 @@ class _Walker:
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
         near = self.hint(node.iter, "near")
         variable = Value(Polynomial.symbol(symbol), around | {symbol}, range_.arrays, True, range_.level, near)
-        changed = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        changed = stored_names([node])
         before = dict(self.values)
         outside = {name: known for name, known in self.tests.items() if name not in changed}
         self.guards.append(self.guards[-1].mixed((range_,), False))
         self.tests = dict(outside)
-        if changed & set(before):  # a first pass, to learn what the scalars that the loop changes depend on
+        altered = [name for name in before if name in changed]
+        if altered:  # a first pass, to learn what the scalars that the loop changes depend on
             recorded, self.found = self.found, Walk()
-            for name in changed & set(before):
+            for name in altered:
                 loops = before[name].loops | {symbol}
                 self.values[name] = Value(None, loops, before[name].arrays, before[name].integer)
             entry = dict(self.values)
             self.values[node.target.id] = variable
             self.block(node.body, (*path, loop))
-            for name in changed & set(before):
+            for name in altered:
                 known = self.values[name]
                 entry[name] = entry[name].mixed((known,), known.integer)
             self.found, self.values, self.tests = recorded, entry, dict(outside)
         self.values[node.target.id] = variable
         self.found.loops.append(loop)
         self.block(node.body, (*path, loop))
-        for name in changed & set(before):
+        for name in altered:
             known = self.values[name]
             left = known.mixed((before[name],), known.integer)
             self.values[name] = attrs.evolve(left, loops=left.loops - {symbol})

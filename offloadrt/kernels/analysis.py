@@ -18,6 +18,7 @@ from offloadrt.kernels.frequency import Loop, static_frequency
 from offloadrt.kernels.subset import LoopNest
 from offloadrt.kernels.traffic import elements
 from offloadrt.kernels.values import element_size
+from offloadrt.kernels.waits import Waits, waits
 
 if TYPE_CHECKING:
     from offloadrt.kernels.counts import LaunchCounts
@@ -42,6 +43,8 @@ class KernelAnalysis:
     reductions: tuple[Reduction, ...]
     flops: float
     """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
+    waits: Waits
+    """Loads from memory of an iteration, and how often its thread waits for some."""
     walked: Walk = attrs.field(repr=False)
     counted: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
 
@@ -79,6 +82,7 @@ class KernelAnalysis:
             tuple(uses),
             tuple(walked.reductions),
             flops,
+            waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency),
             walked,
         )
 

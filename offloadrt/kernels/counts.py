@@ -10,7 +10,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -23,7 +23,8 @@ from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.streams import Stream, streams_of
+from offloadrt.kernels.streams import Stream, runs_without, streams_of
+from offloadrt.kernels.waits import Waits, waits
 
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
@@ -45,14 +46,23 @@ class ArrayCounts:
     """Bytes."""
     reads: float
     writes: float
-    read_range: tuple[int, int] | None
-    """First and last element (inclusive, in C order) that may be loaded; None when none is, or it depends on data."""
-    written_range: tuple[int, int] | None
+    _ranges: Callable[[Literal["read", "write"]], tuple[int, int] | None] = attrs.field(repr=False, eq=False)
+    """Found when they are asked for, as `touched` is."""
     _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
     """Counts when it is asked for."""
     pattern: Pattern
     streams: tuple[Stream, ...] = ()
     """In which orders it comes to the elements, and how many it moves."""
+
+    @property
+    def read_range(self) -> tuple[int, int] | None:
+        """First and last element (inclusive, in C order) that may be loaded; None when none is, or data decide it."""
+        return self._ranges("read")
+
+    @property
+    def written_range(self) -> tuple[int, int] | None:
+        """The same of elements that may be stored."""
+        return self._ranges("write")
 
     @property
     def touched(self) -> float:
@@ -82,6 +92,8 @@ class LaunchCounts:
     flops: float
     bytes: float
     arrays: tuple[ArrayCounts, ...]
+    waits: Waits
+    """Loads from memory, and how often threads wait for some of their own, summed over all threads."""
     assumed: tuple[str, ...]
     """Branches and loops of which neither the arguments nor a hint said how often they run."""
     outside: Outside | None = None
@@ -148,7 +160,10 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
         moved += nbytes
         beyond = beyond or outside(counting, accesses, use.position, getattr(argument, "shape", None))
     iterations = round(counting.runs(analysis.distributed))
-    return LaunchCounts(iterations, flops, moved, tuple(arrays), tuple(sorted(counting.assumed)), beyond)
+    happening = [access for access in analysis.accesses if counting.runs(access.path)]
+    sizes = {found.name: found.element_size for found in arrays}
+    waiting = waits(happening, sizes, functools.partial(runs_without, counting))
+    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, tuple(sorted(counting.assumed)), beyond)
 
 
 def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
@@ -191,13 +206,8 @@ def _array(accesses: Sequence[Access], counting: Counting, use: ArrayUse, argume
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
     totals = {"read": 0.0, "write": 0.0}
-    reached: dict[str, list[tuple[int, int] | None]] = {"read": [], "write": []}
     for access in accesses:
-        often = counting.runs(access.path)
-        totals[access.kind] += often
-        if often:
-            index = _flat(access, shape)
-            reached[access.kind].append(None if index is None else counting.extent(index, access.path))
+        totals[access.kind] += counting.runs(access.path)
     streams = streams_of(counting, accesses, size)
     found = ArrayCounts(
         use.name,
@@ -206,8 +216,7 @@ def _array(accesses: Sequence[Access], counting: Counting, use: ArrayUse, argume
         element_size,
         totals["read"],
         totals["write"],
-        _hull(reached["read"], size),
-        _hull(reached["write"], size),
+        functools.cache(functools.partial(_range, counting, accesses, shape, size)),
         functools.cache(functools.partial(_touched, counting, accesses, shape, size)),
         use.pattern,
         streams,
@@ -229,8 +238,18 @@ def _flat(access: Access, shape: Sequence[int] | None) -> Polynomial | None:
     return flat
 
 
-def _hull(ranges: Sequence[tuple[int, int] | None], size: int | None) -> tuple[int, int] | None:
-    """The range around several; where one is not known, the whole array, as far as that is known."""
+def _range(
+    counting: Counting,
+    accesses: Sequence[Access],
+    shape: Sequence[int] | None,
+    size: int | None,
+    kind: Literal["read", "write"],
+) -> tuple[int, int] | None:
+    """The range around all accesses of a kind; where one is not known, the whole array, as far as that is known."""
+    indices = [
+        (_flat(access, shape), access.path) for access in accesses if access.kind == kind and counting.runs(access.path)
+    ]
+    ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
     known = [found for found in ranges if found is not None]
     if not ranges:
         return None

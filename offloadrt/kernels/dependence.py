@@ -27,6 +27,7 @@ from offloadrt.kernels.accesses import Access, Reduction, Walk
 from offloadrt.kernels.frequency import Loop
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.reductions import stored_names
 from offloadrt.kernels.source import text
 from offloadrt.kernels.subset import LoopNest, called
 from offloadrt.kernels.written_regions import WrittenRegion, symbol_of
@@ -59,14 +60,15 @@ class Reason:
 
 @attrs.frozen
 class Guard:
-    """One of the predicates holds; or always. Never, without predicates: what feeds no store."""
+    """One of the predicates holds; or always; without predicates never."""
 
     predicates: frozenset[Predicate] = frozenset()
     always: Reason | None = None
 
     def __or__(self, other: Guard) -> Guard:
-        always = self.always or other.always
-        return Guard(frozenset(), always) if always else Guard(self.predicates | other.predicates)
+        if self.always or (other.predicates <= self.predicates and not other.always):
+            return self
+        return other if other.always else Guard(self.predicates | other.predicates)
 
     @property
     def restricts(self) -> bool:
@@ -75,13 +77,18 @@ class Guard:
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
         """As it is known outside of a statement, or outside of an iteration of the loop over `symbol`."""
-        for predicate in sorted(self.predicates, key=lambda one: (one.region, one.show(), one.index is None)):
-            if symbol is None and predicate.index is None:
-                return Guard(always=Reason(node, f"where it goes in {predicate.region} is not known yet"))
-            if symbol is not None and predicate.index is not None and symbol in predicate.index.symbols:
-                what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
-                return Guard(always=Reason(node, what))
+        if symbol is None:
+            unknown = [one.region for one in self.predicates if one.index is None]
+            if unknown:
+                return Guard(always=Reason(node, f"where it goes in {min(unknown)} is not known yet"))
+        elif any(one.index is not None and symbol in one.index.symbols for one in self.predicates):
+            what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
+            return Guard(always=Reason(node, what))
         return self
+
+
+NEVER = Guard()
+"""What feeds no store."""
 
 
 @attrs.frozen
@@ -107,11 +114,11 @@ class Needs:
 
     def add(self, other: Needs) -> None:
         for name, guard in other.scalars.items():
-            self.scalars[name] = self.scalars.get(name, Guard()) | guard
+            self.scalars[name] = self.scalars.get(name, NEVER) | guard
         for name, elements in other.elements.items():
             self.elements[name] = self.elements.get(name, frozenset()) | elements
         for name, guard in other.arrays.items():
-            self.arrays[name] = self.arrays.get(name, Guard()) | guard
+            self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, node: ast.For) -> Needs:
         """What is needed at a loop's head, as seen from before its iteration."""
@@ -188,10 +195,7 @@ def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion
 
 def _changed(nest: LoopNest) -> set[str]:
     """The parameters that the nest assigns."""
-    tree = ast.walk(nest.source.tree)
-    return {node.id for node in tree if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} & set(
-        nest.parameters
-    )
+    return stored_names(nest.source.body) & set(nest.parameters)
 
 
 def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
@@ -231,11 +235,11 @@ class _Backwards:
                 self.note(node, "contribution", guard)
                 self.need(value, guard, needs, node)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                guard = needs.scalars.pop(name, Guard())
+                guard = needs.scalars.pop(name, NEVER)
                 self.note(node, "scalar", guard)
                 self.need(value, guard, needs, node)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
-                guard = needs.scalars.get(name, Guard())
+                guard = needs.scalars.get(name, NEVER)
                 self.note(node, "scalar", guard)
                 self.note(node, "value", guard)
                 self.need(value, guard, needs, node)
@@ -274,16 +278,17 @@ class _Backwards:
         """All of an array is needed, for good, when ever more of its elements are: so the loop's walk ends."""
         for name, elements in sorted(needs.elements.items()):
             kinds = [(one.dimension, one.region) for one in elements]
-            everything = needs.arrays.get(name, Guard()).always is not None
+            everything = needs.arrays.get(name, NEVER).always is not None
             if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
                 what = f"elements of {name} are handed on from iteration to iteration"
-                needs.arrays[name] = needs.arrays.get(name, Guard()) | Guard(always=Reason(node, what))
+                needs.arrays[name] = needs.arrays.get(name, NEVER) | Guard(always=Reason(node, what))
                 needs.elements[name] = frozenset()
 
     # accesses
 
     def note(self, node: ast.AST, kind: str, guard: Guard) -> None:
-        self.guards[node, kind] = self.guards.get((node, kind), Guard()) | guard
+        known = self.guards.get((node, kind))
+        self.guards[node, kind] = guard if known is None else known | guard
 
     def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
         """The guard of a store."""
@@ -296,7 +301,7 @@ class _Backwards:
             guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
         for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
             guard |= self.at(access, elements)
-        guard |= needs.arrays.get(access.array, Guard())
+        guard |= needs.arrays.get(access.array, NEVER)
         self.note(node, "write", guard)
         self.need(node.slice, guard, needs, statement)
         return guard
@@ -339,11 +344,11 @@ class _Backwards:
             elements = self.elements(access, predicate)
             if elements is None:
                 rest = Guard(frozenset({predicate})).leaving(statement)
-                needs.arrays[access.array] = needs.arrays.get(access.array, Guard()) | rest
+                needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | rest
             else:
                 needs.elements[access.array] = needs.elements.get(access.array, frozenset()) | {elements}
         if guard.always:
-            needs.arrays[access.array] = needs.arrays.get(access.array, Guard()) | guard
+            needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | guard
 
     def elements(self, access: Access, predicate: Predicate) -> Elements | None:
         """The elements that a load touches when a predicate holds, said without its loops."""
@@ -364,7 +369,7 @@ class _Backwards:
         """An expression's value is needed under a guard."""
         match node:
             case ast.Name(id=name):
-                needs.scalars[name] = needs.scalars.get(name, Guard()) | guard.leaving(statement)
+                needs.scalars[name] = needs.scalars.get(name, NEVER) | guard.leaving(statement)
             case ast.Subscript(value=ast.Name()):
                 self.load(node, guard, needs, statement)
                 self.need(node.slice, guard, needs, statement)

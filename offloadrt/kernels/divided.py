@@ -9,8 +9,9 @@ partial values (`partial_values.py`).
 from __future__ import annotations
 
 import abc
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -58,7 +59,12 @@ class Part:
 
     share: Share
     segments: dict[str, Ranges]
-    reads: dict[str, Ranges | None]
+    _find_reads: Callable[[], dict[str, Ranges | None]] = attrs.field(repr=False, eq=False)
+
+    @functools.cached_property
+    def reads(self) -> dict[str, Ranges | None]:
+        """See `DividedKernel.reads_of`. Found when it is asked for: nobody does where everything is sent to all."""
+        return self._find_reads()
 
 
 @attrs.frozen(eq=False)
@@ -89,7 +95,7 @@ class DividedKernel(abc.ABC):
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
             self._kept[key] = tuple(
-                Part(share, self.segments(share, arguments), self.reads_of(share, arguments))
+                Part(share, self.segments(share, arguments), functools.partial(self.reads_of, share, arguments))
                 for share in self.split(devices, arguments)
             )
         return self._kept[key]
@@ -103,6 +109,12 @@ class DividedKernel(abc.ABC):
     @abc.abstractmethod
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         """The elements of a divided region that are right on the device that did a share."""
+
+    def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
+        """The part of the changed kernel's iterations that access memory in a share: those of the others find nothing
+        to do.
+        """
+        return 1.0
 
     def arguments(
         self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
@@ -157,14 +169,7 @@ class DividedKernel(abc.ABC):
 
         A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
         """
-        known = launch_key(arguments)
-        if known not in self._wholes:
-            if len(self._wholes) >= _KEPT:
-                self._wholes.clear()
-            self._wholes[known] = self.split(1, arguments)[0]
-        now, all_ = (
-            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
-        )
+        now, all_ = self._countings_of(share, arguments)
         found: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
@@ -178,6 +183,18 @@ class DividedKernel(abc.ABC):
                     sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
                 found.append(tuple(sides))
         return found
+
+    def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
+        """The numbers of the changed kernel in a share, and in one that is everything."""
+        known = launch_key(arguments)
+        if known not in self._wholes:
+            if len(self._wholes) >= _KEPT:
+                self._wholes.clear()
+            self._wholes[known] = self.split(1, arguments)[0]
+        now, whole = (
+            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
+        )
+        return now, whole
 
     def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
         """The numbers of a launch of the original or the changed kernel, kept."""

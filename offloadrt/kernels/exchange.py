@@ -1,4 +1,4 @@
-"""Which bytes devices send to one another after a divided kernel: all that is owned to all, or what will be read."""
+"""Which bytes devices send to one another after a divided kernel: what will be read."""
 
 from __future__ import annotations
 
@@ -17,17 +17,6 @@ class Transfer:
     target: int
     offset: int
     nbytes: int
-
-
-def all_to_all(segments: Sequence[Ranges]) -> list[Transfer]:
-    """Every device's pieces of an array to every other device, in the order of senders, receivers and pieces."""
-    return [
-        Transfer(source, target, offset, nbytes)
-        for source, pieces in enumerate(segments)
-        for target in range(len(segments))
-        if target != source
-        for offset, nbytes in pieces
-    ]
 
 
 @attrs.frozen
@@ -71,10 +60,12 @@ class Holders:
 
     def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
         """What a device must get before it reads some bytes (None: all), which it then has."""
+        if not (known := self._pieces.get(array)):
+            return []
         pieces: list[_Piece] = []
         transfers: list[Transfer] = []
         wanted = None if needed is None else [(offset, offset + nbytes) for offset, nbytes in needed]
-        for piece in self._pieces.get(array, []):
+        for piece in known:
             if device in piece.holders:
                 pieces.append(piece)
                 continue
@@ -92,6 +83,10 @@ class Holders:
                 pieces.append(attrs.evolve(piece, start=start))
         self._pieces[array] = pieces
         return transfers
+
+    def is_tracked(self, array: Hashable) -> bool:
+        """Has a divided kernel written it since it was right everywhere?"""
+        return bool(self._pieces.get(array))
 
     def is_divided(self, array: Hashable, devices: int) -> bool:
         """Does one of so many devices not have all of an array right?"""

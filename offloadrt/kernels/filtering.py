@@ -12,8 +12,9 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from offloadrt.kernels.dependence import Guard, Guards, Predicate
+from offloadrt.kernels.dependence import NEVER, Guard, Guards, Predicate
 from offloadrt.kernels.reductions import assigned_scalars, reduction
+from offloadrt.kernels.source import Source
 from offloadrt.kernels.subset import LoopNest, called
 from offloadrt.kernels.written_regions import symbol_of
 
@@ -24,9 +25,9 @@ _FRAGILE_CALLS = ("int", "floor", "ceil")
 class Names:
     """Names that a source does not use yet."""
 
-    def __init__(self, tree: ast.AST) -> None:
-        self.used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        self.used |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    def __init__(self, source: Source) -> None:
+        self.used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
+        self.used |= {node.arg for node in source.nodes if isinstance(node, ast.arg)}
 
     def fresh(self, wanted: str) -> str:
         """`wanted`, or with a number at its end."""
@@ -60,7 +61,7 @@ class Filter:
     def _made_up(self) -> set[str]:
         """The scalars that may hold what was computed from a load that was left out."""
         found: set[str] = set()
-        statements = [node for node in ast.walk(self.nest.source.tree) if isinstance(node, ast.Assign | ast.AugAssign)]
+        statements = [node for node in self.nest.source.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
         while True:
             before = len(found)
             for node in statements:
@@ -78,13 +79,13 @@ class Filter:
         )
 
     def guard(self, node: ast.AST, kind: str) -> Guard:
-        return self.guards.get((node, kind), Guard())
+        return self.guards.get((node, kind), NEVER)
 
     # statements
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
         """The changed statements, without assignments that feed no store."""
-        kept = (node for node in statements if self.guards.get((node, "scalar")) != Guard())
+        kept = (node for node in statements if self.guards.get((node, "scalar")) != NEVER)
         return [made for node in kept for made in self.statement(node)]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
@@ -151,7 +152,7 @@ class Filter:
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
         """The expression with its loads under their guards; `holding` is a guard that is known to hold."""
         kind = "read" if isinstance(node, ast.Subscript) else "value" if self.is_fragile(node) else None
-        guard = Guard() if kind is None else self.guard(node, kind)
+        guard = NEVER if kind is None else self.guard(node, kind)
         if not guard.restricts or (holding is not None and holding.predicates <= guard.predicates):
             return self.copied(node, holding)  # type: ignore[no-any-return]
         return ast.IfExp(self.test(guard), self.copied(node, guard), ast.Constant(0))

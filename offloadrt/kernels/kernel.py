@@ -11,6 +11,7 @@ iteration), never seconds: ``machine/`` turns them into time.  ``@kernel`` takes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -67,6 +68,12 @@ class Kernel:
     """Fraction of the peak arithmetic rate that the code reaches on a full device (register spilling lowers it)."""
     dependent_accesses: float = attrs.field(default=0.0, validator=_not_negative)
     """Memory accesses on the critical path that each wait for the one before (a chain of look-ups, a reduction)."""
+    loads_in_flight: float | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
+    """Loads that a thread waits for at once, as none depends on another: read from its source, or declared. None: not
+    known; then its memory's latency is hidden when the device's arithmetic units have enough teams.
+    """
+    bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
+    """Bytes that move for each of these loads, the stores that go with it counted in."""
     arrays: tuple[ArrayUse, ...] = ()
     """What it does with its arrays: read from its source, or declared (empty when neither)."""
     analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
@@ -110,7 +117,11 @@ class Kernel:
             return self
         counts = self.analysis.at(*arguments)
         return attrs.evolve(
-            self, flops_per_iteration=counts.flops_per_iteration, bytes_per_iteration=counts.bytes_per_iteration
+            self,
+            flops_per_iteration=counts.flops_per_iteration,
+            bytes_per_iteration=counts.bytes_per_iteration,
+            loads_in_flight=counts.waits.loads_in_flight,
+            bytes_per_load=counts.waits.bytes_per_load(counts.bytes),
         )
 
 
@@ -124,6 +135,13 @@ class Launch:
     iterations: int = attrs.field(validator=_not_negative)
     counts: LaunchCounts | None = attrs.field(default=None, eq=False, repr=False)
     """What a loop nest does with its arguments, as far as they and its hints say."""
+    accessing: float = attrs.field(default=1.0, validator=_fraction)
+    """Part of the iterations that access memory; a predicate leaves the others nothing to access."""
+
+    @property
+    def accessing_teams(self) -> int:
+        """Teams with iterations that access memory."""
+        return math.ceil(self.teams * self.accessing)
 
     @property
     def flops(self) -> float:
@@ -150,6 +168,8 @@ def kernel(
     registers_per_thread: int = 32,
     efficiency: float = 1.0,
     dependent_accesses: float = 0.0,
+    loads_in_flight: float | None = None,
+    bytes_per_load: float = 8.0,
     arrays: Sequence[ArrayUse] = (),
     collapse: int = 1,
 ) -> Callable[[Body], Kernel]: ...
@@ -166,6 +186,8 @@ def kernel(
     registers_per_thread: int = 32,
     efficiency: float = 1.0,
     dependent_accesses: float = 0.0,
+    loads_in_flight: float | None = None,
+    bytes_per_load: float = 8.0,
     arrays: Sequence[ArrayUse] = (),
     collapse: int = 1,
 ) -> Kernel | Callable[[Body], Kernel]:
@@ -201,6 +223,8 @@ def kernel(
             registers_per_thread=registers_per_thread,
             efficiency=efficiency,
             dependent_accesses=dependent_accesses,
+            loads_in_flight=loads_in_flight,
+            bytes_per_load=bytes_per_load,
             arrays=tuple(arrays),
         )
         if not declared and "range" in function.__code__.co_names:

@@ -32,6 +32,8 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
         body=NestBody(nest, analysis),
         flops_per_iteration=analysis.flops,
         bytes_per_iteration=analysis.bytes,
+        loads_in_flight=analysis.waits.loads_in_flight,
+        bytes_per_load=analysis.waits.bytes_per_load(analysis.bytes),
         arrays=analysis.arrays,
         analysis=analysis,
     )

@@ -67,7 +67,7 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     source, analysis = nest.source, reducing.analysis
     assert analysis is not None
     outer, loop = nest.distributed[0], analysis.distributed[0]
-    names = Names(source.tree)
+    names = Names(source)
     separated = separate(nest, names, element_of)
     left = nest if separated is None else separated.nest
     for statement in left.source.body[left.source.body.index(outer) + 1 :]:

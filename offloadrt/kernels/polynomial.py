@@ -6,6 +6,7 @@ parameters are numbers, a sum of loop variables times constants).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 
 import attrs
@@ -13,7 +14,7 @@ import attrs
 Monomial = tuple[str, ...]
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Polynomial:
     """A sum of terms: the product of some symbols, with a whole coefficient that is not zero."""
 
@@ -63,28 +64,32 @@ class Polynomial:
         (monomial, value), *more = self.terms
         return value if not more and not monomial else None
 
-    @property
-    def symbols(self) -> set[str]:
-        return {symbol for monomial, _ in self.terms for symbol in monomial}
+    @functools.cached_property
+    def symbols(self) -> frozenset[str]:
+        return frozenset([symbol for monomial, _ in self.terms for symbol in monomial])
 
     def is_affine_in(self, variables: set[str]) -> bool:
-        return all(sum(symbol in variables for symbol in monomial) <= 1 for monomial, _ in self.terms)
+        for monomial, _ in self.terms:
+            if len(monomial) > 1 and sum([symbol in variables for symbol in monomial]) > 1:
+                return False
+        return True
 
     def coefficient(self, variable: str) -> Polynomial:
         """What the variable is multiplied with, in a polynomial that is affine in it."""
-        return Polynomial._added(
+        found = [
             (tuple([symbol for symbol in monomial if symbol != variable]), value)
             for monomial, value in self.terms
             if variable in monomial
-        )
+        ]
+        return Polynomial._added(found) if len(found) > 1 else Polynomial(tuple(found))
 
     def without(self, variables: set[str]) -> Polynomial:
         """The terms in which none of the variables is."""
-        return Polynomial._added(term for term in self.terms if not variables.intersection(term[0]))
+        return Polynomial(tuple([term for term in self.terms if variables.isdisjoint(term[0])]))
 
     def substitute(self, variable: str, value: Polynomial) -> Polynomial:
         """With a polynomial in the place of a variable in which this one is affine."""
-        if not any(variable in monomial for monomial, _ in self.terms):
+        if variable not in self.symbols:
             return self
         return self.without({variable}) + self.coefficient(variable) * value
 
@@ -99,7 +104,7 @@ class Polynomial:
 
     def known(self, symbols: Mapping[str, int]) -> Polynomial:
         """With numbers in the place of the symbols that have one."""
-        if not any(symbol in symbols for monomial, _ in self.terms for symbol in monomial):
+        if not any(symbol in symbols for symbol in self.symbols):
             return self
         found = []
         for monomial, coefficient in self.terms:

@@ -30,7 +30,7 @@ from offloadrt.kernels.divided import (
 )
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Filter, Names
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Loop, Path
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
 from offloadrt.kernels.partial_values import combination, separate
@@ -69,6 +69,12 @@ class PredicatedKernel(DividedKernel):
         if self._loop is not None:
             parts.append(split_values(self.original, self._loop, counting, devices))
         return tuple(Share(device, bounds) for device, bounds in enumerate(zip(*parts, strict=True)))
+
+    def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
+        now, whole = self._countings_of(share, arguments)
+        paths = [distributed_part(access.path) for access in self._accesses]
+        most = max((whole.runs(path) for path in paths if path), default=0.0)
+        return max(now.runs(path) for path in paths if path) / most if most else 1.0
 
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         box = [(0, length - 1) for length in arguments[region.position].shape]
@@ -115,6 +121,15 @@ class PredicatedKernel(DividedKernel):
         return (min(lows), max(highs)) if lows else (0, -1)
 
 
+def distributed_part(path: Path) -> Path:
+    """What of the way to an access decides which iterations of the distributed loops make it: those loops, and the
+    branches that no other loop decides. Nothing for an access outside of them.
+    """
+    within = {part.symbol for part in path if isinstance(part, Loop) and not part.distributed}
+    kept = tuple(part for part in path if (part.distributed if isinstance(part, Loop) else not part.symbols & within))
+    return kept if any(isinstance(part, Loop) for part in kept) else ()
+
+
 def predicate(kernel: Kernel) -> PredicatedKernel:
     """The kernel for several devices. KernelError for one without source; SourceRefused, with file and line, where
     every device would have to do every access.
@@ -128,7 +143,7 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     source = nest.source
     assert reducing.analysis is not None
     walked, loop = reducing.analysis.walked, reducing.analysis.distributed[0]
-    names = Names(source.tree)
+    names = Names(source)
     separated = separate(nest, names, element_of)
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
     scalars = [one.scalar for one in partials]

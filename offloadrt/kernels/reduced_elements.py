@@ -27,7 +27,7 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
     for one in kernel.analysis.reductions:
         if "[" in one.target:
             by_target.setdefault(one.target, []).append(one)
-    names = Names(nest.source.tree)
+    names = Names(nest.source)
     scalars = {
         target: names.fresh(f"{target.partition('[')[0]}_value")
         for target, reductions in by_target.items()

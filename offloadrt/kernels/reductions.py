@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from offloadrt.kernels.source import Source, text
 
@@ -64,6 +64,25 @@ def assigned_scalars(node: ast.stmt) -> set[str]:
     """The names that an assignment gives a value."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
     return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def statements_in(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a kernel and those in them."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.For | ast.If):
+            yield from statements_in(node.body)
+            yield from statements_in(node.orelse)
+
+
+def stored_names(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that statements of a kernel, and those in them, give a value, loop variables included."""
+    found: set[str] = set()
+    for node in statements_in(body):
+        found |= assigned_scalars(node)
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
 
 
 def _mentions(node: ast.AST, name: str) -> bool:

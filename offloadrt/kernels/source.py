@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -58,6 +59,11 @@ class Source:
     def parameters(self) -> list[ast.arg]:
         arguments = self.tree.args
         return [*arguments.posonlyargs, *arguments.args]
+
+    @functools.cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of the tree, outer ones first."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def body(self) -> list[ast.stmt]:

@@ -7,6 +7,7 @@ what lies near, so that an element moves once, however often it is accessed. All
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -35,18 +36,20 @@ class Stream:
     """Where runs of neighbouring elements begin, counted each time."""
 
 
+def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
+    """How often a launch makes an access, without the loops for which `shared` holds."""
+    once = {part.symbol for part in access.path if isinstance(part, Loop) and shared(part)}
+    path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+    often = counting.runs(path)
+    for part in path:
+        if isinstance(part, Loop) and shared(part):
+            often /= max(1.0, counting.mean_trips(path, part))
+    return min(often, counting.runs(access.path))
+
+
 def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None) -> tuple[Stream, ...]:
     """The streams of one array with so many elements; none for accesses that do not happen."""
-
-    def moves(access: Access, shared: Callable[[Loop], bool]) -> float:
-        once = {part.symbol for part in access.path if isinstance(part, Loop) and shared(part)}
-        path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
-        often = counting.runs(path)
-        for part in path:
-            if isinstance(part, Loop) and shared(part):
-                often /= max(1.0, counting.mean_trips(path, part))
-        return min(often, counting.runs(access.path))
-
+    moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
     by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]

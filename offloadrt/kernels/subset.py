@@ -98,7 +98,7 @@ class _Reader:
         self.source = source
         self.refuse = source.refuse
         self.names = [parameter.arg for parameter in source.parameters]
-        nodes = list(ast.walk(source.tree))
+        nodes = source.nodes
         based = [node.value for node in nodes if isinstance(node, ast.Subscript | ast.Attribute)]
         based += [
             node.args[0] for node in nodes if isinstance(node, ast.Call) and text(node.func) == "len" and node.args
@@ -114,7 +114,7 @@ class _Reader:
             self.refuse(source.tree, "a kernel awaits nothing", "write def")
         if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
             self.refuse(source.tree, "it has other than plain parameters", "write def name(a, b, n)")
-        named = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
+        named = {node.id for node in source.nodes if isinstance(node, ast.Name)}
         for parameter in source.parameters:
             if parameter.arg not in named:
                 self.refuse(parameter, f"parameter {parameter.arg} is not used", "leave it out")

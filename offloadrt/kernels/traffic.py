@@ -45,7 +45,7 @@ def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, f
     for stream in streams(accesses):
         moved = {"read": 0.0, "write": 0.0}
         for number, access in enumerate(stream):
-            if access.kind == "read" and any(_stored_just_now(earlier, access) for earlier in stream[:number]):
+            if access.kind == "read" and any(stored_just_now(earlier, access) for earlier in stream[:number]):
                 continue
             often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
             moved[access.kind] = max(moved[access.kind], often)
@@ -63,7 +63,7 @@ def _same_elements(first: Access, second: Access) -> bool:
     return all(_steps_apart(one, other, loops) for one, other in zip(first.index, second.index, strict=True))
 
 
-def _stored_just_now(earlier: Access, access: Access) -> bool:
+def stored_just_now(earlier: Access, access: Access) -> bool:
     """Has the iteration itself stored what it loads here?"""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False

@@ -85,17 +85,17 @@ def whole_names(nest: LoopNest) -> set[str]:
 
     Others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
     """
-    tree = nest.source.tree
+    nodes = nest.source.nodes
     found: set[str] = set()
     roots: list[ast.AST] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Subscript):
             roots.append(node.slice)
         elif isinstance(node, ast.For):
             found.update(_names(node.target))
             call = range_of(node.iter)
             roots.extend(call.args if call else ())
-    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign)]
+    assignments = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
     while roots:
         for name in _names(roots.pop()) - found:
             found.add(name)

@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.kernels.accesses import Access, Walk
 from offloadrt.kernels.frequency import Loop
-from offloadrt.kernels.reductions import assigned_scalars, reads_first
+from offloadrt.kernels.reductions import assigned_scalars, reads_first, statements_in
 from offloadrt.kernels.subset import LoopNest
 
 
@@ -62,13 +62,12 @@ def symbol_of(loop: ast.For) -> str:
 
 def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
     """Symbols of the loops that are parallel."""
-    loops = [node for node in ast.walk(nest.source.tree) if isinstance(node, ast.For)]
+    loops = [node for node in nest.source.nodes if isinstance(node, ast.For)]
     return {symbol_of(loop) for loop in loops if loop in nest.distributed or _is_parallel(loop, walked)}
 
 
 def _is_parallel(loop: ast.For, walked: Walk) -> bool:
-    statements = [node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.stmt)]
-    scalars = {name for node in statements for name in assigned_scalars(node)}
+    scalars = {name for node in statements_in(loop.body) for name in assigned_scalars(node)}
     if any(reads_first(loop.body, name) for name in scalars):
         return False
     symbol = symbol_of(loop)

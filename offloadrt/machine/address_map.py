@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -16,11 +16,13 @@ class AddressMap(Generic[T]):
     is cheaper than any tree.
     """
 
-    __slots__ = ("_at", "_begins")
+    __slots__ = ("_at", "_begins", "get")
 
     def __init__(self) -> None:
         self._begins: list[int] = []
         self._at: dict[int, T] = {}
+        self.get: Callable[[int], T | None] = self._at.get
+        """What begins exactly there."""
 
     def __len__(self) -> int:
         return len(self._begins)
@@ -31,13 +33,11 @@ class AddressMap(Generic[T]):
         return (at[address] for address in self._begins)
 
     def __setitem__(self, address: int, what: T) -> None:
-        """``what`` begins at ``address``, where nothing has begun so far."""
+        """``what`` begins at ``address``.  ValueError where something begins already."""
+        if address in self._at:
+            raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
         insort(self._begins, address)
         self._at[address] = what
-
-    def get(self, address: int) -> T | None:
-        """What begins exactly there."""
-        return self._at.get(address)
 
     def pop(self, address: int) -> T | None:
         """Take out what begins exactly there; None when there is nothing."""

@@ -20,15 +20,22 @@ class ComputeSpec:
     memory_latency: Annotated[float, "mem.latency"]
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
+    sm_bandwidth: Annotated[float, "sm.bandwidth"]
     max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
     launch_latency: Annotated[float, "launch.latency"]
     save_restore: Annotated[float, "driver.halt_save_restore"]
     uncontended: Annotated[bool, "compute.uncontended"]
 
     def demand(self, launch: Launch) -> float:
-        """SMs that the teams of a launch fill, at most all.  Raises LaunchOutOfResources."""
-        saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
-        return min(float(self.sms), launch.teams / saturating)
+        """SMs' worth of the device that a launch takes, at most all: of the places for teams, or of the rate that
+        limits a full device, whichever is more.  Raises LaunchOutOfResources.
+        """
+        filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
+        if launch.kernel.loads_in_flight is None or not taken:
+            return filled
+        full = max(launch.flops / self._flops(launch), launch.bytes / self.bandwidth)
+        places = launch.teams / self.limits.resident_teams(launch)
+        return min(float(self.sms), max(places, self.sms * full / taken))
 
     def time_alone(self, launch: Launch) -> float:
         """Seconds from the first team's start to the last one's end on a device that does nothing else.
@@ -36,10 +43,36 @@ class ComputeSpec:
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
         Dependent accesses come on top of the roofline: nothing hides them.
         """
-        flops = self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
-        roofline = max(launch.flops / flops, launch.bytes / self.bandwidth)
-        serial = launch.kernel.dependent_accesses * self.memory_latency
-        return roofline * self.sms / self.demand(launch) + serial
+        return self._roofline(launch) + launch.kernel.dependent_accesses * self.memory_latency
+
+    def drawn(self, launch: Launch) -> float:
+        """Bytes/s of memory that the threads of a launch draw alone, by Little's law: bytes in flight over latency.
+
+        At most what the SMs that have teams, and the memory, let through; teams are spread over SMs before any gets a
+        second one. Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic
+        units busy also draw all of the bandwidth.
+        """
+        kernel, teams = launch.kernel, launch.accessing_teams
+        if kernel.loads_in_flight is None:
+            return self.bandwidth * self._filled(launch, teams) / self.sms
+        working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
+        threads = min(working, float(self.sms * self.limits.resident_teams(launch) * launch.threads))
+        in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
+        return min(self.bandwidth, min(self.sms, teams) * self.sm_bandwidth, in_flight / self.memory_latency)
+
+    def _roofline(self, launch: Launch) -> float:
+        """Seconds that arithmetic or memory takes, whichever is more."""
+        arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
+        return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
+
+    def _flops(self, launch: Launch) -> float:
+        """Of the code, where all SMs are busy."""
+        return self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
+
+    def _filled(self, launch: Launch, teams: int) -> float:
+        """SMs whose arithmetic units so many teams keep busy, at most all."""
+        saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
+        return min(float(self.sms), teams / saturating)
 
 
 @attrs.frozen

@@ -102,9 +102,13 @@ class ComputeUnits:
         """The actor: serve messages and the ends of kernels, for ever."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
         while True:
-            _, ends = first()
+            ends = first()[1] if self.resident else math.inf
             due = launching[0][0] if launching and launching[0][0] < ends else ends
-            message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
+            message = None
+            if (managed := self.managed) is not None and managed.raised is not None:
+                message = await managed.serve_raised()
+            if message is None:
+                message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
             self._account()
             if message is TIMED_OUT:
                 if ends > sim.now + _NEAR:
@@ -130,6 +134,11 @@ class ComputeUnits:
             self._retire()
             if launching or self._waiting:
                 self._start()
+
+    def is_alone(self, stalled: ResidentKernel) -> bool:
+        """Whether nothing but a stalled kernel is on the device, and nobody waits for anything of it."""
+        alone = not (self.resident or self._launching or self._waiting or self._draining or self._suspends)
+        return alone and len(self.stalled) == 1 and stalled.packet.number in self.stalled
 
     def _drain(self, message: Drain, call: Call) -> None:
         self._drains += 1

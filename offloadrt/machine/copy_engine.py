@@ -62,6 +62,9 @@ class CopyEngines:
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
         )
         self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
+        self._share = self._pool.share
+        self._latency = spec.latency
+        self._told = trace is not None or spec.halts_kernels
         self._engines = 0
         self._idle = 0
         self._busy = Level(sim)
@@ -89,22 +92,30 @@ class CopyEngines:
         self._queued.rise()
         self.mailbox.put(packet)
 
-    def serve_alone(self, nbytes: int) -> bool:
-        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
-        somebody could, or when a trace is to tell which engine did it.
+    def due_alone(self, begin: float, nbytes: int) -> float:
+        """When a transfer that begins then is through, if nobody comes; infinity when somebody is here, when it stops
+        kernels, and when a trace is to tell which engine did it.
         """
-        sim, spec, share = self.sim, self.spec, self._pool.share
-        if self.trace is not None or spec.halts_kernels or self._busy.number or share.users or self._alone:
-            return False
-        begin = sim.now
-        since = begin + spec.latency
-        if not sim.is_alone_until(since + 2.0 * nbytes / spec.bandwidth, 2) or not sim.pass_to(since):
-            return False
-        served = share.serve_alone(sim.now, nbytes, math.inf, sim.pass_to)
-        assert served, "nobody else is due before"
-        self._busy.was(sim.now - begin)
+        if self._busy.number or self._share.users or self._told or self._alone:
+            return math.inf
+        return self._share.due_alone(begin + self._latency, nbytes)
+
+    def was_alone(self, begin: float, end: float, nbytes: int) -> None:
+        """A transfer has taken place as ``due_alone`` foretold: two steps of time."""
+        self._share.was_alone(begin + self._latency, end)
+        self._busy.was(end - begin)
         self._transfers += 1
         self.bytes += nbytes
+
+    def serve_alone(self, nbytes: int) -> bool:
+        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
+        somebody could.
+        """
+        begin = self.sim.now
+        due = self.due_alone(begin, nbytes)
+        if due == math.inf or not self.sim.pass_to(due, 2):
+            return False
+        self.was_alone(begin, due, nbytes)
         return True
 
     def _start_one(self) -> None:

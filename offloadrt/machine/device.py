@@ -6,6 +6,7 @@ table for the memory that it shares with the host.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
@@ -129,7 +130,8 @@ class Device:
         self.relay: PeerRelay | None = None
         """Carries copies to devices without a link; one for all discrete devices of a machine (``Peers``)."""
         self.started = False
-        self._rings_taken = 0
+        self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
+        """Gives the DMA ring that is next in turn; only an APU has any."""
         self._blits: dict[str, int] = {}
         self._born = sim.now
 
@@ -171,12 +173,6 @@ class Device:
             queue.migrations = migrations
         self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
         return self.managed
-
-    def next_ring(self) -> DmaRing:
-        """The DMA ring that is next in turn; only an APU has any."""
-        ring = self.rings[self._rings_taken % len(self.rings)]
-        self._rings_taken += 1
-        return ring
 
     def start(self) -> None:
         """Spawn the compute units and the copy engines or DMA rings, once."""

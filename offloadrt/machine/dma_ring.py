@@ -85,33 +85,35 @@ class DmaRing:
 
     async def _run(self) -> None:
         """The actor: one packet after the other, for ever."""
-        sim, spec, trace = self.sim, self.spec, self.trace
+        sim, spec, trace, get, items = self.sim, self.spec, self.trace, self.mailbox.get, self.mailbox.items
+        queued, busy, moved, sleep = self._queued, self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
         while True:
-            packet = await self.mailbox.get()
+            packet = await get()
             if not isinstance(packet, DmaPacket):
                 raise TypeError(f"a DMA ring does not understand {packet!r}")
-            if self._queued.number > len(self.mailbox.items):  # it was not handed to an idle ring
-                self._queued.fall()
-            if packet.depends is not None and not packet.depends.is_set:
+            if queued.number > len(items):  # it was not handed to an idle ring
+                queued.fall()
+            depends = packet.depends
+            if depends is not None and not depends.is_set:
                 self._blocked.rise()
-                await packet.depends.wait()
+                await depends.wait()
                 self._blocked.fall()
             begin = sim.now
-            self._busy.rise()
+            busy.rise()
             direction, nbytes = packet.direction, packet.nbytes
             if trace is not None:
                 row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
-            await sim.sleep(spec.latency + nbytes / spec.bandwidth)
+            await sleep(spec.latency + nbytes / spec.bandwidth)
             if packet.move is not None:
                 packet.move()
             if trace is not None:
                 trace(events.CopyEnd, self.device, packet.queue, packet.cause, *row)
-            self._busy.fall()
+            busy.fall()
             self._transfers += 1
             self._bytes += nbytes
-            self.moved[direction] = self.moved.get(direction, 0) + nbytes
+            moved[direction] = moved.get(direction, 0) + nbytes
             self._idle += 1
             packet.done.set(("copies", begin, sim.now))
 

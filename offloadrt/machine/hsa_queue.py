@@ -8,7 +8,6 @@ the head and holds up all that is behind it, also of other streams.  Which queue
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 
 from offloadrt.machine.hardware_queue import QueueStatistics
 from offloadrt.machine.level import Level
@@ -24,8 +23,6 @@ class HsaQueue:
         self.sim = sim
         self.number = number
         self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
-        self.users = 0
-        """Streams that hold it now."""
         self._compute = compute
         self._packets = 0
         self._blocked = 0
@@ -79,9 +76,6 @@ class _Unassigned:
         raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
 
 
-_USERS = attrgetter("users")
-
-
 class HsaQueues:
     """The queues of a device, ``count`` at most; each is made when a stream first takes it.
 
@@ -100,6 +94,8 @@ class HsaQueues:
         self._taken = 0
         self._unassigned = _Unassigned()
         self._held: dict[int, HsaQueue] = {}
+        self.streams_of: list[int] = []
+        """Streams that hold each queue."""
         self.queues: list[HsaQueue] = []
 
     def open_stream(self) -> Stream:
@@ -119,8 +115,9 @@ class HsaQueues:
         place = self._choose()
         while place >= len(self.queues):
             self.queues.append(self._make(len(self.queues)))
+            self.streams_of.append(0)
         queue = self.queues[place]
-        queue.users += 1
+        self.streams_of[place] += 1
         stream.queue = self._held[stream.index] = queue
         return queue
 
@@ -129,7 +126,7 @@ class HsaQueues:
         queue = self._held.pop(stream.index, None)
         if queue is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
-        queue.users -= 1
+        self.streams_of[queue.number] -= 1
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
@@ -137,9 +134,8 @@ class HsaQueues:
             place = self._taken % self._count
             self._taken += 1
             return place
-        made = len(self.queues)
-        if not made:
-            return 0
-        users = list(map(_USERS, self.queues))
-        least = min(users)
-        return users.index(least) if not least or (made >= self._count and not self._uncontended) else made
+        streams = self.streams_of
+        if 0 in streams:
+            return streams.index(0)
+        made = len(streams)
+        return streams.index(min(streams)) if made >= self._count and not self._uncontended else made

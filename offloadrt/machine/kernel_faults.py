@@ -12,6 +12,7 @@ from typing import Annotated
 
 import attrs
 
+from offloadrt.machine.level import Level
 from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault
 from offloadrt.machine.page_fault import AccessFault, FaultStatistics
 from offloadrt.machine.page_table import PageTable, Ranges
@@ -75,7 +76,9 @@ class KernelFaults:
         self.handler = Mailbox(sim, f"device {device} page fault handler")
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
-        self._service_s = self._wait_s = 0.0
+        self.serving = Level(sim)
+        """Services in progress, which the handler counts."""
+        self._wait_s = 0.0
         self._born = sim.now
 
     def missing(self, touches: Ranges) -> Missing:
@@ -107,12 +110,12 @@ class KernelFaults:
         else:
             self._duplicates += 1
         self._mapped += message.pages
-        self._service_s += message.service_s
         self._wait_s += max(stalled_s - message.service_s, 0.0)
 
     def statistics(self) -> FaultStatistics:
         """What became of the faults so far."""
-        idle_s = max(self.sim.now - self._born - self._service_s, 0.0)
+        service_s = self.serving.total_s
+        idle_s = max(self.sim.now - self._born - service_s, 0.0)
         return FaultStatistics(
-            self._faults, self._duplicates, self._mapped, self._service_s, self._wait_s, self._violations, idle_s
+            self._faults, self._duplicates, self._mapped, service_s, self._wait_s, self._violations, idle_s
         )

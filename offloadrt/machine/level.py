@@ -21,10 +21,12 @@ class Level:
 
     def rise(self) -> None:
         """One more."""
+        now = self._sim.now
         if self.number:
-            self._account()
-        else:
-            self._since = self._sim.now
+            dt = now - self._since
+            self._total_s += self.number * dt
+            self._some_s += dt
+        self._since = now
         self.number += 1
 
     def fall(self) -> None:

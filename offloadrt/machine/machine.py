@@ -71,8 +71,9 @@ class Machine:
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
         """What this run's operating system makes of every unit cost of host-side work: a factor, 1.0 without noise."""
-        exact = not self._jitter and self.slowness == 1.0
-        self.work: Callable[[float, str], Awaitable[None]] = self.cores.compute if exact else self._work
+        self.exact = not self._jitter and self.slowness == 1.0
+        """Whether each step takes its unit cost."""
+        self.work: Callable[[float, str], Awaitable[None]] = self.cores.compute if self.exact else self._work
         """``await work(dt, category)``: a step of runtime or driver of unit cost ``dt``, on a core, with this noise."""
         self.next_number = itertools.count(1).__next__
         """Numbers of copies and kernels, unique in a run."""

@@ -8,6 +8,7 @@ batch it asks for again.
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -16,6 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_sweep import Accesses, Sweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
+from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.share import Ticket
@@ -55,6 +57,12 @@ class ManagedKernels:
         self.spec = spec
         self.pages = pages
         self.handler = Mailbox(sim, f"device {units.device} page fault handler")
+        self.serve_alone: Callable[[ManagedFault], Awaitable[Replay | None]] | None = None
+        """Serves a fault in the actor that awaits it, and returns the replay; None, and nothing is done, when anybody
+        else could act before.  Set by who serves faults.
+        """
+        self.raised: ManagedFault | None = None
+        """A fault with which the turn of the compute units ends."""
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
         self._units = units
@@ -90,6 +98,15 @@ class ManagedKernels:
             sweep.leave(self.pages)
             return False
         return True
+
+    async def serve_raised(self) -> Replay | None:
+        """A fault with which a turn has ended is served at once, or else put into the handler's mailbox."""
+        fault, self.raised = self.raised, None
+        assert fault is not None and self.serve_alone is not None
+        if self._units.mailbox.items or (replay := await self.serve_alone(fault)) is None:
+            self.handler.put(fault)
+            return None
+        return replay
 
     def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
@@ -139,35 +156,40 @@ class ManagedKernels:
 
     # faults
 
-    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: list[int]) -> None:
+    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         packet = resident.packet
         resident.stalled_since = self.sim.now
         self._units.stalled[packet.number] = resident
         self._raise(resident, sweep, missing)
         if (trace := self._units.trace) is not None:
             queue = packet.stream.queue.number
-            trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, len(missing))
+            trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, how_many(missing))
 
-    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: list[int]) -> None:
+    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         packet = resident.packet
-        sweep.needed = frozenset(missing)
-        self.handler.put(ManagedFault(tuple(missing), packet.number, packet.cause, self.sim.now))
+        sweep.needed = merged(missing)
+        fault = ManagedFault(missing, packet.number, packet.cause, self.sim.now)
+        if self.serve_alone is not None and self._units.is_alone(resident):
+            self.raised = fault
+        else:
+            self.handler.put(fault)
 
-    def _replay(self, resident: ResidentKernel, served: frozenset[int]) -> None:
+    def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
         """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
 
         A page that was served counts as touched, even when it has been evicted since.
         """
         sweep, packet = resident.sweep, resident.packet
         assert sweep is not None
-        missing = self.pages.still_unmapped(sorted(sweep.needed - served))
-        if missing:
-            self._raise(resident, sweep, missing)
-            return
+        if sweep.needed != served:
+            missing = self.pages.still_unmapped(without(sweep.needed, served))
+            if missing:
+                self._raise(resident, sweep, missing)
+                return
         if (trace := self._units.trace) is not None:
-            queue, pages = packet.stream.queue.number, len(sweep.needed)
+            queue, pages = packet.stream.queue.number, how_many([*sweep.needed.items()])
             trace(events.PageFaultEnd, self._units.device, queue, packet.cause, packet.number, pages)
-        sweep.needed = frozenset()
+        sweep.needed = {}
         del self._units.stalled[packet.number]
         self._step(resident, sweep)
 

@@ -10,14 +10,15 @@ the next page without translation is found at the speed of C: 32 GB of managed m
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-import attrs
 import numpy as np
 
+from offloadrt.machine.managed_block import ManagedBlock, Picks, Watch
+from offloadrt.machine.managed_draws import divided, draw
 from offloadrt.machine.managed_usage import ManagedUsage
+from offloadrt.machine.page_sets import PageSets, by_block
 from offloadrt.machine.tree_prefetch import runs
 
 UNMAPPED: Final = 0
@@ -30,44 +31,6 @@ REMOTE: Final = 2
 _BLOCKS_PER_SPAN: Final = 512
 _SPARSE: Final = 16
 """One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
-
-
-@attrs.define(eq=False)
-class ManagedBlock:
-    """One block; sets of pages are whole numbers."""
-
-    index: int
-    """Its address divided by its size."""
-    valid: int = 0
-    """Pages that belong to an allocation."""
-    populated: int = 0
-    """Pages that somebody has touched."""
-    resident: int = 0
-    """Pages in the GPU's memory; all are populated."""
-    remote: int = 0
-    """Pages of the host's that the GPU can translate."""
-    prefers_host: int = 0
-    """Pages with the advice that they stay on the host."""
-    accessed_by: int = 0
-    """Pages with the advice that the GPU can always translate them."""
-    users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
-    """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
-    host_mapped: int = 0
-    """Pages of which the host has translations, which a migration has to take away."""
-
-    @property
-    def on_host(self) -> int:
-        """Pages that the CPU owns."""
-        return self.populated & ~self.resident
-
-
-@attrs.define(eq=False)
-class Watch:
-    """Pages [low, high), and how many of them have no translation."""
-
-    low: int
-    high: int
-    missing: int
 
 
 class ManagedPages:
@@ -89,6 +52,7 @@ class ManagedPages:
         self.usage: dict[str, ManagedUsage] = {}
         """By name of the object; what belongs to none has the name ""."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
+        self._all = (1 << self.per_block) - 1
         self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
@@ -100,7 +64,11 @@ class ManagedPages:
         """A block, made when it is first asked for."""
         found = self.blocks.get(index)
         if found is None:
-            found = self.blocks[index] = ManagedBlock(index)
+            span, offset = divmod(index * self.per_block, self._span)
+            if span not in self._table:
+                self._table[span] = bytearray(self._span)
+                self._counts[span] = [self._span, 0, 0]
+            found = self.blocks[index] = ManagedBlock(index, self._table[span], offset, self._counts[span])
         return found
 
     def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
@@ -119,6 +87,7 @@ class ManagedPages:
         usage = self._usage(name)
         for block, pages in self.parts(begin, nbytes):
             block.users[begin] = pages, usage
+            block.sole = block.users[begin] if len(block.users) == 1 else (0, None)
             block.valid |= pages
             if populated:
                 block.populated |= pages & ~block.resident
@@ -128,6 +97,7 @@ class ManagedPages:
         """An allocation is no more: (block, pages that are no other's), ascending."""
         for block, pages in self.parts(begin, nbytes):
             del block.users[begin]
+            block.sole = next(iter(block.users.values())) if len(block.users) == 1 else (0, None)
             for others, _ in block.users.values():
                 pages &= ~others
             block.valid &= ~pages
@@ -137,6 +107,9 @@ class ManagedPages:
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
         """(how many, whose) of some pages of a block; one that several share is the first one's."""
+        own, usage = block.sole
+        if usage is not None and not pages & ~own:
+            return [(pages.bit_count(), usage)]
         found: list[tuple[int, ManagedUsage]] = []
         for own, usage in block.users.values():
             if (part := pages & own) != 0:
@@ -174,23 +147,19 @@ class ManagedPages:
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
-        span, offset = divmod(block.index * self.per_block, self._span)
-        table = self._table.get(span)
-        if table is None:
-            table = self._table[span] = bytearray(self._span)
-            self._counts[span] = [self._span, 0, 0]
-        counts, changed = self._counts[span], pages.bit_count()
-        local = remote = 0
-        if block.resident:
-            local = (block.resident & pages).bit_count()
-            counts[LOCAL] -= local
-            block.resident &= ~pages
-        if block.remote:
-            remote = (block.remote & pages).bit_count()
+        counts, changed = block.counts, pages.bit_count()
+        mapped = 0
+        if was := block.resident & pages:
+            block.resident ^= was
+            mapped = was.bit_count()
+            counts[LOCAL] -= mapped
+        if was := block.remote & pages:
+            block.remote ^= was
+            remote = was.bit_count()
             counts[REMOTE] -= remote
             self.remote_pages -= remote
-            block.remote &= ~pages
-        counts[UNMAPPED] -= changed - local - remote
+            mapped += remote
+        counts[UNMAPPED] -= changed - mapped
         counts[state] += changed
         if state == LOCAL:
             block.resident |= pages
@@ -199,28 +168,41 @@ class ManagedPages:
             block.remote |= pages
             block.populated |= pages
             self.remote_pages += changed
-        fill = self._fills[state]
-        for low, high in runs(pages):
-            table[offset + low : offset + high] = fill[low:high]
+        table, offset, fill = block.table, block.offset, self._fills[state]
+        if pages == self._all:
+            table[offset : offset + self.per_block] = fill
+        else:
+            for low, high in runs(pages):
+                table[offset + low : offset + high] = fill[low:high]
         if self.watches:
-            more = local + remote if state == UNMAPPED else local + remote - changed
+            more = mapped if state == UNMAPPED else mapped - changed
             first = block.index * self.per_block
+            last = first + self.per_block
             for watch in self.watches:
-                if watch.low <= first and first + self.per_block <= watch.high:
-                    watch.missing += more
-                elif first < watch.high and watch.low < first + self.per_block:
-                    watch.missing = self.how_many(UNMAPPED, watch.low, watch.high)
+                if first < watch.high and watch.low < last:
+                    place = first // self._span - watch.low // self._span
+                    if first < watch.low or watch.high < last:
+                        before = watch.counts[place]
+                        more_here = self._how_many(UNMAPPED, *watch.stretches[place]) - before
+                    else:
+                        more_here = more
+                    watch.counts[place] += more_here
+                    watch.missing += more_here
 
     def watch(self, low: int, high: int) -> Watch:
         """Keep count of the pages of [low, high) without translation, until ``watches`` loses it."""
-        watch = Watch(low, high, self.how_many(UNMAPPED, low, high))
+        stretches = list(self._stretches(low, high))
+        counts = [self._how_many(UNMAPPED, *one) for one in stretches]
+        watch = Watch(low, high, stretches, counts, sum(counts))
         self.watches.append(watch)
         return watch
 
-    def next_unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> int:
+    def next_unmapped(self, low: int, high: int, among: Picks | None = None) -> int:
         """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
         if among is not None:
-            return next(self._unmapped_among(among, low, high), -1)
+            for index, pages in self._unmapped(low, high, among):
+                return index * self.per_block + (pages & -pages).bit_length() - 1
+            return -1
         size = self._span
         while low < high:
             span, offset = divmod(low, size)
@@ -254,63 +236,63 @@ class ManagedPages:
             return self._counts[span][state]
         return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
-    def _unmapped_among(self, among: Sequence[int], low: int, high: int) -> Iterator[int]:
-        """Pages of [low, high) without translation among some, which ascend."""
-        size, place = self._span, bisect_left(among, low)
-        last = bisect_left(among, high, place)
-        while place < last:
-            page = among[place]
-            table = self._table.get(page // size)
-            if table is None or table[page % size] == UNMAPPED:
-                yield page
-            place += 1
-
-    def unmapped(self, low: int, high: int, among: Sequence[int] | None = None) -> list[int]:
+    def unmapped(self, low: int, high: int, among: Picks | None = None) -> list[tuple[int, int]]:
         """All pages of [low, high), or of those ``among`` them, without translation, ascending."""
-        if among is not None:
-            return list(self._unmapped_among(among, low, high))
+        return list(self._unmapped(low, high, among))
+
+    def _unmapped(self, low: int, high: int, among: Picks | None) -> Iterator[tuple[int, int]]:
+        per_block, blocks = self.per_block, self.blocks
+        index = low // per_block
+        base = index * per_block
+        pages = self._all >> low - base << low - base
+        while base < high:
+            if high - base < per_block:
+                pages &= (1 << high - base) - 1
+            if among is not None:
+                pages &= among.pages[index - among.first]
+            if (block := blocks.get(index)) is not None:
+                pages &= ~(block.resident | block.remote)
+            if pages:
+                yield index, pages
+            index += 1
+            base += per_block
+            pages = self._all
+
+    def unmapped_numbers(self, low: int, high: int) -> list[int]:
+        """The same, each page by its number: of a range in which few are missing."""
         found: list[int] = []
-        size = self._span
-        while low < high:
-            span, first = divmod(low, size)
-            base = span * size
-            last = min(high - base, size)
+        for span, first, last in self._stretches(low, high):
+            base = span * self._span
             table = self._table.get(span)
             if table is None:
-                found.extend(range(low, base + last))
+                found.extend(range(base + first, base + last))
             else:
                 place = table.find(UNMAPPED, first, last)
                 while place >= 0:
                     found.append(base + place)
                     place = table.find(UNMAPPED, place + 1, last)
-            low = base + last
         return found
 
-    def still_unmapped(self, pages: Iterable[int]) -> list[int]:
+    def still_unmapped(self, sets: PageSets) -> list[tuple[int, int]]:
         """Those of some pages that have no translation, in their order."""
-        found: list[int] = []
-        size, span, table = self._span, -1, None
-        for page in pages:
-            if page // size != span:
-                span = page // size
-                table = self._table.get(span)
-            if table is None or not table[page % size]:
-                found.append(page)
+        found: list[tuple[int, int]] = []
+        for index, pages in sets:
+            if (block := self.blocks.get(index)) is not None:
+                pages &= ~(block.resident | block.remote)
+            if pages:
+                found.append((index, pages))
         return found
 
-    def draw_unmapped(self, low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
-        """Up to ``draws`` different pages of [low, high) without translation, each as likely as any other."""
-        stretches = list(self._stretches(low, high))
-        counts = [self._how_many(UNMAPPED, *one) for one in stretches]
-        total = sum(counts)
-        if not total:
+    def draw_unmapped(self, watch: Watch, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Up to ``draws`` different watched pages without translation, each as likely as any other."""
+        if not watch.missing:
             return []
         found: set[int] = set()
-        shares = rng.multinomial(draws, [count / total for count in counts]).tolist()
-        for (span, first, last), missing, share in zip(stretches, counts, shares, strict=True):
+        shares = divided(watch.counts, draws, rng)
+        for stretch, missing, share in zip(watch.stretches, watch.counts, shares, strict=True):
             if share:
-                found.update(self._draw_in(span, first, last, missing, share, rng))
-        return sorted(found)
+                found.update(self._draw_in(*stretch, missing, share, rng))
+        return by_block(sorted(found), self.per_block)
 
     def _draw_in(
         self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
@@ -319,9 +301,9 @@ class ManagedPages:
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
-            return [base + first + place for place in places[rng.integers(0, places.size, draws)].tolist()]
+            return [base + first + int(places[place]) for place in draw(0, places.size, draws, rng)]
         found: list[int] = []
         while len(found) < draws:  # those that have a translation are drawn again
-            tried = rng.integers(first, last, draws).tolist()
+            tried = draw(first, last, draws, rng)
             found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
         return found[:draws]

@@ -13,13 +13,14 @@ pages: the accesses after the first level are those of several windows then.
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import attrs
 import numpy as np
 
-from offloadrt.machine.managed_pages import REMOTE, ManagedPages, Watch
+from offloadrt.machine.managed_block import Picks, Watch
+from offloadrt.machine.managed_pages import REMOTE, ManagedPages
+from offloadrt.machine.page_sets import PageSets, by_block, joined
 
 _FEW = 4
 """Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
@@ -70,6 +71,8 @@ class Sweep:
     step_windows: int
     levels: tuple[int, ...]
     """From 0, the kernel's first accesses, even when all of these find device memory."""
+    at_level: dict[int, list[int]]
+    """The places of the accesses of each level."""
     ahead: int = 1
     """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
@@ -80,14 +83,14 @@ class Sweep:
     """How many levels of that window have what they need, or had it when they asked."""
     until: int = 0
     """Where the present step ends."""
-    needed: frozenset[int] = frozenset()
-    """Pages that it has raised faults for."""
+    needed: dict[int, int] = attrs.field(factory=dict)
+    """Pages that it has raised faults for, by block."""
     remote: int = 0
     """Transfers over the link that the present step still waits for."""
     hits: list[int] = attrs.field(factory=list)
     """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
-    picks: list[Sequence[int] | None] = attrs.field(factory=list)
-    """For each access the pages that it picks, ascending; None for all of them."""
+    picks: list[Picks | None] = attrs.field(factory=list)
+    """For each access the pages that it picks; None for all of them."""
     watches: list[Watch | None] = attrs.field(factory=list)
     """For each access at random, how many of its pages are missing."""
     drawn: list[int] = attrs.field(factory=list)
@@ -105,8 +108,11 @@ class Sweep:
     ) -> Sweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
-        sweep = cls(accesses, windows, step_windows, levels, ahead, hits=[-1] * len(accesses))
-        sweep.picks = [_picks(access, pages.page_size, rng) for access in accesses]
+        at_level = {
+            level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
+        }
+        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses))
+        sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
         sweep.drawn = [0] * len(accesses)
         return sweep
@@ -127,20 +133,19 @@ class Sweep:
     def look_ahead(self, pages: ManagedPages) -> None:
         """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
         if self.ahead > 1:
-            first = [place for place, access in enumerate(self.accesses) if access.level == 0]
-            self.end = self._swept_up_to(pages, first, self.at + 1, min(self.windows, self.at + self.ahead))
+            self.end = self._swept_up_to(pages, self.at_level[0], self.at + 1, min(self.windows, self.at + self.ahead))
 
-    def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> list[int]:
+    def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
-        found: list[int] = []
-        for place, access in enumerate(self.accesses):
-            if access.level != level or not access.nbytes:
-                continue
+        found: PageSets = ()
+        for place in self.at_level[level]:
+            access = self.accesses[place]
             if access.scattered:
-                more = self._met(pages, place, access, rng)
+                more = self._met(pages, place, rng)
             else:
                 more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
-            found = [*dict.fromkeys(found + more)] if found and more else found or more
+            if more:
+                found = joined(found, more) if found else more
         return found
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
@@ -220,27 +225,27 @@ class Sweep:
 
     # accesses at random
 
-    def _met(self, pages: ManagedPages, place: int, access: Access, rng: np.random.Generator) -> list[int]:
+    def _met(self, pages: ManagedPages, place: int, rng: np.random.Generator) -> PageSets:
         """Missing pages that accesses at random meet, of the windows up to ``end``."""
         hit = self._next_hit(place, self.at, rng)
         if hit >= self.end:
-            return []
+            return ()
         self.hits[place] = -1
         mean = self._mean(place)
         if mean <= 0.0:
-            return []
+            return ()
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
         draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
         watch = self.watches[place]
         assert watch is not None
         if watch.missing > _FEW * draws:
-            return pages.draw_unmapped(watch.low, watch.high, draws, rng)
-        found = pages.unmapped(watch.low, watch.high)
-        if len(found) < 2:
-            return found
-        part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
-        chosen = np.flatnonzero(rng.random(len(found)) < part).tolist() or [int(rng.integers(len(found)))]
-        return [found[number] for number in chosen]
+            return pages.draw_unmapped(watch, draws, rng)
+        found = pages.unmapped_numbers(watch.low, watch.high)
+        if len(found) > 1:
+            part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
+            drawn = zip(found, rng.random(len(found)).tolist(), strict=True)
+            found = [page for page, at in drawn if at < part] or [found[int(rng.integers(len(found)))]]
+        return by_block(found, pages.per_block)
 
     def _mean(self, place: int) -> float:
         """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
@@ -262,10 +267,15 @@ class Sweep:
         return self.hits[place]
 
 
-def _picks(access: Access, page_size: int, rng: np.random.Generator) -> Sequence[int] | None:
+def _picks(access: Access, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
     """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
-    part = access.part_of(page_size) if access.nbytes else 1.0
+    size, per_block = pages.page_size, pages.per_block
+    part = access.part_of(size) if access.nbytes else 1.0
     if part >= _ALL:
         return None
-    low, high = access.begin // page_size, -(-(access.begin + access.nbytes) // page_size)
-    return array("q", (low + np.flatnonzero(rng.random(high - low) < part)).astype(np.int64).tobytes())
+    low, high = access.begin // size, -(-(access.begin + access.nbytes) // size)
+    first, last = low // per_block, -(-high // per_block)
+    touched = np.zeros((last - first, per_block), np.bool_)
+    touched.reshape(-1)[low - first * per_block : high - first * per_block] = rng.random(high - low) < part
+    rows = np.packbits(touched, axis=1, bitorder="little")
+    return Picks(first, [int.from_bytes(row, "little") for row in map(bytes, rows)])

@@ -10,7 +10,7 @@ The other messages go to the compute units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +18,7 @@ import attrs
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed_sweep import Accesses
 from offloadrt.machine.page_fault import AccessFault
+from offloadrt.machine.page_sets import PageSets
 from offloadrt.sim import Signal
 
 if TYPE_CHECKING:
@@ -196,8 +197,8 @@ class FaultServed:
 class ManagedFault:
     """Pages of managed memory that a kernel has met without translation, all at one time; to the page-fault handler."""
 
-    pages: tuple[int, ...]
-    """Addresses divided by the size of a page, ascending or in the order of the kernel's arguments."""
+    pages: PageSets
+    """Ascending or in the order of the kernel's arguments."""
     kernel: int
     cause: int
     time: float
@@ -209,8 +210,8 @@ class Replay:
     """A batch of faults has been served: these kernels try again; to the compute units."""
 
     kernels: tuple[int, ...]
-    served: frozenset[int]
-    """Pages of the batch; what else they had asked for was dropped."""
+    served: Mapping[int, int]
+    """Pages of the batch, by block; what else they had asked for was dropped."""
 
 
 @attrs.frozen

@@ -12,6 +12,9 @@ import attrs
 
 from offloadrt.kernels import Launch
 
+_REGISTER, _DOUBLE = 4, 8
+"""Bytes."""
+
 
 class LaunchOutOfResources(Exception):
     """Not even one team of the launch fits on an SM (the real call fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)."""
@@ -29,10 +32,19 @@ class SMLimits:
     register_unit: Annotated[int, "sm.register_unit"]
     warp_unit: Annotated[int, "sm.warp_unit"]
     threads_per_team: Annotated[int, "sm.max_threads_per_team"]
+    loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
 
     def working_lanes(self, launch: Launch) -> float:
         """The part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
         return launch.threads / (-(-launch.threads // self.warp_size) * self.warp_size)
+
+    def loads_in_flight(self, launch: Launch) -> float:
+        """Loads that a thread of a launch waits for at once, at most those that the SM counts for a warp and that there
+        are registers for: a load needs them from its begin on.
+        """
+        assert launch.kernel.loads_in_flight is not None
+        held = launch.kernel.registers_per_thread * _REGISTER / _DOUBLE
+        return min(launch.kernel.loads_in_flight, float(self.loads_per_warp), held)
 
     def resident_teams(self, launch: Launch) -> int:
         """Teams of a launch that are resident on one SM at a time.  Raises LaunchOutOfResources when it is none."""

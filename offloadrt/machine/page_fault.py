@@ -52,7 +52,7 @@ class FaultStatistics:
     pages: int
     """Mapped by them."""
     service_s: float
-    """That their services took."""
+    """That their services took up to now."""
     wait_s: float
     """That kernels were stalled besides, until it was their turn."""
     violations: int

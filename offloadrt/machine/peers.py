@@ -45,6 +45,7 @@ class Peers:
         self.relay = PeerRelay(sim, spec.read(RelaySpec), devices, self.links, next_number)
         self._devices = len(devices)
         self._without_link = spec.text("p2p.without_link")
+        self._over = {pair: Route(link) for pair, link in self.links.items()}
         for device in devices:
             device.relay = self.relay
 
@@ -59,8 +60,8 @@ class Peers:
 
     def route(self, source: int, destination: int, access: bool) -> Route:
         """The way of a copy; ``access``: peer access between them is enabled, without which no link is used."""
-        if self.can_access(source, destination):
-            return Route(self.links[source, destination]) if access else Route()
+        if (over := self._over.get((source, destination))) is not None:
+            return over if access else Route()
         if self._without_link == "neighbour":
             return Route(via=self.topology.neighbour(source, destination, self._devices))
         return Route()

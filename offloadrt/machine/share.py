@@ -119,7 +119,10 @@ class FairShare:
             self._classes.remove(group)
             group.heap.clear()
             self._spare = group
-        self._divide()
+        if self.users:
+            self._divide()
+        else:
+            self._used = 0.0
         return left if left > 0.0 else 0.0
 
     def serve_alone(self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool]) -> bool:
@@ -140,6 +143,16 @@ class FairShare:
         self.delivered += rate * (due - now)
         self._now = due
         return True
+
+    def due_alone(self, now: float, amount: float) -> float:
+        """When a user that comes at ``now``, and meets nobody until then, has ``amount`` units."""
+        return now + (now + amount / self.capacity - now)
+
+    def was_alone(self, begin: float, end: float) -> None:
+        """A user came at ``begin``, met nobody, and was through at ``end``."""
+        self._arrivals += 1
+        self.delivered += self.capacity * (end - begin)
+        self._now = end
 
     def halt(self, now: float) -> None:
         """Nobody progresses until ``resume`` has been called as often as ``halt``."""

@@ -25,19 +25,22 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold:
     occupied = (there | faulted) & valid
     wanted = left = faulted
     while left:  # for each faulted page the largest subtree around it that comes as a whole
-        place = (left & -left).bit_length() - 1
-        size = pages
-        while size > 1:
-            tree = ((1 << size) - 1) << (place & -size)
+        for tree in _around((left & -left).bit_length() - 1, pages):
             subtree = tree & valid
             if (occupied & tree).bit_count() > threshold * subtree.bit_count():
                 wanted |= subtree
                 left &= ~tree
                 break
-            size >>= 1
         else:
             left &= left - 1
     return wanted
+
+
+@functools.cache
+def _around(place: int, pages: int) -> tuple[int, ...]:
+    """The subtrees that a page lies in, the largest first."""
+    sizes = [1 << level for level in range(pages.bit_length() - 1, 0, -1)]
+    return tuple([(1 << size) - 1 << (place & -size) for size in sizes])
 
 
 @functools.lru_cache(maxsize=1 << 16)

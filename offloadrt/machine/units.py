@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pint
 
 COUNTS = (
-    "SM", "buffer", "connection", "core", "device", "domain", "engine", "event", "fault", "item", "kernel", "queue",
-    "register", "team", "thread", "warp",
+    "SM", "buffer", "connection", "core", "device", "domain", "engine", "event", "fault", "item", "kernel", "load",
+    "queue", "register", "team", "thread", "warp",
 )  # fmt: skip
 
 _PREFIXES = (

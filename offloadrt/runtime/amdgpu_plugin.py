@@ -95,11 +95,10 @@ class AmdgpuPlugin:
         if self._free_signals < signals:
             return None
         if stream is None:
-            if not self._idle or not self._lock.take_now():
+            if not self._idle or not self._lock.pass_now():
                 return None
             stream = queue.stream = self._idle.pop()
             self._queues.take(stream.stream)
-            self._lock.release()
         self._free_signals -= signals
         stream.signals += signals
         return stream
@@ -170,14 +169,16 @@ class AmdgpuPlugin:
             self._free_signals += done
             stream.signals -= done
             return
-        if not self._lock.take_now():
+        held = not self._lock.pass_now()
+        if held:
             await take(self._lock, self._machine.host_time)
         queue.stream = None
         self._free_signals += stream.signals
         stream.signals = 0
         self._queues.give_back(stream.stream)
         self._idle.append(stream)
-        self._lock.release()
+        if held:
+            self._lock.release()
 
     # copies
 

@@ -32,6 +32,7 @@ class BargingTableLock(DeviceTableLock):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._releases = self._requests
+        self._granted = self._asked_again
         self._queue: deque[Call] = deque()
 
     async def _serve(self) -> None:
@@ -65,7 +66,7 @@ class BargingTableLock(DeviceTableLock):
                 return call.caller
         return None
 
-    async def _granted(self) -> object:
+    async def _asked_again(self) -> object:
         reply = await self._requests.call(_ACQUIRE)
         while isinstance(reply, TableFreed):
             reply = await self._requests.call(_ACQUIRE)

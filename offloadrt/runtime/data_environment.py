@@ -36,13 +36,22 @@ from offloadrt.runtime.mapping import (
     TargetPointer,
     finish_data_end,
     get_present_pointer,
+    get_resident_pointer_now,
     get_target_pointer,
     null_pointer,
     restore_host_pointers,
+    transfer_to,
 )
 from offloadrt.runtime.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.present_table import ShadowPointer
-from offloadrt.runtime.resident_items import begin_run, begin_stretch, end_run, end_stretch
+from offloadrt.runtime.resident_items import (
+    begin_run,
+    begin_run_now,
+    begin_stretch,
+    end_run,
+    end_run_now,
+    end_stretch,
+)
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE
@@ -84,9 +93,10 @@ async def target_data_begin(
             attachments.items.append(item)
             continue
         if runs is not None and (stretch := begin_stretch(device, runs, position)) is not None:
-            mapped = await begin_run(device, runs, position, stretch, queue)
+            mapped = begin_run_now(device, stretch, queue) or await begin_run(device, runs, position, stretch, queue)
             if mapped > position:
-                attachments.items.extend(runs.attachments(following, mapped))
+                if runs.attached:
+                    attachments.items.extend(runs.attachments(following, mapped))
                 following = mapped
                 continue
         returned_base = await _begin_item(device, item, queue, attachments, call)
@@ -105,6 +115,11 @@ async def _begin_item(
     if item.array is not None and item.array.freed:
         raise _freed(device, item, call)
     owner: TargetPointer | None = None
+    if not item.type & PTR_AND_OBJ and (resident := get_resident_pointer_now(device, item, queue)) is not None:
+        await transfer_to(device, resident, item, item.begin, item.size, item.type, queue)
+        assert resident.address is not None
+        resident.release(device)
+        return resident.address - (item.begin - item.base)
     device.table_lock.take_now() or await device.lock_table()
     try:
         if item.type & PTR_AND_OBJ:
@@ -204,7 +219,9 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
             position -= 1
             continue
         if runs is not None and (stretch := end_stretch(device, runs, position)) is not None:
-            unmapped = await end_run(device, runs, position, stretch, queue, left)
+            unmapped = stretch.start
+            if not end_run_now(device, stretch, queue, left):
+                unmapped = await end_run(device, runs, position, stretch, queue, left)
             if unmapped < position:
                 position = queue.mapped = unmapped
                 continue

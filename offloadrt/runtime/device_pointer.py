@@ -6,6 +6,8 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.runtime.host_array import HostArray
+
 
 @attrs.frozen
 class DevicePointer:
@@ -21,6 +23,8 @@ class DevicePointer:
     phantom: bool = False
     dtype: np.dtype[np.generic] = attrs.field(default=np.dtype(np.uint8))
     shape: tuple[int, ...] | None = None
+    host: HostArray | None = attrs.field(default=None, repr=False)
+    """On the initial device, which is the host: the array that it points into."""
 
     def __int__(self) -> int:
         return self.address

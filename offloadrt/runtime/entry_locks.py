@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from offloadrt.sim import Lock, LockStatistics, Simulation
 
 
@@ -30,12 +28,4 @@ class EntryLocks:
         self._free.append(lock)
 
     def statistics(self) -> LockStatistics:
-        every = [lock.statistics() for lock in self._all]
-        return LockStatistics(
-            acquired=sum(one.acquired for one in every),
-            contended=sum(one.contended for one in every),
-            wait_s=math.fsum(one.wait_s for one in every),
-            hold_s=math.fsum(one.hold_s for one in every),
-            tasks_waiting=sum(one.tasks_waiting for one in every),
-            owner=None,
-        )
+        return LockStatistics.total(lock.statistics() for lock in self._all)

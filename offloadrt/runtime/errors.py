@@ -92,6 +92,10 @@ class FreedHostMemory(OffloadError):
     """A directive maps or copies an array of the host after it was freed; what a real program does then is open."""
 
 
+class InvalidFree(OffloadError):
+    """A pointer was freed that no allocation begins at, or for the second time."""
+
+
 class UnifiedMemoryUnavailable(ValueError):
     """A memory configuration that the machine's devices cannot do; the program does not start.
 

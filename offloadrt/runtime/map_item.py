@@ -57,7 +57,7 @@ class MapItems(list[MapItem]):
     (`resident_items.py`), and touching, what the kernel touches of the host's memory (`touching.py`).
     """
 
-    __slots__ = ("_attachments", "arguments", "arrays", "follows", "in_hand", "places", "touching")
+    __slots__ = ("arguments", "arrays", "attached", "follows", "in_hand", "places", "touching")
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
@@ -71,8 +71,8 @@ class MapItems(list[MapItem]):
         self.in_hand = [item for item in self if item.type & TARGET_PARAM and item.type & (LITERAL | PRIVATE)]
         self.arrays: list[HostArray] | None = None
         self.follows: list[object] = []
-        self._attachments = [(position, item) for position, item in enumerate(self) if item.type & ATTACH]
+        self.attached = [(position, item) for position, item in enumerate(self) if item.type & ATTACH]
 
     def attachments(self, start: int, stop: int) -> list[MapItem]:
         """The ATTACH items in [start, stop)."""
-        return [item for position, item in self._attachments if start <= position < stop]
+        return [item for position, item in self.attached if start <= position < stop]

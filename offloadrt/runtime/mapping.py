@@ -14,6 +14,7 @@ A `TargetPointer` owns the lock of its entry until `release`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable
 
 import attrs
 
@@ -25,6 +26,7 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.present_table import Entry, Lookup
+from offloadrt.sim import PASSED
 from offloadrt.trace import events
 
 
@@ -76,6 +78,24 @@ async def visit(
         pointer.borrowed = entry is owned
         if not (pointer.borrowed or device.lock_entry_now(entry)):
             await device.lock_entry(entry)
+        pointer.entry = entry
+    return found
+
+
+def visit_now(device: OffloadDevice, pointer: TargetPointer, begin: int, size: int) -> Lookup | None:
+    """`visit` of a table that the caller does not hold, from taking it to giving it back, where all passes in one step:
+    nobody has it or one of the entries, or is due meanwhile. None, and nothing has happened, otherwise.
+    """
+    found = device.table.lookup(begin, size)
+    visited = found.visited
+    if not device.locked_entries.isdisjoint(visited) or device.sim.fuel <= len(visited):
+        return None
+    if not device.passed_in_table(device.costs.lookup):
+        return None
+    for entry in visited:
+        pointer.release(device)
+        taken = device.lock_entry_now(entry)
+        assert taken, "the lock of an entry that nobody has"
         pointer.entry = entry
     return found
 
@@ -151,14 +171,31 @@ async def get_target_pointer(
     if release_table:
         device.table_lock.release()
     try:
-        await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
+        await transfer_to(device, pointer, item, begin, size, type_bits, queue)
     except BaseException:
-        if pointer.counted and pointer.entry is not None:
-            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
-        pointer.release(device)
         if not release_table:
             device.table_lock.release()
         raise
+    return pointer
+
+
+def get_resident_pointer_now(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> TargetPointer | None:
+    """The first part of `get_target_pointer`, table included, for an item whose section is mapped already, where it
+    passes in one step; `transfer_to` is the second. None, and nothing has happened, otherwise.
+    """
+    if not device.table.lookup(item.begin, item.size).contained:
+        return None
+    pointer = TargetPointer()
+    if visit_now(device, pointer, item.begin, item.size) is None:
+        return None
+    entry = pointer.entry
+    assert entry is not None
+    pointer.is_present = pointer.counted = True
+    entry.increment(item.type & OMPX_HOLD != 0)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, item.begin, item.size, True)
+        trace_counts(device, queue.cause, entry)
+    pointer.address = entry.device_address(item.begin)
     return pointer
 
 
@@ -263,7 +300,7 @@ def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingErro
     return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
-async def _transfer_to(
+async def transfer_to(
     device: OffloadDevice,
     pointer: TargetPointer,
     item: MapItem,
@@ -272,17 +309,28 @@ async def _transfer_to(
     type_bits: int,
     queue: DirectiveQueue,
 ) -> None:
-    """The part under the entry lock: transfer, or make the queue wait for the transfer that another thread began."""
+    """The part under the entry lock: transfer, or make the queue wait for the transfer that another thread began.
+
+    Left early, it counts the item back and releases the entry.
+    """
     entry = pointer.entry
-    wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
-    if wanted and pointer.address is not None and not pointer.is_host and entry is not None and item.array is not None:
-        end = begin + size
-        if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
-            return
-        await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
-        entry.event = await device.plugin.record_event(queue)
-    elif entry is not None and not pointer.is_host and not type_bits & PRESENT and entry.event is not None:
-        await device.plugin.wait_event(queue, entry.event)
+    if entry is None or pointer.is_host:
+        return
+    try:
+        wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
+        if wanted and pointer.address is not None and item.array is not None:
+            end = begin + size
+            if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
+                return
+            await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
+            entry.event = await device.plugin.record_event(queue)
+        elif not type_bits & PRESENT and entry.event is not None:
+            await device.plugin.wait_event(queue, entry.event)
+    except BaseException:
+        if pointer.counted and pointer.entry is not None:
+            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
+        pointer.release(device)
+        raise
 
 
 async def get_present_pointer(
@@ -303,9 +351,13 @@ async def get_present_pointer(
     The entry stays locked by the result.
     """
     pointer = TargetPointer()
-    device.table_lock.take_now() or await device.lock_table()
+    found = visit_now(device, pointer, begin, size)
+    held = found is None
+    if found is None and not device.table_lock.take_now():
+        await device.table_lock.acquire()
     try:
-        found = await visit(device, pointer, begin, size)
+        if found is None:
+            found = await visit(device, pointer, begin, size)
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, found.contained)
         entry = pointer.entry
@@ -328,29 +380,43 @@ async def get_present_pointer(
         pointer.release(device)
         raise
     finally:
-        device.table_lock.release()
+        if held:
+            device.table_lock.release()
     return pointer
 
 
-async def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
+def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> Awaitable[None]:
     """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
 
     Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`). When it is left early
-    it can be done again.
+    it can be done again. Await it at once.
     """
+    needed = entry.dynamic or entry.hold or device.ending(entry) > 1
+    if not needed or entry.shadow_pointers or entry in device.locked_entries or device.handover_due:
+        return _finish_data_end(device, entry, item, cause)
+    if device.sim.fuel < 2 or not device.table_lock.glance():
+        return _finish_data_end(device, entry, item, cause)
+    if not device.entries_uncontended:
+        passed = entry.lock.pass_now()
+        assert passed, "the lock of an entry that nobody has"
+    entry.data_end_users -= 1
+    return PASSED
+
+
+async def _finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
     if device.table.at(entry.host_begin) is not entry:  # it was left when the entry had been removed already
         if device.block_size(entry.device_begin) is not None:
             await device.free(entry.device_begin, item.array, entry.host_begin)
         return
     table = device.table_lock
-    table.take_now() or await device.lock_table()
+    table.take_now() or await table.acquire()
     try:
         if device.handover_due:
             await device.table_work(0.0)
         if not device.lock_entry_now(entry):
             await device.lock_entry(entry)
         entry.data_end_users -= 1
-        remove = entry.total == 0 and entry.data_end_users == 0
+        remove = entry.total == 0 and device.ending(entry) == 0
         if not remove:
             table.release()
         if item.type & FROM and entry.shadow_pointers:

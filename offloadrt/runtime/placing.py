@@ -197,7 +197,10 @@ async def _carry_out(
         device.table_lock.take_now() or await device.lock_table()
         item, bits = table.take_open(array)
         if item is None:
-            device.table_lock.release()
+            try:
+                await device.table_work(0.0)
+            finally:
+                device.table_lock.release()
             return
         try:
             pointer = await get_target_pointer(

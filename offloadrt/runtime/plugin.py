@@ -95,6 +95,10 @@ class StreamPool:
         self.idle.append(stream)
         self.lock.release()
 
+    def take_back(self, stream: Any) -> None:
+        """The same from a thread that is left early; what is in the stream yet comes before whatever it is used for."""
+        self.idle.append(stream)
+
 
 class QueueLike(Protocol):
     """What the plugin reads of a directive's queue."""
@@ -366,9 +370,13 @@ class Plugin:
             reason = "the memory is not managed, and CUDA cannot fill a device's page table for host memory"
             raise DriverError("cuMemPrefetchAsync", INVALID, reason)
         stream = await self.streams.take()
-        await self.driver.mem_prefetch_async(address, nbytes, stream)
-        await self.driver.stream_synchronize(stream)
-        await self.streams.give_back(stream)
+        try:
+            await self.driver.mem_prefetch_async(address, nbytes, stream)
+            await self.driver.stream_synchronize(stream)
+            await self.streams.give_back(stream)
+        except BaseException:
+            self.streams.take_back(stream)
+            raise
 
     async def host_touch(self, address: int, nbytes: int) -> None:
         """First touch costs nothing here; managed memory that the device owns comes back by faults."""

@@ -42,7 +42,8 @@ class ShadowPointer:
 class Entry:
     """A mapped block. Addresses are of bytes; `host_end` is exclusive. `lock` guards its data while it is copied.
 
-    data_end_users: how many threads are between the decrement and the removal in targetDataEnd; the last one may erase.
+    data_end_users: how many threads are between the decrement and the removal in targetDataEnd, those apart that have
+    counted it down with others (`OffloadDevice.ending`); the last one may erase.
     event: recorded after the last transfer to the block; others make their stream wait for it.
     owned: the runtime allocated the device block and frees it.
     offset: where the block begins in the array that is called `name`; the host address if there is no name.

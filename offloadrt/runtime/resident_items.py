@@ -11,7 +11,7 @@ What the search found is remembered with the construct until an entry comes into
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import attrs
@@ -38,6 +38,7 @@ from offloadrt.runtime.map_type import (
 )
 from offloadrt.runtime.mapping import finish_data_end, trace_counts, trace_lookup
 from offloadrt.runtime.present_table import INFINITE, Entry
+from offloadrt.sim import PASSED
 
 _NOT_MAPPED = LITERAL | PRIVATE | ATTACH
 
@@ -122,23 +123,28 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
 # At the begin of a construct
 
 
+def begin_run_now(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> int:
+    """`begin_run` where the table's work passes in one step; 0 where it does not."""
+    if device.prefaults or not device.passed_in_table(stretch.lookups * device.costs.lookup):
+        return 0
+    _map(device, stretch, queue)
+    return stretch.stop
+
+
 async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: Stretch, queue: DirectiveQueue) -> int:
     """Map the stretch that `begin_stretch` has ``found`` at ``start``; returns where it ends: ``start`` when it is not
     worth it any more.
     """
     stretch: Stretch | None = found
     if not device.table_lock.take_now():
-        await device.lock_table()
+        await device.table_lock.acquire()
         stretch = begin_stretch(device, items, start)  # others have had the table meanwhile
     try:
         if stretch is None:
+            await device.table_work(0.0)
             return start
         await device.table_work(stretch.lookups * device.costs.lookup)
-        for entry in stretch.entries:
-            entry.dynamic += 1
-        queue.mapped = stretch.stop
-        if device.trace is not None:
-            _trace(device, stretch, queue.cause)
+        _map(device, stretch, queue)
     finally:
         device.table_lock.release()
     if device.prefaults:
@@ -146,6 +152,14 @@ async def begin_run(device: OffloadDevice, items: MapItems, start: int, found: S
             if there is None and item.size:
                 await device.plugin.prefault(item.begin, item.size)
     return stretch.stop
+
+
+def _map(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+    for entry in stretch.entries:
+        entry.dynamic += 1
+    queue.mapped = stretch.stop
+    if device.trace is not None:
+        _trace(device, stretch, queue.cause)
 
 
 def begin_stretch(device: OffloadDevice, items: MapItems, start: int) -> Stretch | None:
@@ -181,25 +195,33 @@ def _cut_begin(device: OffloadDevice, items: MapItems, found: Sequence[Place], s
 # For the arguments of a kernel
 
 
-async def look_up_arguments(device: OffloadDevice, items: MapItems, cause: int) -> Stretch | None:
-    """Search for the sections whose device address the kernel gets: the first of them, as many as share a hold."""
-    stretch = _arguments_stretch(device, items)
-    if stretch is None:
-        return None
+def look_up_arguments_now(device: OffloadDevice, stretch: Stretch) -> bool:
+    """`look_up_arguments` where the table's work passes in one step; False where it does not."""
+    return device.trace is None and device.passed_in_table(stretch.lookups * device.costs.lookup)
+
+
+async def look_up_arguments(device: OffloadDevice, items: MapItems, found: Stretch, cause: int) -> Stretch | None:
+    """Search for the sections whose device address the kernel gets: the first of them, as many as share a hold, which
+    `arguments_stretch` has ``found``.
+    """
+    stretch: Stretch | None = found
     if not device.table_lock.take_now():
-        await device.lock_table()
-        stretch = _arguments_stretch(device, items)
+        await device.table_lock.acquire()
+        stretch = arguments_stretch(device, items)
     try:
         if stretch is not None:
             if device.trace is not None:
                 _trace(device, stretch, cause, counts=False)
             await device.table_work(stretch.lookups * device.costs.lookup)
+        else:
+            await device.table_work(0.0)
         return stretch
     finally:
         device.table_lock.release()
 
 
-def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None:
+def arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None:
+    """The arguments that can share a hold now; None when fewer than two can."""
     found = places(device, items)
     stretch = found.arguments
     if stretch is None:
@@ -215,6 +237,14 @@ def _arguments_stretch(device: OffloadDevice, items: MapItems) -> Stretch | None
 # At the end of a construct
 
 
+def end_run_now(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]) -> bool:
+    """`end_run` where the table's work passes in one step; False where it does not."""
+    if not device.passed_in_table(stretch.lookups * device.costs.lookup):
+        return False
+    _unmap(device, stretch, queue, left)
+    return True
+
+
 async def end_run(
     device: OffloadDevice,
     items: MapItems,
@@ -228,22 +258,27 @@ async def end_run(
     """
     stretch: Stretch | None = found
     if not device.table_lock.take_now():
-        await device.lock_table()
+        await device.table_lock.acquire()
         stretch = end_stretch(device, items, stop)
     try:
         if stretch is None:
+            await device.table_work(0.0)
             return stop
         await device.table_work(stretch.lookups * device.costs.lookup)
-        for entry in stretch.entries:
-            entry.dynamic -= 1
-            entry.data_end_users += 1
-        if device.trace is not None:
-            _trace(device, stretch, queue.cause)
+        _unmap(device, stretch, queue, left)
     finally:
         device.table_lock.release()
-    if stretch.entries:
-        left.append(functools.partial(finish_run, device, stretch, queue))
     return stretch.start
+
+
+def _unmap(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue, left: list[PostProcessing]) -> None:
+    for entry in stretch.entries:
+        entry.dynamic -= 1
+    if device.trace is not None:
+        _trace(device, stretch, queue.cause)
+    if stretch.entries:
+        device.ending_together.append(stretch.entries)
+        left.append(functools.partial(finish_run, device, stretch, queue))
 
 
 def end_stretch(device: OffloadDevice, items: MapItems, stop: int) -> Stretch | None:
@@ -278,25 +313,38 @@ def _cut_end(device: OffloadDevice, items: MapItems, found: Sequence[Place], sto
     return Stretch.of(position, stop, searched)
 
 
-async def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+def finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> Awaitable[None]:
     """`finish_data_end` of many entries: those that somebody needs still, in one hold; the others come next in the
-    queue's post-processing, of which this is the first.
+    queue's post-processing, of which this is the first. Await it at once.
     """
-    device.table_lock.take_now() or await device.lock_table()
-    rest: list[Entry] = []
+    if device.handover_due or not device.table_lock.glance():
+        return _finish_run(device, stretch, queue)
+    _finish(device, stretch, queue)
+    return PASSED
+
+
+async def _finish_run(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+    device.table_lock.take_now() or await device.table_lock.acquire()
     try:
         if device.handover_due:
             await device.table_work(0.0)
-        locked = device.locked_entries
-        all_free = locked.isdisjoint(stretch.entries)
-        for entry in stretch.entries:  # each is there once: see `_cut_end`
-            needed = entry.dynamic or entry.hold or entry.data_end_users > 1
-            if needed and not entry.shadow_pointers and (all_free or entry not in locked):
-                entry.data_end_users -= 1
-            else:
-                rest.append(entry)
+        _finish(device, stretch, queue)
     finally:
         device.table_lock.release()
+
+
+def _finish(device: OffloadDevice, stretch: Stretch, queue: DirectiveQueue) -> None:
+    entries, locked = stretch.entries, device.locked_entries
+    rest = [
+        entry
+        for entry in entries  # each is there once: see `_cut_end`
+        if entry.shadow_pointers or not (entry.dynamic or entry.hold or device.ending(entry) > 1)
+    ]
+    if not locked.isdisjoint(entries):
+        rest = [entry for entry in entries if entry in rest or entry in locked]
+    device.ending_together.remove(entries)
+    for entry in rest:
+        entry.data_end_users += 1
     if rest:
         finish, cause = functools.partial(finish_data_end, device), queue.cause
         queue.post_processing[1:1] = [

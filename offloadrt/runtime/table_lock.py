@@ -7,11 +7,12 @@ the lock. A table that nobody wants is taken and given back without a message, a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 
 import attrs
 
-from offloadrt.sim import Actor, Call, LockStatistics, Mailbox, Simulation
+from offloadrt.sim import PASSED, Actor, Call, LockStatistics, Mailbox, Simulation
 
 
 @attrs.frozen
@@ -58,6 +59,8 @@ class DeviceTableLock:
         self._on_wait = on_wait
         self._requests = Mailbox(sim, name)
         self._requests.served_for = self.holders
+        self._granted: Callable[[], Awaitable[object]] = functools.partial(self._requests.call, _ACQUIRE)
+        """Asks for the table until it has been granted."""
         self._releases = Mailbox(sim, f"release of the {name}")
         self._users = 0
         self._granted_to: Actor | None = None
@@ -119,6 +122,34 @@ class DeviceTableLock:
             sim.observer.lock_acquired(self, me)
         return True
 
+    def pass_now(self, work: Callable[[float, str], Awaitable[None]], dt: float) -> bool:
+        """Take the table, work there for ``dt`` and give it back, in one step: if it is free, and nobody else is due
+        meanwhile. What the holder does at the end of its work, the caller does next.
+
+        False, and nothing has happened, when it could not. ``work``: `Cores.compute`.
+        """
+        sim = self.sim
+        if self._users or self._taken or sim.ready or not sim.fuel or self.uncontended or sim.observer is not None:
+            return False
+        since = sim.now
+        if work(dt, "runtime") is not PASSED:
+            return False
+        sim.fuel -= 1
+        self._acquired += 1
+        self._hold_s += sim.now - since
+        return True
+
+    def glance(self) -> bool:
+        """Take the table and give it back at once, if nobody has it or wants it and nobody watches: what is done there
+        takes no time.
+        """
+        sim = self.sim
+        if self._users or self._taken or sim.ready or not sim.fuel or self.uncontended or sim.observer is not None:
+            return False
+        sim.fuel -= 1
+        self._acquired += 1
+        return True
+
     async def acquire(self) -> bool:
         """Wait for the table. True if somebody else had it first."""
         sim = self.sim
@@ -136,8 +167,10 @@ class DeviceTableLock:
         self._asked = True
         try:
             await self._granted()
-        except BaseException:
+        except BaseException:  # a wait that was cut short counts all the same
             self._users -= 1
+            self._wait_s += sim.now - since
+            self._contended += contended
             raise
         self.owner = me
         self._acquired += 1
@@ -150,9 +183,6 @@ class DeviceTableLock:
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
         return contended
-
-    def _granted(self) -> Awaitable[object]:
-        return self._requests.call(_ACQUIRE)
 
     def release(self) -> None:
         """Give the table up. RuntimeError if the caller does not hold it."""

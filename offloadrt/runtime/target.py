@@ -38,7 +38,7 @@ from offloadrt.runtime.mapping import get_present_pointer
 from offloadrt.runtime.placing import place_for_target, put_off_target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
 from offloadrt.runtime.reachable import Reachable, pointed_to
-from offloadrt.runtime.resident_items import Stretch, look_up_arguments
+from offloadrt.runtime.resident_items import Stretch, arguments_stretch, look_up_arguments, look_up_arguments_now
 from offloadrt.runtime.touching import dying, touching_of
 
 
@@ -84,7 +84,17 @@ async def target(
     plugin = device.plugin
     arrays = _arrays_of(items, arguments)
     private: PrivateArguments | None = None
-    stretch, open_items = await _bind_resident(device, items, arrays, queue)
+    stretch: Stretch | None = None
+    open_items: Sequence[MapItem] = items
+    if isinstance(items, MapItems) and device.items_per_hold > 1:
+        stretch = arguments_stretch(device, items)
+        if stretch is not None and not look_up_arguments_now(device, stretch):
+            stretch = await look_up_arguments(device, items, stretch, queue.cause)
+        if stretch is not None:
+            if not stretch.bindings:
+                _bind(stretch, arrays)
+            if stretch.stop == len(items.arguments):
+                open_items = items.in_hand
     if stretch is not None and stretch.on_host and not open_items:
         bindings, on_host = stretch.bindings, stretch.on_host
     else:
@@ -142,28 +152,17 @@ def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostA
     return arrays
 
 
-async def _bind_resident(
-    device: OffloadDevice, items: Sequence[MapItem], arrays: Sequence[HostArray], queue: DirectiveQueue
-) -> tuple[Stretch | None, Sequence[MapItem]]:
-    """Bind the arguments up to the first that needs more than a look at the table; returns them and the items that are
-    left.
-    """
-    if not isinstance(items, MapItems) or device.items_per_hold < 2:
-        return None, items
-    stretch = await look_up_arguments(device, items, queue.cause)
-    if stretch is None:
-        return None, items
-    if not stretch.bindings:
-        bindings = stretch.bindings
-        for item, entry in stretch.searched:
-            assert item.array is not None
-            if entry is not None:
-                bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
-            else:
-                bindings[item.array] = _ON_HOST
-        if all(array in bindings for array in arrays):
-            stretch.on_host.extend(bindings[array].is_host for array in arrays)
-    return stretch, items.in_hand if stretch.stop == len(items.arguments) else items
+def _bind(stretch: Stretch, arrays: Sequence[HostArray]) -> None:
+    """Bind the arguments that need no more than a look at the table."""
+    bindings = stretch.bindings
+    for item, entry in stretch.searched:
+        assert item.array is not None
+        if entry is not None:
+            bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
+        else:
+            bindings[item.array] = _ON_HOST
+    if all(array in bindings for array in arrays):
+        stretch.on_host.extend(bindings[array].is_host for array in arrays)
 
 
 async def _bind_others(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim.lock import LockStatistics
 
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
@@ -27,6 +28,17 @@ class RWLockStatistics:
     read_hold_s: float
     write_hold_s: float
     tasks_waiting: int
+
+    def together(self) -> LockStatistics:
+        """Readers and writers as those of one lock."""
+        return LockStatistics(
+            acquired=self.read_acquired + self.write_acquired,
+            contended=self.contended,
+            wait_s=self.wait_s,
+            hold_s=self.read_hold_s + self.write_hold_s,
+            tasks_waiting=self.tasks_waiting,
+            owner=None,
+        )
 
 
 class RWLock:

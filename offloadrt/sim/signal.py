@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,10 +24,10 @@ class SignalStatistics:
 class Signal:
     """``set(value)`` once; ``await wait()`` returns the value, at once if it is set. Waiters resume in FIFO order.
 
-    RuntimeError when it is set twice.
+    RuntimeError when it is set twice. It may have one action besides, that is taken when it is set.
     """
 
-    __slots__ = ("is_set", "name", "sim", "value", "waiters")
+    __slots__ = ("_action", "is_set", "name", "sim", "value", "waiters")
 
     def __init__(self, sim: Simulation, name: str = "signal") -> None:
         self.sim = sim
@@ -35,6 +35,7 @@ class Signal:
         self.is_set = False
         self.value: Any = None
         self.waiters: list[Actor] = []
+        self._action: Callable[[], None] | None = None
 
     def forget(self, actor: Actor) -> None:
         self.waiters.remove(actor)
@@ -52,6 +53,16 @@ class Signal:
                 waiter.waits_for = None
                 ready.append(waiter)
             self.waiters.clear()
+        if self._action is not None:
+            self._action()
+
+    def when_set(self, action: Callable[[], None]) -> None:
+        """Take an action when it is set, after its waiters have been resumed, or now. RuntimeError for a second one."""
+        if self._action is not None:
+            raise RuntimeError(f"signal {self.name!r} has an action already")
+        self._action = action
+        if self.is_set:
+            action()
 
     @uninterrupted
     @types.coroutine

@@ -72,19 +72,20 @@ class WaitingClock(Clock):
         return sleep
 
     @uninterrupted
-    def pass_to(self, due: float) -> bool:
+    def pass_to(self, due: float, steps: int = 1) -> bool:
         """Let time pass up to ``due`` without a suspension, if nobody else is due before; True if that was so.
 
-        For what would only sleep otherwise: ``return PASSED if sim.pass_to(due) else self._stay(...)``.
+        For what would only sleep otherwise, in so many ``steps``: ``return PASSED if sim.pass_to(due) else
+        self._stay(...)``.
         """
         heap = self.heap
-        if self.ready or not self.strides or (heap and heap[0][0] <= due):
+        if self.ready or self.strides < steps or (heap and heap[0][0] <= due):
             return False
         me = self.running
         if me is None or me.trap is not None:
             return False
-        self.events += 1
-        self.strides -= 1
+        self.events += steps
+        self.strides -= steps
         self.now = due
         return True
 

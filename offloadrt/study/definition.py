@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
 from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.parameters import Parameter, Value, bind, bind_one, parameters_of
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import Kernel
 
 Function = Callable[..., Awaitable[Any]]
 
@@ -67,6 +70,8 @@ class Scenario:
     """What `offloadrt compare` compares besides the elapsed time when no figures are given."""
     path: Path | None = None
     """The file that it was written in."""
+    kernels: Callable[[], Iterable[Kernel]] | None = None
+    """Its kernels, for `offloadrt kernels`, where they do not stand in modules that its file imports."""
 
     @property
     def summary(self) -> str:
@@ -106,6 +111,7 @@ def scenario(
     figure: Figure | None = ...,
     sweep: Mapping[str, Sequence[Any]] | None = ...,
     measures: Sequence[str] = ...,
+    kernels: Callable[[], Iterable[Kernel]] | None = ...,
 ) -> Callable[[Function], Scenario]: ...
 
 
@@ -118,12 +124,14 @@ def scenario(
     figure: Figure | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
     measures: Sequence[str] = (),
+    kernels: Callable[[], Iterable[Kernel]] | None = None,
 ) -> Scenario | Callable[[Function], Scenario]:
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
-    shows besides the elapsed time. Raises ScenarioRefused when the signature has a parameter without a type, or of
-    a type that a command line cannot give, and when `sweep` names a parameter that does not exist.
+    shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises
+    ScenarioRefused when the signature has a parameter without a type, or of a type that a command line cannot give, and
+    when `sweep` names a parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
@@ -147,6 +155,7 @@ def scenario(
             sweep=axes,
             measures=tuple(measures),
             path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
+            kernels=kernels,
         )
 
     return decorate if function is None else decorate(function)

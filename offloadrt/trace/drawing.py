@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from offloadrt.trace import events
 from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
+from offloadrt.trace.lock_waits import LockWaits
 from offloadrt.trace.tracks import Canvas, Counters, Lanes, Notes, ThreadTracks
 
 HOST = "host"
@@ -28,6 +29,7 @@ class Drawing:
         self._threads = ThreadTracks(canvas, HOST)
         self._lanes = Lanes(canvas)
         self._counters = Counters(canvas)
+        self._waits = LockWaits()
         self._blocks: dict[tuple[int, int], list[int]] = {}
         self._directives: set[int] = set()
         self._now = 0
@@ -37,7 +39,7 @@ class Drawing:
         for row in rows:
             event = decode(row)
             self._now = event.time_ps
-            self._abandoned_wait(event)
+            self._end_wait(event)
             self._event(event)
 
     def finish(self) -> None:
@@ -122,23 +124,17 @@ class Drawing:
         self._threads.begin(event.actor, event.time_ps, what, event.name, (*parents, event.directive), notes)
 
     def _acquire(self, event: events.LockAcquire) -> None:
-        wait = ("wait", event.lock)
-        if self._threads.innermost(event.actor) == wait:
-            self._threads.end(event.actor, event.time_ps, wait)
-            self._waiting(event.lock, -1)
         what = ("lock", event.lock, event.actor)
         family, holder = lock_family(event.lock), self._threads.name(event.actor)
         name = holder if family == event.lock else f"{event.lock}: {holder}"
         self._lanes.begin(LOCKS, family, event.time_ps, what, name)
 
-    def _abandoned_wait(self, event: Event) -> None:
-        """A thread that waits for a lock and then does anything but get it has given up (it was cancelled)."""
-        innermost = self._threads.innermost(event.actor)
-        if innermost is None or innermost[0] != "wait":
-            return
-        if not (isinstance(event, events.LockAcquire) and event.lock == innermost[1]):
-            self._threads.end(event.actor, event.time_ps, innermost)
-            self._waiting(str(innermost[1]), -1)
+    def _end_wait(self, event: Event) -> None:
+        """Where a thread has waited for a lock, its next event shows that it has it or has given up."""
+        wait = self._waits.follow(event.label, event.time_ps, event.actor, getattr(event, "lock", ""))
+        if wait is not None:
+            self._threads.end(event.actor, event.time_ps, ("wait", wait.lock))
+            self._waiting(wait.lock, -1)
 
     def _waiting(self, lock: str, change: int) -> None:
         self._counters.add(LOCKS, f"waiting for {lock_family(lock)}", "count", self._now, change)

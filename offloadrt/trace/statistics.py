@@ -10,6 +10,7 @@ import attrs
 
 from offloadrt.trace.calls import Calls
 from offloadrt.trace.event import Row, lock_family
+from offloadrt.trace.lock_waits import LockWait, LockWaits
 
 S_PER_PS = 1e-12
 
@@ -56,7 +57,7 @@ class TraceStatistics:
         self.kernels: dict[tuple[int, str], KernelUse] = {}
         self.bytes: dict[tuple[str, str], int] = {}
         self.calls = Calls()
-        self._waits: dict[tuple[str, int], int] = {}
+        self._waits = LockWaits()
         self._holds: dict[tuple[str, int], int] = {}
         self._open_calls: dict[int, list[int]] = {}
         self._copies: dict[int, int] = {}
@@ -72,9 +73,10 @@ class TraceStatistics:
     def write(self, rows: Sequence[Row], /) -> None:
         """Count some rows."""
         for label, time_ps, actor, device, _queue, _cause, *payload in rows:
+            waited = self._waits.follow(label, time_ps, actor, payload[0] if payload else "")
             match label:
                 case "LockWait" | "LockAcquire" | "LockRelease":
-                    self._lock(label, time_ps, actor, payload[0])
+                    self._lock(label, time_ps, actor, payload[0], waited)
                 case "CallBegin":
                     self._open_calls.setdefault(actor, []).append(time_ps)
                 case "CallEnd":
@@ -97,20 +99,19 @@ class TraceStatistics:
     def close(self) -> None:
         """Nothing is left to write."""
 
-    def _lock(self, label: str, time_ps: int, actor: int, name: str) -> None:
+    def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: LockWait | None) -> None:
         family = lock_family(name)
         use = self.locks.get(family)
         if use is None:
             use = self.locks[family] = LockUse()
         match label:
             case "LockWait":
-                self._waits[name, actor] = time_ps
+                pass
             case "LockAcquire":
                 use.acquired += 1
                 self._holds[name, actor] = time_ps
-                since = self._waits.pop((name, actor), None)
-                if since is not None:
-                    waited = (time_ps - since) * S_PER_PS
+                if ended is not None and ended.got:
+                    waited = (time_ps - ended.since_ps) * S_PER_PS
                     use.contended += 1
                     use.wait_s += waited
                     use.longest_wait_s = max(use.longest_wait_s, waited)

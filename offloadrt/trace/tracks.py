@@ -95,11 +95,6 @@ class ThreadTracks:
             self.canvas.end(thread.track, time_ps)
         self.canvas.end(thread.track, time_ps)
 
-    def innermost(self, actor: int) -> tuple[str, object] | None:
-        """What the actor entered last and has not left."""
-        thread = self._threads.get(actor)
-        return thread.open[-1] if thread is not None and thread.open else None
-
     def end_all(self, actor: int, time_ps: int) -> None:
         """The actor is gone: end whatever is open on its track."""
         thread = self._threads.get(actor)

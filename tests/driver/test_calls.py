@@ -8,6 +8,7 @@ import pytest
 from offloadrt.driver import DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import DeviceArray, load
+from offloadrt.machine.address_map import AddressMap
 from offloadrt.trace import events
 
 SPEC = load("alex-a100")
@@ -124,6 +125,30 @@ def test_pinning_is_by_range(rig):
 
     hardware.run(main)
     assert hardware.calls.count("cuMemHostRegister") == 3
+
+
+@pytest.mark.parametrize("nbytes", [0, -8])
+def test_no_bytes_cannot_be_pinned_and_leave_nothing_behind(rig, nbytes):
+    hardware = rig()
+
+    async def main():
+        driver = hardware.driver
+        with pytest.raises(DriverError, match=rf"cuMemHostRegister .*INVALID_VALUE: {nbytes} bytes at 0x1000"):
+            await driver.mem_host_register(0x1000, nbytes)
+        await driver.mem_host_register(0x1000, 64)
+        await driver.mem_host_unregister(0x1000)
+        with pytest.raises(DriverError, match="NOT_REGISTERED"):
+            await driver.mem_host_unregister(0x1000)
+
+    hardware.run(main)
+
+
+def test_one_thing_begins_at_an_address():
+    found = AddressMap()
+    found[0x1000] = "a"
+    with pytest.raises(ValueError, match="'a' begins at 0x1000 already"):
+        found[0x1000] = "b"
+    assert list(found) == [found.pop(0x1000)] and found.before(0x2000) is None
 
 
 def test_every_call_is_counted_and_traced_under_its_real_name(rig):

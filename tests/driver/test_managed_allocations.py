@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed_sweep import Access
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
-FUNCTION_SCOPED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+FUNCTION_SCOPED = examples(30, HealthCheck.function_scoped_fixture)
 
 
 def small(blocks):

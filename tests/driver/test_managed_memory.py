@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
+from property_examples import examples
 
 from offloadrt.kernels import Kernel
+from offloadrt.machine.managed_draws import divided
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
 from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.tree_prefetch import runs, with_prefetched
@@ -39,6 +43,11 @@ def test_runs_are_the_set(pages):
 # tables
 
 
+def numbers(sets):
+    """Pages of blocks of 8."""
+    return [index * 8 + bit for index, pages in sets for bit in range(8) if pages >> bit & 1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 1100), st.integers(1, 2**8 - 1), st.sampled_from([LOCAL, REMOTE, UNMAPPED]))))
 def test_the_byte_table_finds_what_a_dictionary_says(changes):
     pages, states = ManagedPages(8 * PAGE, PAGE), {}
@@ -50,8 +59,17 @@ def test_the_byte_table_finds_what_a_dictionary_says(changes):
     assert pages.next_unmapped(low, high) == (expected[0] if expected else -1)
     for state in (LOCAL, REMOTE):
         assert pages.how_many(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
-    drawn = pages.draw_unmapped(low, high, 20, np.random.default_rng(1))
-    assert drawn and set(drawn) <= set(expected)
+    drawn = pages.draw_unmapped(pages.watch(low, high), 20, np.random.default_rng(1))
+    assert drawn and set(numbers(drawn)) <= set(expected)
+    assert numbers(pages.unmapped(low, high)) == pages.unmapped_numbers(low, high) == expected
+
+
+@given(st.lists(st.integers(0, 20000), min_size=1, max_size=5).filter(any), st.integers(1, 300), st.integers(0, 99))
+def test_draws_are_divided_as_the_generator_does(counts, draws, seed):
+    ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
+    expected = theirs.multinomial(draws, [count / sum(counts) for count in counts]).tolist()
+    assert divided(counts, draws, ours) == expected
+    assert ours.random() == theirs.random()
 
 
 # kernels that sweep
@@ -92,7 +110,7 @@ def test_a_cyclic_sweep_over_more_than_the_memory_misses_on_every_block_every_ti
     assert_sound(rig)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(
     st.lists(
         st.tuples(st.integers(0, 11), st.integers(1, 12 * 32), st.sampled_from(["sweep", "scatter", "host", "prefetch",
@@ -253,3 +271,35 @@ def test_both_gears_give_the_same_hash(uvm):
         return rig.trace.hash()
 
     assert hash_of("native") == hash_of("turbo")
+
+
+def busy_in_short_windows(rig, kernel, statistics):
+    """Of a fault handler, window by window of 7 us, while a kernel runs: the fraction of each in which it was busy."""
+    begin_and_end = []
+
+    async def look():
+        while True:
+            begin_and_end.append((rig.sim.now, statistics()))
+            await rig.sim.sleep(7e-6)
+
+    async def main():
+        rig.sim.spawn(look, daemon=True)
+        await kernel()
+
+    rig.run(main)
+    windows = itertools.pairwise(begin_and_end)
+    for now, one in begin_and_end:
+        assert one.busy_s + one.idle_s == pytest.approx(now, abs=1e-12)
+    return [(after.busy_s - before.busy_s) / (end - begin) for (begin, before), (end, after) in windows]
+
+
+def test_a_handler_is_never_busier_than_all_the_time_in_any_window(uvm, apu):
+    rig = uvm()
+    array = rig.array(4 * BLOCK, touched=True)
+    access = Access(array, 4 * BLOCK)
+    managed = busy_in_short_windows(rig, lambda: rig.kernel(sweep(4 * BLOCK), access), rig.uvm.handler.statistics)
+    rig = apu()
+    there = rig.array(4 * BLOCK)
+    unified = busy_in_short_windows(rig, lambda: rig.kernel(sweep(4 * BLOCK), there), lambda: rig.faults)
+    for busy in (managed, unified):
+        assert min(busy) >= 0.0 and max(busy) == pytest.approx(1.0)

@@ -4,8 +4,9 @@ Oracles are sums of unit costs: what something takes alone is what the profile s
 """
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt.driver import Kfd
 from offloadrt.kernels import Kernel
@@ -98,7 +99,7 @@ def test_kernels_that_fault_take_turns_and_their_services_add_up(apu):
     assert ends == pytest.approx([LATENCY + served * SERVICE for served in (13, 14, 15)])
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=4), min_size=1, max_size=5),
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=2),

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peer_rig import PeerRig, peer_rig
+from property_examples import examples
 
 from offloadrt.driver import Driver, DriverError
 from offloadrt.machine import Machine, load
@@ -203,7 +204,7 @@ def test_all_to_all_among_devices_that_are_linked_each_with_each_takes_the_time_
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.lists(
         st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=9

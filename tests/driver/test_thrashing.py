@@ -19,11 +19,11 @@ def watching(pin_threshold=10, detects=True):
     return Thrashing(rules, 32, counters), counters
 
 
-def ping_pong(watch, times, pages=0b1, period=SOON, index=7):
+def ping_pong(watch, times, pages=0b1, period=SOON, index=7, start=0.0):
     """Pages go to and fro, one migration a period; returns when the next one is due."""
     for number in range(times):
-        watch.migrated(index, pages, ("device", "host")[number % 2], number * period)
-    return times * period
+        watch.migrated(index, pages, ("device", "host")[number % 2], start + number * period)
+    return start + times * period
 
 
 def test_a_page_thrashes_after_three_migrations_in_a_row_that_are_tracked():
@@ -66,9 +66,9 @@ def test_one_side_is_throttled_for_a_nap_then_the_other():
     assert counters.throttling == 1
 
 
-def throttled_until_pinned(watch):
+def throttled_until_pinned(watch, start=0.0):
     """Both sides keep asking, one migration for each favour; returns (who was pinned out, when)."""
-    now = ping_pong(watch, 5)
+    now = ping_pong(watch, 5, start=start)
     for number in range(1000):
         side = ("host", "device")[number % 2]
         hint = watch.hint(7, 0, side, now)
@@ -89,6 +89,15 @@ def test_a_page_is_pinned_to_the_host_after_enough_throttling_and_for_a_time():
     assert watch.unpinned(now + 301 * LAPSE) == [(7, 0)]
     assert watch.thrashing(7) == 0
     assert watch.hint(7, 0, "device", now + 302 * LAPSE) is Hint.MIGRATE
+
+
+def test_a_pin_that_was_forgotten_does_not_end_a_later_one():
+    watch, _ = watching()
+    _, first = throttled_until_pinned(watch)
+    watch.forget(7, 1)
+    _, second = throttled_until_pinned(watch, start=200 * LAPSE)
+    assert watch.unpinned(first + 301 * LAPSE) == []
+    assert watch.unpinned(second + 301 * LAPSE) == [(7, 0)]
 
 
 def test_more_patience_pins_later():

@@ -9,7 +9,7 @@ import numpy as np
 
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.divided import DividedKernel
-from offloadrt.kernels.exchange import Holders, Transfer, all_to_all
+from offloadrt.kernels.exchange import Holders, Transfer
 
 Memory = dict[str, Any]
 """Arrays and numbers by the names that kernels' parameters have."""
@@ -44,8 +44,11 @@ class Devices:
 
     def run(self, divided: DividedKernel, way: str = "interpret") -> None:
         """The kernel on all devices, then every owned piece to everyone."""
-        for name, pieces in self._run(divided, way).items():
-            self.send(name, all_to_all(pieces))
+        for name, segments in self._run(divided, way).items():
+            for source, pieces in enumerate(segments):
+                for target in range(len(segments)):
+                    if target != source:
+                        self.send(name, [Transfer(source, target, *piece) for piece in pieces])
 
     def run_lazily(self, divided: DividedKernel, way: str = "interpret") -> None:
         """What is read comes first; what others own is spoilt afterwards, so that nobody can live on it."""

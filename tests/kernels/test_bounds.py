@@ -7,8 +7,9 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_examples import examples
 from written import function
 
 from offloadrt.kernels import IndexOutOfRange, Kernel, kernel
@@ -90,7 +91,7 @@ def nests(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(40)
 @given(nests(), st.integers(0, 6), st.integers(-2, 6), st.integers(1, 12))
 def test_what_runs_through_is_never_refused(body: str, n: int, m: int, length: int) -> None:
     """And where nothing is guarded or read from data, what is not refused runs through."""

@@ -75,6 +75,50 @@ def test_a_scenario_whose_kernels_are_declared(capsys: pytest.CaptureFixture[str
     assert "scale: declared, 1 flops and 16 bytes an iteration" in capsys.readouterr().out
 
 
+NAMING = '''
+from offloadrt import Kernel, Run, kernel, scenario
+
+def kernels():
+    @kernel
+    def clear(v, n):
+        for i in range(n):
+            v[i] = 0.0
+
+    yield from ({kernels})
+
+@scenario(kernels=kernels)
+async def clearing(run: Run) -> dict[str, float]:
+    """It makes its kernels when it runs."""
+    return {{}}
+'''
+
+
+@pytest.mark.parametrize("option", [[], ["--predicated"]])
+def test_a_scenario_that_names_its_kernels(
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "naming.py"
+    script.write_text(NAMING.format(kernels="clear,"))
+    assert main(["kernels", str(script), *option]) == 0
+    shown = "v: divided along dimension 0" if option else "loops: distributed i in range(0, n)"
+    assert shown in capsys.readouterr().out
+
+
+def test_a_scenario_that_names_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text(NAMING.format(kernels="nothing"))
+    assert main(["kernels", str(script)]) == 2
+    assert "NameError: name 'nothing' is not defined" in capsys.readouterr().err
+
+
+def test_programs_that_are_imported_late(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("offloadrt.programs.jacc.BENCHMARKS", {"Himeno": "himeno", "EP": "ep"})
+    assert main(["kernels", "jacc", "--predicated"]) == 0
+    printed = capsys.readouterr().out
+    assert "himeno.py" in printed and "wrk2: divided along dimension 0" in printed
+    assert "ep.py" in printed and "# then, on every device, with the partial values of all" in printed
+
+
 def test_a_script_without_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "empty.py"
     script.write_text("")

@@ -16,7 +16,6 @@ from offloadrt.kernels import (
     Holders,
     KernelError,
     Transfer,
-    all_to_all,
     kernel,
     predicate,
     split_loop,
@@ -124,14 +123,6 @@ class TestReads:
 
 
 class TestExchange:
-    def test_all_to_all(self) -> None:
-        pieces = [((0, 8),), ((8, 8), (32, 8)), ()]
-        assert all_to_all(pieces) == [
-            Transfer(0, 1, 0, 8),
-            Transfer(0, 2, 0, 8),
-            *(Transfer(1, target, offset, 8) for target in (0, 2) for offset in (8, 32)),
-        ]
-
     def test_only_what_is_read_is_sent_and_only_once(self) -> None:
         holders = Holders()
         holders.wrote("p", [((0, 100),), ((100, 100),)])

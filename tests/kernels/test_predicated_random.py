@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import Devices, arguments_of, copied, same_bits
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from instrumented import Counted, counted
+from property_examples import examples
 from test_random_nests import FORMULAS, arguments, nests
 from written import function
 
@@ -154,7 +155,7 @@ def taken(divided: list[DividedKernel], memory: dict[str, Any]) -> list[DividedK
 
 
 @pytest.mark.parametrize("divide", [predicate, split_loop])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(20, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(st.lists(kernels(), min_size=1, max_size=3), st.integers(0, 9))
 def test_together_devices_compute_what_one_does(
     divide: Callable[[Kernel], DividedKernel], made: list[Kernel], seed: int
@@ -174,7 +175,7 @@ def test_together_devices_compute_what_one_does(
             assert same_bits(found, expected), "\n".join(one.source for one in divided)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(20, HealthCheck.filter_too_much)
 @given(nests(values=FORMULAS), st.integers(1, 9), st.integers(0, 9), st.integers(2, 3))
 def test_nests_that_hand_values_on_are_refused_or_right(nest: Any, n: int, m: int, count: int) -> None:
     _, made = nest.kernel()
@@ -188,7 +189,7 @@ def test_nests_that_hand_values_on_are_refused_or_right(nest: Any, n: int, m: in
     assert all(same_bits(found, expected) for found in devices.memories), divided.source
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(4, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(kernels(), st.integers(0, 9))
 def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
     pytest.importorskip("numba")
@@ -206,7 +207,7 @@ def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
 
 
 @pytest.mark.parametrize("divide", [predicate, split_loop])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(15, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(kernels(), st.integers(1, 4))
 def test_loads_and_stores_of_a_share_are_counted_exactly(
     divide: Callable[[Kernel], DividedKernel], made: Kernel, count: int

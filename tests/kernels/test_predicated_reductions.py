@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import Devices, arguments_of, copied
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from instrumented import Counted, Phantom
+from property_examples import examples
 from written import function
 
 from offloadrt.kernels import DividedKernel, Kernel, KernelError, SourceRefused, kernel, predicate, split_loop
@@ -134,7 +135,7 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("divide", WAYS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(25, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(reducing(), st.integers(0, 9))
 def test_together_devices_reduce_what_one_does(
     divide: Callable[[Kernel], DividedKernel], made: Kernel, seed: int
@@ -157,7 +158,7 @@ def test_together_devices_reduce_what_one_does(
         assert all(same(one, expected) for one in (*all_to_all.memories, *lazily.memories)), divided.source
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(3, HealthCheck.too_slow, HealthCheck.filter_too_much)
 @given(reducing(), st.integers(0, 9))
 def test_compiled_they_do_the_same(made: Kernel, seed: int) -> None:
     pytest.importorskip("numba")

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from instrumented import Counted, counted
+from property_examples import examples
 from written import function
 
 from offloadrt.kernels import Kernel, kernel
@@ -120,19 +121,19 @@ def compare(nest: Nest, n: int, m: int) -> None:
                 assert reached[0] <= min(seen) <= max(seen) <= reached[1]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(nests(), st.integers(0, 9), st.integers(0, 9))
 def test_affine_nests_are_counted_exactly(nest: Nest, n: int, m: int) -> None:
     compare(nest, n, m)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(nests(rectangular=True), st.integers(1, 9), st.integers(1, 9))
 def test_ranges_of_rectangles_are_exact(nest: Nest, n: int, m: int) -> None:
     compare(nest, n, m)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(6, HealthCheck.too_slow)
 @given(nests(values=FORMULAS), st.integers(1, 9), st.integers(0, 9))
 def test_numba_and_the_interpreter_agree_on_any_nest(nest: Nest, n: int, m: int) -> None:
     pytest.importorskip("numba")
@@ -152,7 +153,7 @@ def test_numba_and_the_interpreter_agree_on_any_nest(nest: Nest, n: int, m: int)
         assert one[numbers].tobytes() == other[numbers].tobytes()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(nests(values=FORMULAS))
 def test_any_nest_has_finite_frequencies(nest: Nest) -> None:
     _, written = nest.kernel()

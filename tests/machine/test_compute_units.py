@@ -1,8 +1,9 @@
 """Compute units against the roofline, the fluid model of shared SMs, and what halts mean."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import LaunchOutOfResources, SMLimits, load
@@ -138,7 +139,7 @@ launches = st.lists(
 
 
 @given(launches, st.lists(st.tuples(st.floats(0, 4e-3), st.floats(0, 1e-3)), max_size=4))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 def test_time_and_work_are_conserved(rig, launches, halts):
     device = Device(rig())
     sim, spec = device.rig.sim, device.compute.spec

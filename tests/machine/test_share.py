@@ -4,8 +4,9 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt.machine import FairShare, SharedPool
 from offloadrt.sim import Simulation
@@ -54,7 +55,7 @@ jobs = st.lists(
 
 @given(jobs, st.integers(1, 12))
 @example([(0, 13, 2), (0, 9, 1), (5.25, 8, 3), (5.25, 8, 3), (6.25, 5, 7), (7.25, 1, 1)], 10)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_pool_in_virtual_time_follows_the_fluid_model(jobs, capacity):
     sim = Simulation(gear="turbo")
     pool = SharedPool(sim, capacity, "pool")

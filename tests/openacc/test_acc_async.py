@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -38,6 +39,26 @@ def test_a_directive_with_async_does_not_wait(acc_rig: MakeRig) -> None:
 
     submitted, waited = rig.alone(body)
     assert submitted < 50e-6 < 500e-6 < waited
+
+
+def test_acc_async_sync_is_as_no_async_clause_and_nothing_to_wait_for(acc_rig: MakeRig) -> None:
+    def took(**clauses: Any) -> tuple[float, float, float]:
+        async def body(t: acc.HostThread) -> tuple[float, float, float]:
+            begin = t.sim.now
+            await t.parallel(LONG, num_gangs=1, **clauses)
+            ended = t.sim.now
+            await t.parallel(LONG, num_gangs=1, async_=1)
+            await t.wait(acc.ACC_ASYNC_SYNC)
+            early = t.sim.now
+            await t.wait(1, async_=clauses.get("async_"))
+            return ended - begin, early - begin, t.sim.now - begin
+
+        found: tuple[float, float, float] = acc_rig().alone(body)
+        return found
+
+    plain = took()
+    assert plain[1] < plain[0] + 50e-6 < plain[0] + 500e-6 < plain[2]
+    assert took(async_=acc.ACC_ASYNC_SYNC) == took(wait=acc.ACC_ASYNC_SYNC) == plain
 
 
 def test_kernels_of_one_queue_run_in_order_those_of_two_together(acc_rig: MakeRig) -> None:
@@ -191,3 +212,22 @@ def test_threads_that_meet_at_a_queue_have_one_history_in_both_gears(acc_rig: Ma
         return rig.trace.hash()
 
     assert history("turbo") == history("native")
+
+
+def test_what_threads_waited_for_locks_of_the_runtime_is_in_the_statistics_of_locks(acc_rig: MakeRig) -> None:
+    rig = acc_rig({"jit.compile": "1 ms", "driver.stream_create": "1 ms"})
+
+    async def body(t: acc.HostThread) -> None:
+        jacc = acc.Jacc(t, execution="async")
+        a = t.array("a", 64)
+        await jacc.jacc_create(a)
+        await jacc.jacc_kernel_push(increment, acc.jacc_args(increment, a))
+        await jacc.jacc_wait()
+        await t.parallel(LONG, async_=7)
+        await t.wait(7)
+
+    rig.run(body, 4)
+    locks = rig.program.locks()
+    assert min(locks[name].wait_s for name in ("async queue locks", "compilation locks")) > 0.0
+    waited = math.fsum(lock.wait_s for name, lock in locks.items() if name not in ("device table", "entry locks"))
+    assert waited == pytest.approx(rig.machine.host_time.seconds["runtime lock"])

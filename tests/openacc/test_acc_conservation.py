@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 from acc_kernels import increment
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from openacc_rig import MakeRig, Rig
+from property_examples import examples
 
 from offloadrt import openacc as acc
 from offloadrt.sim import Random
@@ -94,7 +95,7 @@ class Program:
             await t.exit_data(acc.copyout(a), wait=QUEUES)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(
     threads=PROGRAMS,
     seed=st.integers(0, 1000),

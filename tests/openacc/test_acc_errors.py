@@ -54,8 +54,10 @@ def test_an_alias_under_restrict(acc_rig: MakeRig) -> None:
 
 
 def test_the_same_alias_is_fine_without_restrict_and_so_are_disjoint_bounds_under_it(acc_rig: MakeRig) -> None:
-    acc_rig().alone(lambda t: push(t, whole))
-    acc_rig().alone(lambda t: push(t, halves, acc.PushFlags.RESTRICT))
+    for arguments, flags in ((whole, acc.PushFlags.NONE), (halves, acc.PushFlags.RESTRICT)):
+        rig = acc_rig()
+        rig.alone(lambda t, arguments=arguments, flags=flags: push(t, arguments, flags))
+        assert len(rig.kernel_spans()) == 1
 
 
 def test_two_arguments_that_are_only_read_may_alias_under_restrict(acc_rig: MakeRig) -> None:
@@ -65,7 +67,9 @@ def test_two_arguments_that_are_only_read_may_alias_under_restrict(acc_rig: Make
         await jacc.jacc_copyin(a, b)
         await jacc.jacc_kernel_push(add, acc.jacc_args(add, a, a, b), acc.PushFlags.RESTRICT)
 
-    acc_rig().alone(body)
+    rig = acc_rig()
+    rig.alone(body)
+    assert len(rig.kernel_spans()) == 1
 
 
 def test_overlapping_written_regions(acc_rig: MakeRig) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt.models.openacc import Dependences, Placement
 
@@ -155,7 +156,7 @@ class Queues:
             self.step(cells)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(PROGRAMS, st.integers(1, 4), st.integers(0, 1 << 30))
 def test_any_order_that_the_queues_allow_gives_the_sequential_result(
     program: list[Operation], count: int, seed: int

@@ -101,13 +101,13 @@ def test_what_is_needed_is_faster_to_send(acc_rig: MakeRig) -> None:
 
 
 async def sums_of_rows(t: acc.HostThread, executions: int) -> acc.KernelTimes:
-    """Much is read and little is written: an array of 512 MiB, a sum for each row."""
-    n = 8192
+    """Much is read and little is written: an array of 2 GiB, a sum for each row."""
+    rows, columns = 1 << 19, 512  # a quarter of the rows fills a device
     jacc = acc.Jacc(t, devices=4, strategy="adaptive")
-    a, sums = t.array("a", (n, n)), t.array("sums", n)
+    a, sums = t.array("a", (rows, columns)), t.array("sums", rows)
     await jacc.jacc_create(a, sums)
     for _ in range(executions):
-        await jacc.jacc_kernel_push(row_sums, acc.jacc_args(row_sums, a, sums, n, n))
+        await jacc.jacc_kernel_push(row_sums, acc.jacc_args(row_sums, a, sums, rows, columns))
     await jacc.jacc_delete(a, sums)
     return jacc.times["row_sums"]
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from acc_kernels import increment, scale, sum_of
 from divided_rig import DIVIDING, STEPS, in_numpy, prefix, relax, run_stencil, start, step
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from openacc_rig import MakeRig
+from property_examples import examples
 
 from offloadrt import kernel
 from offloadrt import openacc as acc
@@ -122,7 +123,7 @@ def test_both_gears_give_one_trace(acc_rig: MakeRig) -> None:
     communication=st.sampled_from(["all-to-all", "needed"]),
     devices=st.integers(2, 8),
 )
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20, HealthCheck.function_scoped_fixture)
 def test_any_program_is_what_one_device_computes(
     acc_rig: MakeRig, steps: list[Any], strategy: str, communication: str, devices: int
 ) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from acc_kernels import add, scale, sum_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt import Kernel, expect, kernel
 from offloadrt.kernels.execution import NestBody
@@ -108,7 +109,7 @@ def test_a_body_over_views_is_generated_too() -> None:
     assert y.data.tolist() == [7.0, 4.0]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=9),
     st.floats(allow_nan=False, width=64),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -37,9 +38,15 @@ def add(b: Any, c: Any) -> None:
         c[i] = c[i] + b[i]
 
 
+@functools.cache
+def numbers_of(thread: int) -> Any:
+    """What is in the three arrays of a thread at first."""
+    return np.random.default_rng(thread).random((3, N))
+
+
 def arrays_of(t: omp.HostThread) -> list[omp.HostArray]:
-    rng = np.random.default_rng(t.number)
-    return [t.array(name, N, fill=rng.random(N), align=BLOCK) for name in "abc"]
+    values = numbers_of(t.number)
+    return [t.array(name, N, fill=numbers, align=BLOCK) for name, numbers in zip("abc", values, strict=True)]
 
 
 async def three_objects(t: omp.HostThread) -> list[Any]:

@@ -50,7 +50,7 @@ def idle_streams(device: Any) -> tuple[int, int]:
     if hasattr(plugin, "streams"):
         return plugin.streams.made, len(plugin.streams.idle)
     queues = device.machine.devices[device.number].hsa_queues
-    assert sum(queue.users for queue in queues.queues) == 0
+    assert sum(queues.streams_of) == 0
     assert plugin._free_signals == plugin._signals
     return queues._streams - 1, len(plugin._idle)  # one is the plugin's own
 
@@ -229,6 +229,25 @@ def test_a_run_that_ends_while_a_directive_is_brought_to_its_end_waits_for_that(
     assert run.device().memory.blocks() == []
 
 
+def test_a_map_that_prefetches_and_is_left_gives_its_stream_back(rig: MakeRig) -> None:
+    made = rig(machine_name="summitdev-p100", configuration="managed+prefetch")
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 1 << 18, fill=1.0)
+        begin = t.sim.now
+        await t.target_enter_data(omp.map(to=a))
+        whole = t.sim.now - begin
+        for step in range(1, 20):
+            await t.host_access(a)
+            with t.sim.move_on_after(whole / 2 * step / 20) as scope:
+                await t.target_enter_data(omp.map(to=a))
+            assert scope.timed_out
+            await t.sleep(1e-3)
+            assert idle_streams(made.device) == (1, 1)
+
+    made.alone(body)
+
+
 def test_a_map_of_a_linked_global_that_is_left_gives_the_table_back(rig: MakeRig) -> None:
     made = rig()
     linked = made.program.declare_target_link("linked", 1024, fill=1.0)
@@ -247,3 +266,16 @@ def test_a_map_of_a_linked_global_that_is_left_gives_the_table_back(rig: MakeRig
             assert_everything_is_back(made, known, made.device.live_blocks)
 
     made.alone(body)
+
+
+def test_a_barrier_waits_also_for_whoever_gave_it_up_before(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> float:
+        if t.number == 0:
+            with t.sim.move_on_after(1.0) as scope:
+                await t.barrier()
+            assert scope.timed_out
+        await t.sleep((2.0, 1.5)[t.number])
+        await t.barrier()
+        return t.sim.now
+
+    assert rig().run(body, 2) == [3.0, 3.0]

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from openmp_rig import MakeRig, Rig
+from property_examples import examples
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
@@ -119,7 +120,7 @@ def check(program: Program) -> None:
         assert math.isfinite(lock.hold_s)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(
     threads=PROGRAMS,
     seed=st.integers(0, 1000),

@@ -287,6 +287,19 @@ class TestDeclareTarget:
 
         made.alone(body)
 
+    def test_a_global_after_one_of_no_bytes_lives_there_too(self, rig: MakeRig) -> None:
+        made = rig()
+        nothing, g = made.program.declare_target("nothing", 0), made.program.declare_target("g", 4, fill=1.0)
+        assert nothing.address != g.address
+
+        async def body(t: omp.HostThread) -> None:
+            await t.target_update(omp.to(g))
+            await t.target(scale, g, 2.0)
+            await t.target_update(omp.from_(g))
+            assert g[0] == 2.0
+
+        made.alone(body)
+
     def test_under_usm_the_device_uses_the_hosts(self, rig: MakeRig) -> None:
         made = rig(configuration="usm")
         g = made.program.declare_target("g", 4, fill=1.0)

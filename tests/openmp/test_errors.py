@@ -109,6 +109,39 @@ def test_freed_memory_in_a_kernel(rig: MakeRig) -> None:
     assert isinstance(error_of(rig(allocator="direct"), body), omp.IllegalAddress)
 
 
+def test_any_thread_may_free_what_another_has_allocated(rig: MakeRig) -> None:
+    arrays: list[omp.HostArray] = []
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            arrays.append(t.array("a", 8, kind="heap"))
+        await t.barrier()
+        if t.number == 1:
+            t.free(arrays[0])
+            assert t.array("b", 8, kind="heap").address != arrays[0].address
+        await t.barrier()
+        if t.number == 0:
+            assert t.array("c", 8, kind="heap").address == arrays[0].address, "the block went back to its own arena"
+
+    rig().run(body, 2)
+
+
+def test_what_the_heap_did_not_give_or_has_back_is_not_freed(rig: MakeRig) -> None:
+    async def twice(t: omp.HostThread) -> None:
+        a = t.array("a", 8, kind="heap")
+        t.free(a)
+        assert t.array("b", 8, kind="heap").address == a.address
+        t.free(a)
+
+    async def static(t: omp.HostThread) -> None:
+        t.free(t.array("a", 8))
+
+    for body, why in ((twice, "it was freed before"), (static, "no allocation begins at 0x")):
+        error = error_of(rig(), body)
+        assert isinstance(error, omp.InvalidFree)
+        assert str(error).startswith(f"free of 'a': {why}") and "host thread 0" in str(error)
+
+
 def test_a_fault_in_a_kernels_own_code_reaches_the_thread(rig: MakeRig) -> None:
     @kernel
     def wrong(a: Any) -> None:
@@ -202,7 +235,9 @@ def test_an_update_of_a_partly_present_section_is_ignored(rig: MakeRig) -> None:
         async with t.target_data(omp.map(to=omp.section(a, 4, 4))):
             await t.target_update(omp.from_(a))
 
-    rig().alone(body)
+    made = rig()
+    made.alone(body)
+    assert made.calls.count("cuMemcpyDtoHAsync") == 0
 
 
 def test_names_that_do_not_exist(rig: MakeRig) -> None:

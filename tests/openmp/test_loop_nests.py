@@ -18,7 +18,7 @@ def axpy(a: float, x: Any, y: Any) -> None:
         y[i] = a * x[i] + y[i]
 
 
-@kernel(flops_per_iteration=2, bytes_per_iteration=24)
+@kernel(flops_per_iteration=2, bytes_per_iteration=24, loads_in_flight=2, bytes_per_load=12)
 def axpy_declared(a: float, x: Any, y: Any) -> None:
     y += a * x
 

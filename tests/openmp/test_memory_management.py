@@ -97,6 +97,28 @@ class TestLlvm:
         made.alone(body)
         assert made.calls.count("cuMemFree") == made.calls.count("cuMemAlloc") == 2
 
+    @pytest.mark.parametrize("step", range(12))
+    def test_what_a_flush_that_is_left_has_not_freed_stays_pooled(self, rig: MakeRig, step: int) -> None:
+        made = rig()
+        allocator, memory = made.device.allocator, made.machine.devices[0].memory
+
+        async def body(t: omp.HostThread) -> None:
+            addresses = [await allocator.allocate(size, False) for size in (64, 64, 64, 2048, 2048)]
+            for address in addresses:
+                await allocator.free(address)
+            with t.sim.move_on_after(step * 25e-6) as scope:
+                await allocator.release_pooled()
+            assert scope.timed_out
+            left = len(memory.blocks())
+            again = [await allocator.allocate(size, False) for size in (64, 64, 64, 2048, 2048)]
+            assert made.calls.count("cuMemAlloc") == 10 - left, "all that is left is handed out again"
+            for address in again:
+                await allocator.free(address)
+            await allocator.release_pooled()
+
+        made.alone(body)
+        assert memory.blocks() == []
+
     def test_a_new_block_holds_what_was_there(self, rig: MakeRig) -> None:
         made = rig()
 
@@ -189,6 +211,38 @@ class TestGpuMemoryManager:
 
         made.alone(body)
         assert manager.statistics().blocks == 0
+
+    @pytest.mark.parametrize("pooled", [False, True])
+    def test_a_block_whose_allocation_is_left_is_for_the_next(self, rig: MakeRig, gear: Any, pooled: bool) -> None:
+        made = rig(gear=gear)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 1 << 17, fill=1.0)
+            if pooled:
+                await manager.free(t, await manager.allocate(t, a.nbytes))
+            for step in range(20):
+                with t.sim.move_on_after(step * 4e-6) as scope:
+                    await manager.allocate(t, a.nbytes, a)
+                assert scope.timed_out and manager.statistics().in_use == 0
+            await manager.free(t, await manager.allocate(t, a.nbytes, a))
+            assert manager.statistics().blocks == 1
+            await manager.release_all(t)
+
+        made.alone(body)
+        made.assert_clean()
+
+    def test_a_block_whose_copy_fails_is_for_the_next(self, rig: MakeRig, gear: Any) -> None:
+        made = rig(gear=gear)
+        manager = omp.GpuMemoryManager(made.program)
+
+        async def body(t: omp.HostThread) -> None:
+            with pytest.raises(omp.OutsideArray):
+                await manager.allocate(t, 128, t.array("a", 8))
+            await manager.release_all(t)
+
+        made.alone(body)
+        made.assert_clean()
 
 
 def test_memory_is_conserved(rig: MakeRig) -> None:

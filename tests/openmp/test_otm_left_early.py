@@ -34,7 +34,7 @@ async def enter_and_exit(t: omp.HostThread, arrays: list[omp.HostArray]) -> None
 
 
 def assert_nothing_is_active(t: omp.HostThread) -> None:
-    device = t.program.device(None)
+    device = t.program.device(0)
     table = device.objects
     assert table is not None
     assert table.counters == Counters() and not table._active

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from otm_rig import ALL_EXPLICIT, BLOCK, known, mechanisms, run_body
+from property_examples import examples
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import ArrayUse, HostProgram, Kernel
@@ -47,7 +48,7 @@ def run_with(
     assert not run.device().memory.blocks()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     SIZES,
     st.integers(1, 6),

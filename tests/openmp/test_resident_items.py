@@ -9,6 +9,7 @@ import pytest
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
 from offloadrt.study.run import Run
+from offloadrt.trace import events
 
 KERNEL = Kernel("touch", bytes_per_iteration=8.0)
 
@@ -73,6 +74,45 @@ def test_counts_end_at_zero_and_the_same_look_ups_happen(shared: bool) -> None:
         assert len(device.table) == 0
         assert device.live_blocks == 0
     assert one_by_one.machine.devices[0].bytes_moved() == together.machine.devices[0].bytes_moved()
+
+
+@pytest.mark.parametrize("items_per_hold", [1, 64])
+def test_whoever_waited_for_the_table_and_nobody_else_pays_the_hand_over(items_per_hold: int) -> None:
+    """Also when the entries were locked meanwhile, so that one hold for all of them is not to be had."""
+    run = Run(record=True)
+    run.phantom = True
+    run.set("table.items_per_hold", items_per_hold)
+    run.set("table.handover", "10 ms")
+    shared: list[omp.HostArray] = []
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared.extend(t.array(f"a{i}", 1 << 20) for i in range(4))
+            await t.target_enter_data(omp.map(to=shared))
+        await t.barrier()
+        for _ in range(10):
+            if t.number < 2:  # copies under the entry's lock
+                await t.target_enter_data(omp.map(to=shared[t.number], always=True))
+            else:
+                await t.target(KERNEL, *shared, maps=omp.map(tofrom=shared), teams=8)
+
+    run.sim.run(run.parallel, body, 6)
+    assert run.trace is not None
+    waiting: set[int] = set()
+    since: dict[int, tuple[int, bool]] = {}
+    holds: set[tuple[bool, bool]] = set()
+    for event in run.trace.events:
+        if getattr(event, "lock", "") != "device table":
+            continue
+        if isinstance(event, events.LockWait):
+            waiting.add(event.actor)
+        elif isinstance(event, events.LockAcquire):
+            since[event.actor] = event.time_ps, event.actor in waiting
+            waiting.discard(event.actor)
+        else:
+            begin, waited = since.pop(event.actor)
+            holds.add((waited, event.time_ps - begin > 9e9))
+    assert holds == {(True, True), (False, False)}
 
 
 def test_the_table_is_held_for_all_look_ups_together() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from openmp_rig import MakeRig
 
 from offloadrt import kernel
@@ -28,6 +29,44 @@ def test_alloc_copy_use_copy_free(rig: MakeRig) -> None:
         assert a.data.tolist() == [0.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0]
         await t.omp_target_free(pointer)
         await t.omp_target_free(None)
+
+    made.alone(body)
+    made.assert_clean()
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_on_the_initial_device_memory_is_the_hosts(rig: MakeRig, by_default: bool) -> None:
+    made = rig(devices=2)
+
+    async def body(t: omp.HostThread) -> None:
+        host = t.omp_get_initial_device()
+        device = None if by_default else host
+        if by_default:
+            t.omp_set_default_device(host)
+            assert t.omp_get_default_device() == host == 2
+        a = t.array("a", 4, fill=np.arange(4.0))
+        pointer = await t.omp_target_alloc(32, device)
+        assert pointer is not None and pointer.device == host
+        far = await t.omp_target_alloc(16, device=1)
+        assert await t.omp_target_memcpy(pointer, a, 32) == 0
+        assert await t.omp_target_memcpy(far, pointer + 8, 16) == 0
+        assert await t.omp_target_memset(pointer, 0, 32) == pointer
+        assert await t.omp_target_memcpy(pointer + 16, far, 16) == 0
+        assert await t.omp_target_memcpy(a, pointer, 32) == 0
+        assert a.data.tolist() == [0.0, 0.0, 1.0, 2.0]
+        mapped = await t.omp_get_mapped_ptr(omp.section(a, 2, 2), device)
+        assert mapped is not None and (int(mapped), mapped.nbytes, mapped.device) == (a.address + 16, 16, host)
+        assert await t.omp_target_memcpy(mapped, a, 16) == 0
+        assert a.data.tolist() == [0.0, 0.0, 0.0, 0.0]
+        assert await t.omp_target_is_present(a, device) and await t.omp_target_is_accessible(a, 32, device)
+        assert await t.omp_target_associate_ptr(a, pointer, 32, device=device) == -1
+        assert await t.omp_target_disassociate_ptr(a, device) == -1
+        await t.omp_target_free(pointer)
+        await t.omp_target_free(far)
+        with pytest.raises(omp.InvalidFree, match="it was freed before"):
+            await t.omp_target_free(pointer)
+        with pytest.raises(omp.InvalidDevice, match="device number 2 is invalid"):
+            await t.target(add_one, a, device=host)
 
     made.alone(body)
     made.assert_clean()

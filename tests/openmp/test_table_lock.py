@@ -10,7 +10,7 @@ from openmp_rig import MakeRig
 from offloadrt import openmp as omp
 from offloadrt.runtime import DeviceTableLock
 from offloadrt.runtime.barging_table_lock import BargingTableLock
-from offloadrt.sim import Signal, Simulation
+from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import events
 
 
@@ -88,6 +88,31 @@ class TestDeviceTableLock:
 
         sim.run(main)
         assert got == [10]
+
+    def test_a_wait_that_is_cut_short_counts_as_that_for_any_lock(self, gear: Any) -> None:
+        sim = Simulation(gear=gear)
+        table, plain = DeviceTableLock(sim, "device table"), Lock(sim, "plain")
+
+        async def waiter(lock: DeviceTableLock | Lock, patience: float) -> None:
+            with sim.move_on_after(patience):
+                await lock.acquire()
+                lock.release()
+
+        async def main() -> None:
+            table.start()
+            for lock in (table, plain):
+                await lock.acquire()
+            async with sim.open_nursery() as nursery:
+                for patience in (0.5, 2.0):
+                    for lock in (table, plain):
+                        nursery.spawn(waiter, lock, patience)
+                await sim.sleep(1.0)
+                for lock in (table, plain):
+                    lock.release()
+
+        sim.run(main)
+        assert table.statistics() == plain.statistics()
+        assert (table.statistics().contended, table.statistics().wait_s) == (2, 1.5)
 
     @pytest.mark.parametrize("kind", [DeviceTableLock, BargingTableLock])
     def test_whoever_is_cancelled_when_it_is_free_passes_it_on(self, gear: Any, kind: type[DeviceTableLock]) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.programs.rodinia.bfs import Bfs
@@ -14,7 +14,6 @@ from offloadrt.programs.rodinia.frontier import DEGREE, SAMPLE, Frontier, Graph,
 
 
 @given(st.integers(1, 400), st.integers(0, 1000))
-@settings(deadline=None)
 def test_edges_lead_both_ways_and_each_node_has_two_or_more(thirds: int, seed: int) -> None:
     count = 3 * thirds
     graph = Graph.random(count, seed)
@@ -28,7 +27,6 @@ def test_edges_lead_both_ways_and_each_node_has_two_or_more(thirds: int, seed: i
 
 
 @given(st.integers(1, 300), st.integers(0, 1000))
-@settings(deadline=None)
 def test_every_level_continues_the_one_before(thirds: int, seed: int) -> None:
     count = 3 * thirds
     levels = Frontier.of(Graph.random(count, seed)).levels

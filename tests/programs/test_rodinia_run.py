@@ -85,8 +85,9 @@ def test_bfs_has_no_iterations_to_choose() -> None:
 
 @pytest.mark.parametrize("benchmark", ["cfd", "srad"])
 def test_more_iterations_take_longer_in_proportion(benchmark: str) -> None:
-    two, four, six = (number(rodinia(benchmark=benchmark, size_gb=0.1, iterations=k), "time_s") for k in (2, 4, 6))
-    assert six - four == pytest.approx(four - two, rel=0.05)
+    """Four at a time: of SRAD's, two take a little longer than the next two in managed memory."""
+    two, six, ten = (number(rodinia(benchmark=benchmark, size_gb=0.1, iterations=k), "time_s") for k in (2, 6, 10))
+    assert ten - six == pytest.approx(six - two, rel=0.05)
 
 
 def test_neighbours_anywhere_bring_all_variables_early() -> None:

@@ -135,6 +135,7 @@ def test_many_steps_in_which_time_advances_are_no_livelock(sim):
                 await sim.sleep(1e-9)
 
     sim.run(main)
+    assert sim.now == pytest.approx(30_000e-9)
 
 
 def causes(error):
@@ -157,12 +158,23 @@ UNAWAITED = pytest.mark.filterwarnings(
 )
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_raises():
+    """Also where a shell started these tests in the background, which has them ignore it: nothing would stop a loop."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
 @pytest.fixture
 def ctrl_c_after():
-    """A function that lets Ctrl-C strike after so many real seconds, and again where Python itself lost the first."""
+    """A function that lets Ctrl-C strike after so many real seconds, and again where Python itself lost the first.
+
+    That is long after it: a busy machine takes more than a second to end some programs, which the second would break.
+    """
     previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     gc.disable()  # a collection would swallow a Ctrl-C that strikes in a callback of a weak reference
-    yield lambda delay: signal.setitimer(signal.ITIMER_REAL, delay, 1.0)
+    yield lambda delay: signal.setitimer(signal.ITIMER_REAL, delay, 20.0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     gc.enable()
     signal.signal(signal.SIGALRM, previous)

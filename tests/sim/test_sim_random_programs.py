@@ -1,8 +1,9 @@
 """Random programs over every primitive, with cancellation: gear against gear, in every order of ties."""
 
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_examples import examples
 from reference_model import QUIET
 
 from offloadrt.sim import TIMED_OUT, Lock, Mailbox, Random, RWLock, Semaphore, Signal, Simulation, Station
@@ -117,7 +118,7 @@ def history(programs, gear, **options):
 
 
 @given(st.lists(steps, min_size=1, max_size=6))
-@settings(QUIET, max_examples=150)
+@examples(150, base=QUIET)
 def test_random_programs_have_one_history_in_both_gears(programs):
     expected = history(programs, "native")
     assert history(programs, "turbo") == expected
@@ -126,7 +127,7 @@ def test_random_programs_have_one_history_in_both_gears(programs):
 
 
 @given(st.lists(steps, min_size=1, max_size=6), st.integers(0, 99))
-@settings(QUIET, max_examples=50)
+@examples(50, base=QUIET)
 def test_random_programs_in_a_random_order_have_one_history_a_seed(programs, seed):
     expected = history(programs, "native", strategy=Random(seed))
     assert history(programs, "turbo", strategy=Random(seed)) == expected

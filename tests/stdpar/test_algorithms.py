@@ -43,6 +43,20 @@ async def everything(t: std.HostThread) -> dict[str, Any]:
     return found
 
 
+def test_all_of_counts_the_elements_of_an_array_wherever_its_pointer_is() -> None:
+    async def body(t: std.HostThread) -> list[bool | None]:
+        a = await t.new_array("a", N)
+        found = []
+        for value in (-1.0, 1.0):
+            await t.fill(std.par_unseq, a, value)
+            found.append(await t.all_of(std.par_unseq, negative, std.indirect(a)))
+        with pytest.raises(ValueError, match=r"all_of\(negative\): none of the arguments is an array"):
+            await t.all_of(std.par_unseq, negative, 3)
+        return found
+
+    assert alone(body)[1] == [True, False]
+
+
 def expected() -> dict[str, Any]:
     b, c = ramp(N, -2.0), np.full(N, 3.0)
     c[:10] = 7.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_examples import examples
 from stdpar_rig import alone, made, play
 
 from offloadrt import stdpar as std
@@ -79,7 +80,7 @@ def test_computing_and_streaming_do_not_disturb_one_another(spec: Any) -> None:
     assert together[0] == pytest.approx(seconds(COMPUTING) + spec.value("stdpar.dispatch"))
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(sizes=st.lists(st.integers(1, 1 << 22), min_size=1, max_size=5))
 def test_the_memory_never_gives_more_than_it_has(sizes: list[int]) -> None:
     sim = Simulation()

@@ -42,10 +42,11 @@ def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
 
 def test_a_sensitivity_run_is_a_run_and_a_candidate_a_machine() -> None:
     ends = otm.grid("ends", Options())
+    assert otm.SENSITIVITY and otm.CANDIDATES
     for parameters in otm.SENSITIVITY:
-        ends.point(parameters)
+        assert ends.point(parameters).parameters.items() >= parameters.items()
     for overrides in otm.CANDIDATES.values():
-        execute(find_scenario("rodinia"), {"size_gb": 0.01}, overrides=overrides)
+        assert execute(find_scenario("rodinia"), {"size_gb": 0.01}, overrides=overrides).elapsed_s > 0
 
 
 def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:

@@ -41,8 +41,9 @@ def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
 
 
 def test_a_sensitivity_run_is_a_run() -> None:
+    assert stdpar.SENSITIVITY
     for parameters in stdpar.SENSITIVITY:
-        stdpar.grid("ends", Options()).point(parameters)
+        assert stdpar.grid("ends", Options()).point(parameters).parameters.items() >= parameters.items()
 
 
 def test_a_change_of_the_machine_is_one_of_the_others_where_they_have_a_range_or_a_choice() -> None:

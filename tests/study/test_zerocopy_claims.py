@@ -40,8 +40,9 @@ def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
 
 
 def test_a_sensitivity_run_is_a_run() -> None:
+    assert zerocopy.SENSITIVITY
     for parameters in zerocopy.SENSITIVITY:
-        GRID.point(parameters)
+        assert GRID.point(parameters).parameters.items() >= parameters.items()
 
 
 def _invented(measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[[Sequence[Point]], list[Result]]:

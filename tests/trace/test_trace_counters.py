@@ -106,3 +106,16 @@ def test_statistics_count_what_happened() -> None:
     assert sink.kernels[0, "update"].launched == 12
     assert sink.kernels[0, "update"].resident_s == pytest.approx(4 * (5e-6 + 5.1e-6 + 5.2e-6), abs=1e-11)
     assert sink.calls.count("cuMemFree") == 12
+
+
+@pytest.mark.parametrize("between", [[], [("CallBegin", "cuMemFree")]])
+def test_a_wait_that_was_cancelled_is_no_wait_of_the_next_acquisition(between: list[tuple[str, str]]) -> None:
+    steps = [
+        (0, 1, "LockAcquire", "table"), (1, 2, "LockWait", "table"), (1, 3, "LockWait", "table"),
+        (4, 1, "LockRelease", "table"), (4, 3, "LockAcquire", "table"), (5, 3, "LockRelease", "table"),
+        *((6, 2, *step) for step in between),
+        (9, 2, "LockAcquire", "table"), (9, 2, "LockRelease", "table"),
+    ]  # fmt: skip
+    table = TraceStatistics.of([(label, time * 10**12, actor, -1, -1, 0, name) for time, actor, label, name in steps])
+    use = table.locks["table"]
+    assert (use.acquired, use.contended, use.wait_s, use.longest_wait_s) == (3, 1, pytest.approx(3.0), pytest.approx(3))

@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from perfetto_picture import Picture, check, parsed
+from property_examples import examples
 from traced_offloading import Actor, StandIn, offload
 
 from offloadrt.trace import Row, Trace, events
@@ -155,7 +156,7 @@ KINDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_slices_nest_whatever_happens(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Also when ends are missing, doubled, or out of order."""

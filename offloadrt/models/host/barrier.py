@@ -6,7 +6,7 @@ from offloadrt.sim import Signal, Simulation
 
 
 class Barrier:
-    """Nobody passes before all `parties` have arrived; then it can be used again."""
+    """Nobody passes before all `parties` have arrived; then it can be used again. Who gives up has not arrived."""
 
     def __init__(self, sim: Simulation, parties: int) -> None:
         self.sim = sim
@@ -21,4 +21,10 @@ class Barrier:
             gate, self._open = self._open, Signal(self.sim, "barrier")
             gate.set()
         else:
-            await self._open.wait()
+            gate = self._open
+            try:
+                await gate.wait()
+            except BaseException:
+                if not gate.is_set:
+                    self._arrived -= 1
+                raise

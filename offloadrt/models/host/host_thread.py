@@ -73,8 +73,10 @@ class ProgramThread(ABC):
         return HostArray(f"&{array.name}", array.pointer_address, (1,), value.dtype, "static", 0, value)
 
     def free(self, array: HostArray) -> Awaitable[object] | None:
-        """Give the memory of a heap array back to this thread's heap."""
-        self._heap.release(array.address)
+        """Give the memory of a heap array back to the heap of the thread that allocated it. Raises InvalidFree for
+        another array, or the second time.
+        """
+        self.program.take_heap_block(array).release(array.address)
         array.freed = True
         self.program.free_managed(array)
         self.program.machine.host_memory.contents.remove(array.address)

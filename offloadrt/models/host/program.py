@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +21,7 @@ from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
-from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.errors import InvalidDevice, InvalidFree
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.runtime.reachable import reaches_host
@@ -67,7 +68,10 @@ class Program(ABC, Generic[T]):
         ]
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
         self._places: dict[int, tuple[Arena, Arena]] = {}
-        self._directives = 0
+        self.heap_blocks: dict[int, Arena] = {}
+        """What the program has of the C library's heap: the arena that each block came from, by address."""
+        self.next_directive: Callable[[], int] = itertools.count(1).__next__
+        """Gives the number of the next directive."""
         self._threads = 0
         self._started = False
         self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
@@ -155,11 +159,12 @@ class Program(ABC, Generic[T]):
         pointer = 0
         if kind == "heap":
             address = heap.allocate(nbytes, align)
+            self.heap_blocks[address] = heap
             pointer = stack.allocate(POINTER_BYTES, 8)
         elif kind == "static":
             address = stack.allocate(nbytes, align)
         else:
-            address = memory.allocate(nbytes, align, "global")
+            address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link":
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
         if fill is not None and nbytes and self._pages_matter:
@@ -170,6 +175,23 @@ class Program(ABC, Generic[T]):
         if self._devices_reach_host:
             memory.contents.add(array)
         return array
+
+    def take_heap_block(self, array: HostArray) -> Arena:
+        """The arena to which an array's block goes back, whichever thread frees it; the program has the block no more.
+
+        Raises InvalidFree where no allocation begins.
+        """
+        arena = None if array.freed else self.heap_blocks.pop(array.address, None)
+        if arena is None:
+            why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"
+            raise InvalidFree(
+                f"free of {array.name!r}: {why}",
+                call="free",
+                array=array.name,
+                thread=self.sim.current.name,
+                time_s=self.sim.now,
+            )
+        return arena
 
     def free_managed(self, array: HostArray) -> None:
         """The program gives an array back: if it is managed memory, nobody owns its pages any more."""
@@ -189,10 +211,6 @@ class Program(ABC, Generic[T]):
                 device=number,
             )
         return self.devices[number]
-
-    def next_directive(self) -> int:
-        self._directives += 1
-        return self._directives
 
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of the runtime's locks, by name, of all devices."""

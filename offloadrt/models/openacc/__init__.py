@@ -39,7 +39,7 @@ from offloadrt.models.openacc.compilers import COMPILERS, CompilerModel, compile
 from offloadrt.models.openacc.dependences import Dependences, Placement
 from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.generation import PushFlags, generate
-from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, HostThread
+from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, ACC_ASYNC_SYNC, HostThread
 from offloadrt.models.openacc.jacc import Jacc
 from offloadrt.models.openacc.kernel_times import KernelTimes
 from offloadrt.models.openacc.policy import Execution, Fixed, Mode, PushPolicy
@@ -51,6 +51,7 @@ from offloadrt.runtime import (
     HostArray,
     IllegalAddress,
     InvalidDevice,
+    InvalidFree,
     MappingError,
     NotPresent,
     OffloadError,
@@ -58,6 +59,7 @@ from offloadrt.runtime import (
 
 __all__ = [
     "ACC_ASYNC_NOVAL",
+    "ACC_ASYNC_SYNC",
     "COMPILERS",
     "STRATEGIES",
     "AdaptiveController",
@@ -75,6 +77,7 @@ __all__ = [
     "HostThread",
     "IllegalAddress",
     "InvalidDevice",
+    "InvalidFree",
     "Jacc",
     "KernelState",
     "KernelTimes",

@@ -13,7 +13,7 @@ from offloadrt.machine import Machine
 from offloadrt.models.openacc.arguments import Argument
 from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags, generate
 from offloadrt.runtime.lock_wait import take
-from offloadrt.sim import Lock
+from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace, events
 
 COMPILE = "jacc_compile"
@@ -59,7 +59,8 @@ class CodeCache:
 
     async def compiled(self, key: Hashable, name: str) -> None:
         """Compile what `key` tells, usually its text, unless that has been done."""
-        lock = self._locks.setdefault(key, Lock(self._machine.sim, f"compilation of {name}"))
+        if (lock := self._locks.get(key)) is None:
+            lock = self._locks[key] = Lock(self._machine.sim, f"compilation of {name}")
         await take(lock, self._machine.host_time)
         try:
             if key not in self._compiled:
@@ -67,6 +68,11 @@ class CodeCache:
                 self._compiled.add(key)
         finally:
             lock.release()
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of the locks held while something is compiled, together; empty when nothing was."""
+        every = [lock.statistics() for lock in self._locks.values()]
+        return {"compilation locks": LockStatistics.total(every)} if every else {}
 
     async def _compile(self, name: str) -> None:
         machine, sim = self._machine, self._machine.sim

@@ -25,6 +25,10 @@ class Placement:
     waits: tuple[int, ...] = ()
 
 
+_ONLY = Placement(0)
+"""Where there is one queue."""
+
+
 @attrs.define(eq=False)
 class _Bytes:
     """A range that operations have named, and by queue the last operation in it that used the range."""
@@ -60,19 +64,24 @@ class Dependences:
     def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> Placement:
         """Place the next operation of the program. Empty ranges depend on nothing."""
         read, written = self._known(reads), self._known(writes)
-        last = self._last(read, written)
-        unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
-        queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
-        waits = tuple(one for one in unfinished if one != queue and last[one] > self._behind[queue][one])
-        for one in waits:
-            self._behind[queue] = list(map(max, self._behind[queue], self._behind[one]))
-            self._behind[queue][one] = self._placed[one]
+        placement = _ONLY if len(self._placed) == 1 else self._placement(self._last(read, written))
+        queue = placement.queue
         self._number += 1
         self._placed[queue] = self._number
         for bytes_ in read:
             bytes_.read[queue] = self._number
         for bytes_ in written:
             bytes_.written[queue] = self._number
+        return placement
+
+    def _placement(self, last: list[int]) -> Placement:
+        """Of an operation that depends on these ones, by queue."""
+        unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
+        queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
+        waits = tuple(one for one in unfinished if one != queue and last[one] > self._behind[queue][one])
+        for one in waits:
+            self._behind[queue] = list(map(max, self._behind[queue], self._behind[one]))
+            self._behind[queue][one] = self._placed[one]
         return Placement(queue, waits)
 
     def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:

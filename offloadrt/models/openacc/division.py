@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from offloadrt.kernels import DividedKernel, Kernel, KernelError, Launch
+from offloadrt.kernels import DividedKernel, Holders, Kernel, KernelError, Launch, Part, Transfer
 from offloadrt.kernels.boxes import Ranges
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.generation import GeneratedKernel
 from offloadrt.models.openacc.partial_values import PartialValues
 from offloadrt.runtime.host_array import HostArray
+
+Piece = tuple[HostArray, Transfer]
+"""Of an array, what one device sends to another one."""
+Pairs = Mapping[tuple[int, int], Sequence[Piece]]
+"""By sender and receiver, in the order in which they begin."""
 
 
 @attrs.frozen(eq=False)
@@ -30,30 +36,62 @@ class Division:
     """Of one kernel with one set of arguments. The sequences are by device."""
 
     code: DividedKernel
-    launches: Sequence[Launch]
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
     """With the partial values, of which each device has made its own."""
-    needed: Sequence[list[tuple[HostArray, Ranges | None]]]
-    """None: all of the array."""
     combining: Combining | None
+    _parts: Sequence[Part] = attrs.field(repr=False)
+    _of_name: Mapping[str, Any] = attrs.field(repr=False)
+    _slower: Callable[[Launch], Launch] = attrs.field(repr=False)
 
     @property
     def partial_values(self) -> Sequence[HostArray]:
         """The arrays of them; none when nothing is reduced."""
         return () if self.combining is None else self.combining.values
 
-    @property
+    @functools.cached_property
     def source(self) -> str:
         """Of what is compiled for it."""
         combination = self.code.combination
         return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 
-    @property
+    @functools.cached_property
     def write_bytes(self) -> int:
         """What a device sends to each other one when all of its part is exchanged: that of the device with most."""
-        devices = range(len(self.launches))
+        devices = range(len(self.arguments))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
+
+    @functools.cached_property
+    def launches(self) -> Sequence[Launch]:
+        """What the devices launch, once the kernel is divided."""
+        whole = [*self._of_name.values()]
+        return [
+            self._slower(_accessing(launch_of(self.code.kernel, one), self.code.accessing(part.share, whole)))
+            for one, part in zip(self.arguments, self._parts, strict=True)
+        ]
+
+    @functools.cached_property
+    def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
+        """By device what it reads in its part; None: all of the array."""
+        return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
+
+    @functools.cached_property
+    def to_all(self) -> Pairs:
+        """What the devices send one another when each gets all that the others own."""
+        holders = Holders()
+        for array, ranges in self.owned.items():
+            holders.wrote(array.address, ranges)
+        devices = range(len(self.arguments))
+        return by_pair((array, holders.fetch(array.address, one, None)) for array in self.owned for one in devices)
+
+
+def by_pair(found: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
+    """Transfers in the order in which they were found, by sender and receiver."""
+    pairs: dict[tuple[int, int], list[Piece]] = {}
+    for array, transfers in found:
+        for one in transfers:
+            pairs.setdefault((one.source, one.target), []).append((array, one))
+    return pairs
 
 
 class Divider:
@@ -104,9 +142,15 @@ class Divider:
         given = [divided.arguments(part.share, arguments, values) for part in parts]
         return Division(
             divided,
-            [slower(launch_of(divided.kernel, one)) for one in given],
             given,
             owned,
-            [[(of_name[name], ranges) for name, ranges in part.reads.items()] for part in parts],
             combining,
+            parts,
+            of_name,
+            slower,
         )
+
+
+def _accessing(launch: Launch, part: float) -> Launch:
+    """A launch of which that part of the iterations accesses memory."""
+    return attrs.evolve(launch, accessing=part) if 0.0 < part < 1.0 else launch

@@ -5,19 +5,19 @@ As the paper's runtime does, the host starts all copies and waits for all of the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 import attrs
 
-from offloadrt.kernels import Holders, Transfer
+from offloadrt.kernels import Holders
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.division import Division
+from offloadrt.models.openacc.division import Division, Pairs, Piece, by_pair
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.runtime.present_arrays import Known
 from offloadrt.sim import Simulation
 
 Communication = Literal["all-to-all", "needed"]
@@ -49,8 +49,8 @@ class Exchange:
     """That the host started transfers and waited for them, and for the kernels that combine partial values, so far."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
-    _addresses: dict[tuple[int, int], int] = attrs.field(factory=dict)
-    """By device and host address, as that of an array tells what it is whatever its type."""
+    _addresses: dict[int, dict[int, int]] = attrs.field(factory=dict)
+    """By device, then by host address, as that of an array tells what it is whatever its type."""
 
     async def open(self) -> None:
         """Have every device reach the others' memory, once."""
@@ -66,14 +66,11 @@ class Exchange:
         for number in range(self.devices):
             await self.run("jacc_init", reach, number)
 
-    def placed(self, device: int, array: HostArray, pointer: DevicePointer) -> None:
-        """Where an array lies on a device, as far as it was looked up for a launch."""
-        self._addresses[device, array.address] = pointer.address
-
-    def wrote(self, division: Division) -> None:
-        """A divided kernel has run: each device has its own parts right, and nobody else."""
-        for array, owned in division.owned.items():
-            self._holders.wrote(array.address, owned)
+    def placed(self, device: int, arrays: Iterable[HostArray], known: Known) -> None:
+        """Where arrays lie on a device, as far as they were looked up for a launch."""
+        addresses = self._addresses.setdefault(device, {})
+        for array, pointer in zip(arrays, known.pointers, strict=True):
+            addresses[array.address] = pointer.address
 
     def forget(self, array: HostArray) -> None:
         """An array has left the devices."""
@@ -85,27 +82,37 @@ class Exchange:
 
     async def before(self, division: Division) -> None:
         """Each device gets what it reads in its part."""
+        fetch = self._holders.fetch
         await self._carry(
-            (array, self._holders.fetch(array.address, device, ranges))
-            for device, needed in enumerate(division.needed)
-            for array, ranges in needed
+            by_pair(
+                (array, fetch(array.address, device, ranges))
+                for device, needed in enumerate(division.needed)
+                for array, ranges in needed
+            )
         )
+
+    async def after(self, division: Division, communication: Communication) -> None:
+        """A divided kernel has run: each device has its own parts right, and nobody else, before they are sent."""
+        owned, holders = division.owned, self._holders
+        if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):
+            await self._carry(division.to_all)  # afterwards they are right everywhere, as they were before
+            return
+        for array, ranges in owned.items():
+            holders.wrote(array.address, ranges)
+        await self.gather(owned if communication == "all-to-all" else division.partial_values, range(self.devices))
 
     async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
         """All of these arrays to these devices, as far as they do not have it."""
+        fetch = self._holders.fetch
         await self._carry(
-            (array, self._holders.fetch(array.address, device, None)) for array in arrays for device in devices
+            by_pair((array, fetch(array.address, device, None)) for array in arrays for device in devices)
         )
         if len(devices) == self.devices:
             for array in arrays:
                 self._holders.everywhere(array.address)
 
-    async def _carry(self, found: Iterable[tuple[HostArray, list[Transfer]]]) -> None:
+    async def _carry(self, pairs: Pairs) -> None:
         """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
-        pairs: dict[tuple[int, int], list[tuple[HostArray, Transfer]]] = {}
-        for array, transfers in found:
-            for one in transfers:
-                pairs.setdefault((one.source, one.target), []).append((array, one))
         if not pairs:
             return
 
@@ -119,15 +126,14 @@ class Exchange:
         await self.run("jacc_exchange", exchange, 0)
         self.seconds += self.program.sim.now - begin
 
-    async def _send(
-        self, where: OffloadDevice, cause: int, target: int, pieces: Iterable[tuple[HostArray, Transfer]]
-    ) -> None:
+    async def _send(self, where: OffloadDevice, cause: int, target: int, pieces: Sequence[Piece]) -> None:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            here, there = self._addresses[where.number], self._addresses[target]
+            exchange_data = where.plugin.exchange_data
             for array, one in pieces:
-                source = self._addresses[where.number, array.address] + one.offset
-                destination = self._addresses[target, array.address] + one.offset
+                source, destination = here[array.address] + one.offset, there[array.address] + one.offset
                 self.bytes += one.nbytes
-                await where.plugin.exchange_data(queue, destination, source, one.nbytes, device=target)
+                await exchange_data(queue, destination, source, one.nbytes, device=target)
 
         await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels import Kernel
-from offloadrt.kernels import kernel as make_kernel
+from offloadrt.kernels.loop_kernel import of_source
 from offloadrt.kernels.source import Source
 from offloadrt.models.openacc.arguments import Argument
 
@@ -58,17 +58,18 @@ def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) ->
     if kernel.body is None:
         return _phantom(kernel, arguments, flags)
     source = _source_of(kernel)
-    tree = copy.deepcopy(source.tree)
-    constants = _constants(tree, arguments, flags)
-    arrays = [argument for argument in arguments if argument.is_array]
-    kept = [one for one in tree.args.args if one.arg not in constants]
+    constants = _constants(source, arguments, flags)
+    tree, tree_args = copy.copy(source.tree), copy.copy(source.tree.args)
+    kept = [copy.copy(one) for one in tree_args.args if one.arg not in constants]
     if flags & PushFlags.RESTRICT:
+        arrays = {argument.symbol for argument in arguments if argument.is_array}
         for parameter in kept:
-            if any(parameter.arg == argument.symbol for argument in arrays):
+            if parameter.arg in arrays:
                 parameter.annotation = _restricted(parameter.annotation)
-    tree.args.args = kept
-    tree.decorator_list = []
-    tree.body = [_Constants(constants).visit(statement) for statement in tree.body]
+    tree_args.args = kept
+    tree.args, tree.decorator_list = tree_args, []
+    if constants:
+        tree.body = [_Constants(constants).visit(copy.deepcopy(statement)) for statement in tree.body]
     header = _header(kernel, arguments, flags, constants, _numbers_around(source, constants))
     text = f"{header}\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
     positions = frozenset(position for position, one in enumerate(arguments) if one.symbol in constants)
@@ -95,11 +96,11 @@ def _source_of(kernel: Kernel) -> Source:
     return kernel.body.nest.source
 
 
-def _constants(tree: ast.AST, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
+def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
     """The scalars that become constants: those that the kernel does not assign and that have a literal."""
     if not flags & PushFlags.VAR_OPT:
         return {}
-    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored = {node.id for node in source.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return {
         one.symbol: one.value
         for one in arguments
@@ -132,7 +133,7 @@ def _restricted(annotation: ast.expr | None) -> ast.expr:
 
 def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, Number]:
     """Numbers that are no parameters: globals and what the closure holds."""
-    used = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
+    used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
     found = {name: source.names.get(name) for name in sorted(used - parameters)}
     return {name: value for name, value in found.items() if isinstance(value, (bool, int, float))}
@@ -169,16 +170,12 @@ def _compiled(kernel: Kernel, source: Source, text: str) -> Kernel:
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     file = f"<jacc {kernel.name} {digest}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    if kernel.analysis is not None:
+        (tree,) = ast.parse(text).body
+        assert isinstance(tree, ast.FunctionDef)
+        generated = attrs.evolve(source, who=f"kernel {tree.name!r}", file=file, tree=tree)
+        return of_source(kernel, generated, len(kernel.analysis.distributed))
     names = dict(source.names)
     exec(compile(text, file, "exec", flags=__future__.annotations.compiler_flag), names)
     function: Callable[..., None] = names[source.tree.name]
-    if kernel.analysis is None:
-        return attrs.evolve(kernel, body=function)
-    return make_kernel(
-        name=kernel.name,
-        threads_per_team=kernel.threads_per_team,
-        registers_per_thread=kernel.registers_per_thread,
-        efficiency=kernel.efficiency,
-        dependent_accesses=kernel.dependent_accesses,
-        collapse=len(kernel.analysis.distributed),
-    )(function)
+    return attrs.evolve(kernel, body=function)

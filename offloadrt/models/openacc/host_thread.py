@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""
 
+ACC_ASYNC_SYNC = -2
+"""The value of an `async` clause that is as none at all (OpenACC 3.3, section 2.16); there is nothing to wait for."""
+
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
 
@@ -218,7 +221,7 @@ class HostThread(ProgramThread):
         _check_async("wait", values)
 
         def asked() -> list[LastingQueue]:
-            return [program.queue(number, value) for value in values] if values else program.queues(number)
+            return _queues(program, number, values) if values else program.queues(number)
 
         async def drain(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for one in asked():
@@ -228,7 +231,7 @@ class HostThread(ProgramThread):
             for one in asked():
                 await one.precede(where, queue)
 
-        return self.run("wait", drain if async_ is None else order, async_)
+        return self.run("wait", drain if async_ in (None, ACC_ASYNC_SYNC) else order, async_)
 
     def run(
         self,
@@ -242,26 +245,31 @@ class HostThread(ProgramThread):
         """A directive on the current device, or another one, in its own queue or an async one, behind those of `wait`.
         unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
-        ValueError for an async value that is no whole number, or below `ACC_ASYNC_NOVAL`.
+        ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
         """
         program = self.program
         number = self.device_number if device is None else device
         values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
         if values or async_ is not None:
             _check_async(name, values if async_ is None else (*values, async_))
-        lasting = None if async_ is None else program.queue(number, async_)
+        lasting = None if async_ is None or async_ == ACC_ASYNC_SYNC else program.queue(number, async_)
 
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for value in values:
-                await program.queue(number, value).precede(where, queue)
+            for one in _queues(program, number, values):
+                await one.precede(where, queue)
             await work(where, queue)
 
         return in_directive(program, name, number, behind if values else work, unmaps, lasting)
 
 
+def _queues(program: OpenACC, device: int, values: Iterable[int]) -> list[LastingQueue]:
+    """The async queues that a wait is for."""
+    return [program.queue(device, value) for value in values if value != ACC_ASYNC_SYNC]
+
+
 def _check_async(name: str, values: Iterable[object]) -> None:
     for value in values:
-        if not is_whole(value) or value < ACC_ASYNC_NOVAL:
+        if not is_whole(value) or value < ACC_ASYNC_SYNC:
             raise ValueError(f"{name}: async value {value!r} is none; queues have whole numbers from 0")
 
 

@@ -13,34 +13,30 @@ Parallelization".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.arguments import Argument, is_whole
 from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.dependences import Dependences, Range
-from offloadrt.models.openacc.division import Divider, Division
-from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
+from offloadrt.models.openacc.division import Divider
+from offloadrt.models.openacc.errors import AliasedArgument, OverlappingWrites
 from offloadrt.models.openacc.exchange import Communication, Exchange
 from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
-from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
+from offloadrt.models.openacc.kernel_times import KernelTimes
+from offloadrt.models.openacc.launching import Launching
 from offloadrt.models.openacc.lowering import lower_data, lower_update
+from offloadrt.models.openacc.order import ExecutionStep, Order
 from offloadrt.models.openacc.partial_values import PartialValues
-from offloadrt.models.openacc.policy import Execution, Mode
-from offloadrt.models.openacc.pushes import Effects, Push, Stage, factor_of, ready
+from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
 from offloadrt.models.openacc.strategies import Strategy, strategy_named
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.present_arrays import device_pointers
-from offloadrt.runtime.target import target
-
-ExecutionStep = Literal["sync", "async", "overlap"]
-"""``sync``: the host waits for each push; ``async``: it does not, and all go to one queue; ``overlap``: to several."""
 
 _KEPT: Final = 4096
 """Pushes that are remembered."""
@@ -83,17 +79,15 @@ class Jacc:
             raise ValueError(f"Jacc: the strategy uses {strategy.devices} devices, but devices is {devices}")
         self.thread = thread
         self.program = thread.program
-        self.execution = execution
-        self.communication = communication
         self.policy = strategy.policy
         self.effects = effects or {}
-        self._records = self.program.records
         self.times: dict[str, KernelTimes] = {}
         self.program.device(devices - 1, "jacc_init")
         self._devices = range(devices if strategy.devices is None else strategy.devices)
         thread.spread = max(thread.spread, len(self._devices))
         self._dependences = Dependences(queues if execution == "overlap" else 1)
-        self._exchange = Exchange(self.program, len(self._devices), queues, self._run)
+        self._order = Order(self.program, self._devices, execution, self._dependences)
+        self._exchange = Exchange(self.program, len(self._devices), queues, self._order.run)
         self._partial_values = PartialValues(len(self._devices), thread.array)
         self._divider: Divider | None = None
         if strategy.divide is not None and len(self._devices) > 1:
@@ -101,8 +95,17 @@ class Jacc:
                 machine = self.program.machine.spec.name
                 raise ValueError(f"a strategy that divides kernels needs links between devices, and {machine} has none")
             self._divider = Divider(strategy.divide, len(self._devices), self._partial_values)
-        self._left_early = ""
-        """The name of the directive that was."""
+        self._launching = Launching(
+            thread.sim,
+            self._order,
+            self._exchange,
+            strategy.policy,
+            communication,
+            self._partial_values,
+            self.program.records,
+            self.program.code,
+            self.times,
+        )
         self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
 
     @property
@@ -120,7 +123,7 @@ class Jacc:
     async def jacc_create(self, *arrays: HostArray) -> None:
         """Device memory for these arrays; one reference more."""
         _check_arrays("jacc_create", arrays)
-        await self._begin("jacc_create", lower_data([create(*arrays)], "enter data"))
+        await self._order.begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
         """The same, with the host's values when they are new on the device. Behind pushes that use the arrays."""
@@ -130,7 +133,7 @@ class Jacc:
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_begin(where, items, queue, "jacc_copyin")
 
-        await self._submit("jacc_copyin", begin, (), _ranges(arrays))
+        await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
 
     async def jacc_copyout(self, *arrays: HostArray) -> None:
         """One reference less; the last one copies the values to the host. Waits for the queues that use the arrays, and
@@ -152,7 +155,7 @@ class Jacc:
         _check_arrays("jacc_host_access", arrays)
         ranges = _ranges(arrays)
         await self._gather(arrays, self._devices if write else self._devices[:1])
-        await self._drain(self._dependences.synchronize(ranges, ranges if write else ()))
+        await self._order.drain(self._dependences.synchronize(ranges, ranges if write else ()))
 
     async def jacc_update_host(self, *arrays: HostArray) -> None:
         """``update host(…)``: wait for the queues in which the values are made, then copy those of device 0. Raises
@@ -160,13 +163,13 @@ class Jacc:
         """
         _check_arrays("jacc_update_host", arrays)
         await self.jacc_host_access(*arrays)
-        await self._run("jacc_update_host", self._update([host(*arrays)], "jacc_update_host"), self._devices[0])
+        await self._order.run("jacc_update_host", self._update([host(*arrays)], "jacc_update_host"), self._devices[0])
 
     async def jacc_update_device(self, *arrays: HostArray) -> None:
         """``update device(…)``: the host's values to all devices, behind pushes that use them. Raises NotPresent."""
         _check_arrays("jacc_update_device", arrays)
         update = self._update([device(*arrays)], "jacc_update_device")
-        await self._submit("jacc_update_device", update, (), _ranges(arrays))
+        await self._order.submit("jacc_update_device", update, (), _ranges(arrays))
         for array in arrays:
             self._exchange.forget(array)
 
@@ -180,25 +183,18 @@ class Jacc:
 
     async def jacc_wait(self) -> None:
         """Wait for everything that was pushed. Raises what a kernel did wrong."""
-        await self._drain(self._dependences.synchronize_all())
-
-    async def _begin(self, name: str, items: list[MapItem]) -> None:
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_begin(where, items, queue, name)
-
-        for number in self._devices:
-            await self._run(name, begin, number)
+        await self._order.drain_all()
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
         ranges = _ranges(arrays)
-        await self._drain(self._dependences.synchronize((), ranges))
+        await self._order.drain(self._dependences.synchronize((), ranges))
         elsewhere = lower_data([delete(*arrays)], "exit data")
 
         async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_end(where, elsewhere if where.number else items, queue, name)
 
         for number in self._devices:
-            await self._run(name, end, number)
+            await self._order.run(name, end, number)
         gone = []
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
@@ -235,99 +231,15 @@ class Jacc:
             cache = self.program.code
             code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
             factor = factor_of(self.effects, kernel, flags)
-            name = self._records.name(kernel, code)
+            name = self.program.records.name(kernel, code)
             push = self._pushes[key] = ready(name, code, kernel, args, iterations, factor, self._divider)
             self.times.setdefault(name, KernelTimes())
-        divided = self.policy.before(push.name) is Mode.DIVIDED
-        if push.division is not None and (divided or self.policy.measures):
-            await self._measure(push, push.division, divided)
-        else:
-            await self._duplicate(push)
-
-    async def _duplicate(self, push: Push) -> None:
-        """Every device runs all of it; the host waits only as the execution step says."""
-        times, exchange = self.times[push.name], self._exchange
-        used = [*push.present, *push.absent]
-        if exchange.is_due(used):
-            await self._drain(self._dependences.synchronize_all())
-            seconds, sent = exchange.seconds, exchange.bytes
-            await exchange.gather(used, self._devices)
-            times.communication_s += exchange.seconds - seconds
-            times.sent_bytes += exchange.bytes - sent
-        execution = InFlight(times, False, len(self._devices))
-
-        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            self._records.expect(where.number, queue.cause, execution)
-            await self._launch(push, "whole", where, queue)
-
-        if push.items:
-            await self._drain(self._dependences.synchronize(push.reads, push.writes))
-            for number in self._devices:
-                await self._run("jacc_kernel_push", launch, number)
-        else:
-            await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
-
-    async def _measure(self, push: Push, division: Division, divided: bool) -> None:
-        """Run it alone, in its mode, with its exchange, and wait for each; tell the policy what they took."""
-        code, sim, exchange = self.program.code, self.thread.sim, self._exchange
-        if divided:
-            await code.compiled(f"{push.code.text}{division.source}", push.kernel.name)
-            if values := self._partial_values.to_create(division.partial_values):
-                await self._begin("jacc_create", lower_data([create(*values)], "enter data"))
-        await exchange.open()
-        await self._drain(self._dependences.synchronize_all())
-        times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
-        if divided:
-            await exchange.before(division)
-        elif exchange.is_due(push.present):
-            await exchange.gather(push.present, self._devices)
-        begin = sim.now
-        execution = InFlight(times, divided, len(self._devices))
-
-        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            self._records.expect(where.number, queue.cause, execution)
-            await self._launch(push, "part" if divided else "whole", where, queue)
-
-        await self._submit("jacc_kernel_push", launch, push.reads, push.writes)
-        await self._drain(self._dependences.synchronize_all())
-        kernel_s = sim.now - begin
-        if divided:
-            exchange.wrote(division)
-            everything = self.communication == "all-to-all"
-            await exchange.gather(division.owned if everything else division.partial_values, self._devices)
-            if division.combining is not None:
-                await self._combine(push)
-        communication_s = exchange.seconds - seconds
-        self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
-        times.communication_s += communication_s
-        times.sent_bytes += exchange.bytes - sent
-
-    async def _combine(self, push: Push) -> None:
-        """Every device makes the result of a reduction from the partial values of all; that is part of the exchange."""
-
-        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await self._launch(push, "combination", where, queue)
-
-        begin = self.thread.sim.now
-        await self._submit("jacc_combine", launch, push.reads, push.writes)
-        await self._drain(self._dependences.synchronize_all())
-        self._exchange.seconds += self.thread.sim.now - begin
-
-    async def _launch(self, push: Push, stage: Stage, where: OffloadDevice, queue: DirectiveQueue) -> None:
-        """On one device."""
-        here = push.on_device(where.number, stage)
-        here.lies_at(await device_pointers(where, here.arrays, queue, "jacc_kernel_push", here.known))
-        assert here.known is not None
-        if stage == "part":
-            for array, pointer in zip(here.arrays, here.known.pointers, strict=True):
-                self._exchange.placed(where.number, array, pointer)
-        items = push.items if stage == "whole" else []
-        await target(where, here.launch, items, here.arguments, queue, "jacc_kernel_push", lambda array: None)
+        await self._launching.run(push)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
         """What others have of arrays to these devices, before something else than a divided kernel uses them."""
         if self._exchange.is_due(arrays):
-            await self._drain(self._dependences.synchronize_all())
+            await self._order.drain_all()
             await self._exchange.gather(arrays, devices)
 
     def _check(self, kernel: Kernel, args: Sequence[Argument], flags: PushFlags) -> None:
@@ -345,45 +257,6 @@ class Jacc:
     def _refuse(self, kind: type[AliasedArgument | OverlappingWrites], message: str, argument: Argument) -> None:
         where = self.program.device(self._devices[0])
         raise where.error(kind, message, "jacc_kernel_push", argument.value.name)
-
-    # order
-
-    async def _submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Do `work` on every device, in the order that the execution step allows."""
-        if self.execution == "sync" and len(self._devices) == 1:
-            await self._run(name, work, self._devices[0])
-            return
-        placement = self._dependences.place(reads, writes)
-        for number in self._devices:
-            await self._run(name, work, number, placement.queue, placement.waits)
-        if self.execution == "sync":
-            await self._drain(self._dependences.synchronize_all())
-
-    async def _run(
-        self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
-    ) -> None:
-        """One directive of a routine. Raises LeftEarly after one that was."""
-        if self._left_early:
-            where = self.program.device(device)
-            raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
-        try:
-            await self.thread.run(name, work, queue, waits, device)
-        except Exception:
-            raise
-        except BaseException:
-            self._left_early = name
-            raise
-
-    async def _drain(self, queues: Sequence[int]) -> None:
-        """Wait for these queues of all devices, in one call of the runtime."""
-
-        async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
-            for queue in queues:
-                for number in self._devices:
-                    await self.program.queue(number, queue).drain(self.program.devices[number], own.cause)
-
-        if queues:
-            await self._run("jacc_wait", drain, self._devices[0])
 
 
 def _check_arrays(name: str, arrays: Sequence[HostArray]) -> None:

@@ -16,7 +16,7 @@ from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.plugin import UserModeDriver
-from offloadrt.sim import Lock
+from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
 
@@ -69,6 +69,12 @@ class OpenACC(Program[HostThread]):
     def queues(self, device: int) -> list[LastingQueue]:
         """All activity queues of a device that are in use, in the order of their first use."""
         return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Statistics of the runtime's locks, by name, of all devices; those of the async queues together."""
+        queues = [queue.lock.statistics() for queue in self._queues.values()]
+        together = {"async queue locks": LockStatistics.total(queues)} if queues else {}
+        return {**super().locks(), **together, **self.code.locks()}
 
     async def complete_tasks(self) -> None:
         """Wait for all async queues, for some of which nobody may have waited, and close them; not those of a device

@@ -59,10 +59,9 @@ class OnDevice:
 
     def lies_at(self, known: Known) -> None:
         """The arrays lie there now."""
-        if self.known is not known:
-            self.known = known
-            at = dict(zip(self.arrays, known.pointers, strict=True))
-            self.arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in self.given]
+        self.known = known
+        at = dict(zip(self.arrays, known.pointers, strict=True))
+        self.arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in self.given]
 
 
 @attrs.frozen(eq=False)

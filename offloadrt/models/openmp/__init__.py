@@ -3,8 +3,8 @@
 ======================================  ==============================================================================
 ``OpenMP``                              a program on a machine: devices, teams of host threads, globals, mappers
 ``HostThread`` (``t``)                  what a thread does: ``t.target_data``, ``t.target_enter_data``,
-``t.target_exit_data``,
-                                        ``t.target_update``, ``t.target``, ``t.taskwait``, ``t.omp_target_*``
+                                        ``t.target_exit_data``, ``t.target_update``, ``t.target``, ``t.taskwait``,
+                                        ``t.omp_target_*``
 ``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``section``                             ``a[lower:length:stride]``
@@ -43,6 +43,7 @@ from offloadrt.runtime import (
     HostArray,
     IllegalAddress,
     InvalidDevice,
+    InvalidFree,
     MappingError,
     OffloadError,
     OutsideArray,
@@ -61,6 +62,7 @@ __all__ = [
     "HostThread",
     "IllegalAddress",
     "InvalidDevice",
+    "InvalidFree",
     "ManagerStatistics",
     "Map",
     "MappingError",

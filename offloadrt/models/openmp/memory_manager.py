@@ -103,15 +103,17 @@ class BlockManager(ABC, Generic[B]):
             else:
                 block.in_use = True
                 self._hits += 1
-        if block.memory is None:
-            try:
+        try:
+            if block.memory is None:
                 block.memory = await self._acquire(t, nbytes, number, ghost)
-            except OutOfDeviceMemory:
+                self._by_address[block.memory.address] = block
+            if source is not None:
+                await t.omp_target_memcpy(block.memory, source, nbytes)
+        except BaseException:
+            block.in_use = False
+            if block.memory is None:
                 blocks.remove(block)
-                raise
-            self._by_address[block.memory.address] = block
-        if source is not None:
-            await t.omp_target_memcpy(block.memory, source, nbytes)
+            raise
         return block.memory
 
     async def free(self, t: HostThread, memory: B, destination: HostArray | Section | None = None) -> None:

@@ -6,7 +6,7 @@ Names and results are OpenMP's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -57,7 +57,8 @@ class Routines(ProgramThread):
 
     def omp_set_default_device(self, number: int) -> None:
         """For this thread, as default-device-var is the task's own. Raises InvalidDevice."""
-        self.program.device(number, "omp_set_default_device")
+        if not self._is_host(number):
+            self.program.device(number, "omp_set_default_device")
         self.default_device = number
 
     # memory
@@ -65,13 +66,16 @@ class Routines(ProgramThread):
     async def omp_target_alloc(
         self, nbytes: int, device: int | None = None, phantom: bool | None = None
     ) -> DevicePointer | None:
-        """Device memory; None when there is none left, or for nothing.
+        """Device memory, on the initial device of the host's heap; None when there is none left, or for nothing.
 
         phantom: without bytes; by default as the program's arrays.
         """
         if nbytes <= 0:
             return None
         ghost = self.program.phantom if phantom is None else phantom
+        if self._is_host(device):
+            array = self.array("omp_target_alloc", nbytes, np.uint8, phantom=ghost, kind="heap")
+            return DevicePointer(array.address, nbytes, self.omp_get_initial_device(), ghost, host=array)
         found: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -84,8 +88,11 @@ class Routines(ProgramThread):
         return DevicePointer(found[0], nbytes, where.number, ghost) if found else None
 
     async def omp_target_free(self, pointer: DevicePointer | None) -> None:
-        """Free what omp_target_alloc gave. Nothing happens for None."""
+        """Free what omp_target_alloc gave. Nothing happens for None. Raises InvalidFree on the initial device."""
         if pointer is None:
+            return
+        if pointer.host is not None:
+            self.free(pointer.host)
             return
         address = pointer.address
 
@@ -106,12 +113,12 @@ class Routines(ProgramThread):
         if dst is None or src is None or length < 0:
             return OFFLOAD_FAIL
         call = "omp_target_memcpy"
-        if isinstance(dst, DevicePointer):
-            if isinstance(src, DevicePointer):
+        if _on_device(dst):
+            if _on_device(src):
                 await self._device_to_device(call, dst + dst_offset, src + src_offset, length)
             else:
                 await self._host_to_device(call, dst + dst_offset, *self._piece(call, src, src_offset, length))
-        elif isinstance(src, DevicePointer):
+        elif _on_device(src):
             await self._device_to_host(call, *self._piece(call, dst, dst_offset, length), src + src_offset)
         else:
             into, destination = self._piece(call, dst, dst_offset, length)
@@ -139,7 +146,7 @@ class Routines(ProgramThread):
         async def run() -> None:
             await self.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
 
-        await self.program.device(self.default_device, "omp_target_memcpy_async").work(self.program.costs.task)
+        await self.program.devices[0].work(self.program.costs.task)
         self.program.helpers.submit(self.tasks, "omp_target_memcpy_async", run, depends)
         return OFFLOAD_SUCCESS
 
@@ -188,7 +195,7 @@ class Routines(ProgramThread):
         call = "omp_target_memset"
         if nbytes > 0:
             filled = np.full(nbytes, value & 0xFF, np.uint8)
-            if isinstance(pointer, HostArray):
+            if not _on_device(pointer):
                 _, destination = self._piece(call, pointer, 0, nbytes)
                 await self.program.machine.host_memory.copy(nbytes)
                 _move(destination, HostSpan(0, nbytes, filled))
@@ -202,7 +209,7 @@ class Routines(ProgramThread):
 
     async def omp_target_is_present(self, place: HostArray | Section, device: int | None = None) -> bool:
         """Is the first byte in the device's present table?"""
-        if device == self.omp_get_initial_device():
+        if self._is_host(device):
             return True
         return (await self._find("omp_target_is_present", place, 1, device))[0] is not None
 
@@ -210,19 +217,21 @@ class Routines(ProgramThread):
         self, place: HostArray | Section, nbytes: int, device: int | None = None
     ) -> bool:
         """Can the device use this host memory directly?"""
-        if device == self.omp_get_initial_device():
+        if self._is_host(device):
             return True
         return self.program.device(self._chosen(device), "omp_target_is_accessible").configuration.host_pointers
 
     async def omp_get_mapped_ptr(self, place: HostArray | Section, device: int | None = None) -> DevicePointer | None:
-        """The device address of the first byte; None if it is not mapped."""
-        array = place.array if isinstance(place, Section) else place
+        """The device address of the first byte; None if it is not mapped. On the initial device, where it is."""
+        array, begin = _host_place(place)
+        shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
+        if self._is_host(device):
+            initial = self.omp_get_initial_device()
+            return DevicePointer(begin, place.nbytes, initial, array.phantom, array.dtype, shape, array)
         address, where = await self._find("omp_get_mapped_ptr", place, 1, device)
         if address is None:
             return None
-        left = array.nbytes if isinstance(place, HostArray) else place.nbytes
-        shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
-        return DevicePointer(address, left, where.number, array.phantom, array.dtype, shape)
+        return DevicePointer(address, place.nbytes, where.number, array.phantom, array.dtype, shape)
 
     async def omp_target_associate_ptr(
         self,
@@ -232,18 +241,25 @@ class Routines(ProgramThread):
         device_offset: int = 0,
         device: int | None = None,
     ) -> int:
-        """Enter host memory in the present table, with this device memory and an infinite count; 0 or -1."""
+        """Enter host memory in the present table, with this device memory and an infinite count; 0 or -1, as always for
+        the initial device.
+        """
+        number = pointer.device if device is None else device
+        if self._is_host(number):
+            return OFFLOAD_FAIL
         array, begin = _host_place(place)
         result: list[int] = []
 
         async def associate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             result.append(await associate_pointer(where, array, begin, nbytes, pointer.address + device_offset))
 
-        await self._call("omp_target_associate_ptr", pointer.device if device is None else device, associate)
+        await self._call("omp_target_associate_ptr", number, associate)
         return result[0]
 
     async def omp_target_disassociate_ptr(self, place: HostArray | Section, device: int | None = None) -> int:
         """Remove what omp_target_associate_ptr entered; 0 or -1."""
+        if self._is_host(device):
+            return OFFLOAD_FAIL
         array, begin = _host_place(place)
         result: list[int] = []
 
@@ -258,6 +274,10 @@ class Routines(ProgramThread):
     def _call(self, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
         return in_directive(self.program, name, self._chosen(device), work)
 
+    def _is_host(self, device: int | None) -> bool:
+        """Is it the initial device, on which memory is the host's and everything is present?"""
+        return self._chosen(device) == self.omp_get_initial_device()
+
     def _chosen(self, device: int | None) -> int:
         return self.default_device if device is None else device
 
@@ -266,7 +286,7 @@ class Routines(ProgramThread):
         if self.program.devices[0].manages(array):
             await self.program.devices[0].plugin.host_touch(span.address, span.nbytes)
 
-    def _piece(self, call: str, place: HostArray | Section, offset: int, length: int) -> tuple[HostArray, HostSpan]:
+    def _piece(self, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
         """Bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
         array, begin = _host_place(place)
         if not array.holds(begin + offset, length):
@@ -332,7 +352,15 @@ def _product(lengths: Sequence[int]) -> int:
     return result
 
 
-def _host_place(place: HostArray | Section) -> tuple[HostArray, int]:
+def _on_device(place: Place) -> TypeGuard[DevicePointer]:
+    """Is it memory of a device other than the initial one?"""
+    return isinstance(place, DevicePointer) and place.host is None
+
+
+def _host_place(place: Place) -> tuple[HostArray, int]:
+    if isinstance(place, DevicePointer):
+        assert place.host is not None, "a pointer of the initial device"
+        return place.host, place.address
     return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
 
 

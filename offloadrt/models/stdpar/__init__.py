@@ -29,7 +29,6 @@ from offloadrt.models.stdpar.errors import (
     ForeignFree,
     HeuristicDatabaseError,
     HostPointerInKernel,
-    InvalidFree,
     PrefetchCrash,
     UnfinishedRead,
 )
@@ -42,6 +41,7 @@ from offloadrt.models.stdpar.program import StdPar
 from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
 from offloadrt.models.stdpar.validation import Indirect, indirect
+from offloadrt.runtime import InvalidFree
 
 __all__ = [
     "IMPLEMENTATIONS",

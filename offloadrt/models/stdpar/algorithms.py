@@ -31,6 +31,7 @@ from numpy.typing import DTypeLike
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.standard_algorithms import RETURNING, ExecutionPolicy
+from offloadrt.models.stdpar.validation import direct, pointers
 
 Operation = Literal["plus", "minimum", "maximum"]
 """How ``reduce`` joins two elements."""
@@ -136,9 +137,14 @@ class Algorithms(ABC):
         return None if count is None else count > 0
 
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """``std::all_of`` of the elements of the first array; None where an array is a phantom."""
+        """``std::all_of`` of the elements of the first array; None where an array is a phantom.
+
+        ValueError without an array.
+        """
+        first = next(pointers(direct(arguments)), None)
+        if first is None:
+            raise ValueError(f"all_of({predicate.name}): none of the arguments is an array, so it is of no elements")
         count = await self._count("all_of", policy, predicate, arguments)
-        first = next(one for one in arguments if isinstance(one, UsmArray))
         return None if count is None else count == first.nbytes // first.itemsize
 
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:

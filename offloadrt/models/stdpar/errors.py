@@ -23,10 +23,6 @@ class ForeignFree(OffloadError):
     """
 
 
-class InvalidFree(OffloadError):
-    """A pointer was freed that no allocation begins at, or for the second time."""
-
-
 class PrefetchCrash(OffloadError):
     """A prefetch on a machine whose software stack crashes at one (a flag of its profile)."""
 

@@ -13,7 +13,7 @@ import attrs
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.stdpar.allocation_map import Allocation, AllocationMap
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.errors import ForeignFree, InvalidFree
+from offloadrt.models.stdpar.errors import ForeignFree
 from offloadrt.models.stdpar.implementations import DataMemory, ForeignFreeing
 from offloadrt.models.stdpar.pool import MemoryPool, pool_size
 from offloadrt.runtime.lock_wait import take
@@ -51,7 +51,6 @@ class Heap:
         self._pool_begin = 0
         self.lock = Lock(program.sim, "memory pool")
         self._contends = not spec.flag("stdpar_pool.uncontended")
-        self._libc: dict[int, Arena] = {}
 
     # what the program calls
 
@@ -75,7 +74,7 @@ class Heap:
         """malloc of the C library."""
         await self._work(self._costs.libc)
         address = arena.allocate(nbytes, max(align, 16))
-        self._libc[address] = arena
+        self._program.heap_blocks[address] = arena
         self._program.usm.add_system(address, nbytes)
         return address
 
@@ -91,14 +90,19 @@ class Heap:
         allocation = self.allocations.find(address)
         if allocation is not None and allocation.root == address:
             if foreign and self._program.implementation.foreign_free is ForeignFreeing.CRASH:
-                raise self._error(ForeignFree, f"free of {array.name!r} outside of the program's translation units: "
-                                  "libc gets a pointer to shared memory", array)  # fmt: skip
+                raise ForeignFree(
+                    f"free of {array.name!r} outside of the program's translation units: libc gets a pointer to "
+                    "shared memory",
+                    call="free",
+                    array=array.name,
+                    thread=self._program.sim.current.name,
+                    time_s=self._program.sim.now,
+                )
             await self._release(allocation)
-        elif (arena := self._libc.pop(address, None)) is not None:
+        else:
+            arena = self._program.take_heap_block(array)
             await self._work(self._costs.libc)
             arena.release(address)
-        else:
-            raise self._error(InvalidFree, f"free of {array.name!r}: no allocation begins at {address:#x}", array)
         array.freed = True
 
     # below
@@ -141,7 +145,3 @@ class Heap:
 
     async def _work(self, dt: float) -> None:
         await self._program.machine.work(dt, "runtime")
-
-    def _error(self, kind: type[InvalidFree] | type[ForeignFree], message: str, array: UsmArray) -> Exception:
-        sim = self._program.sim
-        return kind(message, call="free", array=array.name, thread=sim.current.name, time_s=sim.now)

@@ -33,11 +33,6 @@ class PatchGeometry:
         return int(self.patch**self.dimensions)
 
     @property
-    def halo_volumes(self) -> int:
-        """Volumes of the patch together with its halo layer."""
-        return int((self.patch + 2 * HALO) ** self.dimensions)
-
-    @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of the patch with halo; the unknowns of a volume are neighbours in memory."""
         return (self.patch + 2 * HALO,) * self.dimensions + (self.unknowns,)

@@ -7,8 +7,10 @@ worth, `experiment.py` runs one; each program has a file of its own.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 
-from offloadrt.programs.jacc.benchmark import Benchmark
+from offloadrt.kernels import Kernel
+from offloadrt.programs.jacc.benchmark import Benchmark, extent
 from offloadrt.programs.jacc.experiment import Experiment, KernelRow, Outcome
 
 _NAMES = ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno")
@@ -25,4 +27,10 @@ def benchmark(name: str) -> Benchmark:
     return found
 
 
-__all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome", "benchmark"]
+def kernels() -> Iterable[Kernel]:
+    """Of all programs, each program's in the order of their first call."""
+    for name in BENCHMARKS:
+        yield from (call.kernel for call in benchmark(name).program(extent).executions())
+
+
+__all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome", "benchmark", "kernels"]

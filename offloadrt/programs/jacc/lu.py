@@ -24,241 +24,11 @@ from offloadrt.programs.jacc.benchmark import (
     Timed,
     call,
 )
-from offloadrt.programs.jacc.fields import AXES, Doubles, between, dissipation, dissipation_at_walls, named
+from offloadrt.programs.jacc.fields import AXES, Doubles, between, named
+from offloadrt.programs.jacc.lu_planes import PLANES, clear_blocks, points_of
+from offloadrt.programs.jacc.lu_right_hand_side import ERHS, RHS
 
 Ints = NDArray[np.int32]
-
-
-def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """The residual starts with the forcing; reciprocal of density and kinetic energy."""
-    for k in range(n):
-        for j in range(n):
-            for i in range(n):
-                rsd[0, k, j, i] = -frct[0, k, j, i]
-                rsd[1, k, j, i] = -frct[1, k, j, i]
-                rsd[2, k, j, i] = -frct[2, k, j, i]
-                rsd[3, k, j, i] = -frct[3, k, j, i]
-                rsd[4, k, j, i] = -frct[4, k, j, i]
-                inverse = 1.0 / u[0, k, j, i]
-                rho_i[k, j, i] = inverse
-                qs[k, j, i] = (
-                    0.5
-                    * inverse
-                    * (u[1, k, j, i] * u[1, k, j, i] + u[2, k, j, i] * u[2, k, j, i] + u[3, k, j, i] * u[3, k, j, i])
-                )
-
-
-def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Convective flux of each point."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(n):
-                v = u[1, k, j, i] * rho_i[k, j, i]
-                p = 0.4 * (u[4, k, j, i] - qs[k, j, i])
-                flux[0, k, j, i] = u[1, k, j, i]
-                flux[1, k, j, i] = u[1, k, j, i] * v + p
-                flux[2, k, j, i] = u[2, k, j, i] * v
-                flux[3, k, j, i] = u[3, k, j, i] * v
-                flux[4, k, j, i] = (1.4 * u[4, k, j, i] - 0.4 * qs[k, j, i]) * v
-
-
-def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Central differences of the flux."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                rsd[0, k, j, i] = rsd[0, k, j, i] - t * (
-                    flux[0, k + dk, j + dj, i + di] - flux[0, k - dk, j - dj, i - di]
-                )
-                rsd[1, k, j, i] = rsd[1, k, j, i] - t * (
-                    flux[1, k + dk, j + dj, i + di] - flux[1, k - dk, j - dj, i - di]
-                )
-                rsd[2, k, j, i] = rsd[2, k, j, i] - t * (
-                    flux[2, k + dk, j + dj, i + di] - flux[2, k - dk, j - dj, i - di]
-                )
-                rsd[3, k, j, i] = rsd[3, k, j, i] - t * (
-                    flux[3, k + dk, j + dj, i + di] - flux[3, k - dk, j - dj, i - di]
-                )
-                rsd[4, k, j, i] = rsd[4, k, j, i] - t * (
-                    flux[4, k + dk, j + dj, i + di] - flux[4, k - dk, j - dj, i - di]
-                )
-
-
-def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Between a point and the one before."""
-    for k in range(1, n):
-        for j in range(1, n):
-            for i in range(1, n):
-                here = rho_i[k, j, i]
-                behind = rho_i[k - dk, j - dj, i - di]
-                d1 = here * u[1, k, j, i] - behind * u[1, k - dk, j - dj, i - di]
-                d2 = here * u[2, k, j, i] - behind * u[2, k - dk, j - dj, i - di]
-                d3 = here * u[3, k, j, i] - behind * u[3, k - dk, j - dj, i - di]
-                d4 = here * u[4, k, j, i] - behind * u[4, k - dk, j - dj, i - di]
-                flux[1, k, j, i] = t * 4.0 / 3.0 * d1
-                flux[2, k, j, i] = t * d2
-                flux[3, k, j, i] = t * d3
-                flux[4, k, j, i] = t * (0.5 * (d1 * d1 + d2 * d2 + d3 * d3) + d4)
-
-
-def second_difference(
-    rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
-) -> None:
-    """Of the fields, and the viscous fluxes."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
-                    u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
-                )
-                rsd[1, k, j, i] = (
-                    rsd[1, k, j, i]
-                    + c * (u[1, k - dk, j - dj, i - di] - 2.0 * u[1, k, j, i] + u[1, k + dk, j + dj, i + di])
-                    + t * (flux[1, k + dk, j + dj, i + di] - flux[1, k, j, i])
-                )
-                rsd[2, k, j, i] = (
-                    rsd[2, k, j, i]
-                    + c * (u[2, k - dk, j - dj, i - di] - 2.0 * u[2, k, j, i] + u[2, k + dk, j + dj, i + di])
-                    + t * (flux[2, k + dk, j + dj, i + di] - flux[2, k, j, i])
-                )
-                rsd[3, k, j, i] = (
-                    rsd[3, k, j, i]
-                    + c * (u[3, k - dk, j - dj, i - di] - 2.0 * u[3, k, j, i] + u[3, k + dk, j + dj, i + di])
-                    + t * (flux[3, k + dk, j + dj, i + di] - flux[3, k, j, i])
-                )
-                rsd[4, k, j, i] = (
-                    rsd[4, k, j, i]
-                    + c * (u[4, k - dk, j - dj, i - di] - 2.0 * u[4, k, j, i] + u[4, k + dk, j + dj, i + di])
-                    + t * (flux[4, k + dk, j + dj, i + di] - flux[4, k, j, i])
-                )
-
-
-def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
-    """The fields with the third direction last."""
-    for j in range(1, n - 1):
-        for i in range(1, n - 1):
-            for k in range(n):
-                utmp[0, j, i, k] = u[0, k, j, i]
-                utmp[1, j, i, k] = u[1, k, j, i]
-                utmp[2, j, i, k] = u[2, k, j, i]
-                utmp[3, j, i, k] = u[3, k, j, i]
-                utmp[4, j, i, k] = u[4, k, j, i]
-                utmp[5, j, i, k] = rho_i[k, j, i]
-
-
-def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Before the first plane."""
-    for n in range(points):
-        for m in range(5):
-            for q in range(5):
-                a[m, q, n] = 0.0
-                b[m, q, n] = 0.0
-                c[m, q, n] = 0.0
-                d[m, q, n] = 0.0
-
-
-def jacobians(
-    a: Doubles,
-    b: Doubles,
-    c: Doubles,
-    d: Doubles,
-    u: Doubles,
-    rho_i: Doubles,
-    qs: Doubles,
-    indxp: Ints,
-    jndxp: Ints,
-    plane: int,
-    points: int,
-    side: int,
-    t: float,
-) -> None:
-    """The blocks of the points of a plane and of their three neighbours on one side."""
-    for n in range(points):
-        j = indxp[plane, n]
-        i = jndxp[plane, n]
-        k = plane + 3 - i - j
-        r = rho_i[k, j, i]
-        e = qs[k, j, i]
-        for m in range(5):
-            for q in range(5):
-                v = u[m, k, j, i] * u[q, k, j, i] * r
-                d[m, q, n] = 1.0 + t * (v + e)
-                a[m, q, n] = -t * u[m, k - side, j, i] * u[q, k - side, j, i] * rho_i[k - side, j, i]
-                b[m, q, n] = -t * u[m, k, j - side, i] * u[q, k, j - side, i] * rho_i[k, j - side, i]
-                c[m, q, n] = -t * u[m, k, j, i - side] * u[q, k, j, i - side] * rho_i[k, j, i - side]
-
-
-def neighbours(
-    tv: Doubles,
-    a: Doubles,
-    b: Doubles,
-    c: Doubles,
-    rsd: Doubles,
-    indxp: Ints,
-    jndxp: Ints,
-    plane: int,
-    points: int,
-    side: int,
-    omega: float,
-) -> None:
-    """What the neighbours on one side contribute."""
-    for n in range(points):
-        j = indxp[plane, n]
-        i = jndxp[plane, n]
-        k = plane + 3 - i - j
-        s0 = 0.0
-        s1 = 0.0
-        s2 = 0.0
-        s3 = 0.0
-        s4 = 0.0
-        for q in range(5):
-            before = rsd[q, k - side, j, i]
-            under = rsd[q, k, j - side, i]
-            left = rsd[q, k, j, i - side]
-            s0 = s0 + a[0, q, n] * before + b[0, q, n] * under + c[0, q, n] * left
-            s1 = s1 + a[1, q, n] * before + b[1, q, n] * under + c[1, q, n] * left
-            s2 = s2 + a[2, q, n] * before + b[2, q, n] * under + c[2, q, n] * left
-            s3 = s3 + a[3, q, n] * before + b[3, q, n] * under + c[3, q, n] * left
-            s4 = s4 + a[4, q, n] * before + b[4, q, n] * under + c[4, q, n] * left
-        tv[0, n] = omega * s0
-        tv[1, n] = omega * s1
-        tv[2, n] = omega * s2
-        tv[3, n] = omega * s3
-        tv[4, n] = omega * s4
-
-
-def solve_points(
-    tmat: Doubles,
-    tv: Doubles,
-    d: Doubles,
-    rsd: Doubles,
-    indxp: Ints,
-    jndxp: Ints,
-    plane: int,
-    points: int,
-) -> None:
-    """The five equations of each point of a plane."""
-    for n in range(points):
-        j = indxp[plane, n]
-        i = jndxp[plane, n]
-        k = plane + 3 - i - j
-        for m in range(5):
-            tv[m, n] = rsd[m, k, j, i] - tv[m, n]
-            for q in range(5):
-                tmat[m, q, n] = d[m, q, n]
-        for p in range(5):
-            pivot = 1.0 / tmat[p, p, n]
-            for m in range(p + 1, 5):
-                factor = pivot * tmat[m, p, n]
-                tv[m, n] = tv[m, n] - factor * tv[p, n]
-                for q in range(p + 1, 5):
-                    tmat[m, q, n] = tmat[m, q, n] - factor * tmat[p, q, n]
-        for back in range(5):
-            s = tv[4 - back, n]
-            for q in range(5 - back, 5):
-                s = s - tmat[4 - back, q, n] * tv[q, n]
-            tv[4 - back, n] = s / tmat[4 - back, 4 - back, n]
-            rsd[4 - back, k, j, i] = s / tmat[4 - back, 4 - back, n]
 
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
@@ -325,33 +95,6 @@ def root_norms(norms: Doubles) -> None:
         norms[m] = math.sqrt(norms[m])
 
 
-def _right_hand_side(prefix: str) -> dict[str, Any]:
-    """23 kernels: one to start with, seven a direction, and one that gathers the third direction."""
-    steps = (
-        ("flux", point_flux),
-        ("difference", difference),
-        ("viscous", viscous_flux),
-        ("second", second_difference),
-        ("first_walls", dissipation_at_walls),
-        ("dissipation", dissipation),
-        ("last_walls", dissipation_at_walls),
-    )
-    found = {"start": named(f"{prefix}_start", start), "gather": named(f"{prefix}_gather", gather)}
-    return found | {
-        f"{name}_{axis}": named(f"{prefix}_{name}_{axis}", function) for axis in AXES for name, function in steps
-    }
-
-
-ERHS: Final = _right_hand_side("erhs")
-RHS: Final = _right_hand_side("rhs")
-PLANES: Final = {
-    "jacld": named("jacld", jacobians, 1),
-    "blts_neighbours": named("blts_neighbours", neighbours, 1),
-    "blts_points": named("blts_points", solve_points, 1),
-    "jacu": named("jacu", jacobians, 1),
-    "buts_neighbours": named("buts_neighbours", neighbours, 1),
-    "buts_points": named("buts_points", solve_points, 1),
-}
 OTHERS: Final = {
     "clear_blocks": named("clear_blocks", clear_blocks, 1),
     "scale_residual": named("scale_residual", scale_residual),
@@ -363,19 +106,6 @@ NORMS: Final = {
     "mean_norms": named("mean_norms", mean_norms, 1),
     "root_norms": named("root_norms", root_norms, 1),
 }
-
-
-def _points(n: int) -> tuple[list[int], Any, Any]:
-    """Of each plane: how many, and their j and i."""
-    inside = np.arange(1, n - 1)
-    k, j, i = np.meshgrid(inside, inside, inside, indexing="ij")
-    plane = (k + j + i - 3).ravel()
-    planes = 3 * (n - 3) + 1
-    counts = [int(np.count_nonzero(plane == one)) for one in range(planes)]
-    js, is_ = (np.zeros((planes, n * n), np.int32) for _ in range(2))
-    for one in range(planes):
-        js[one, : counts[one]], is_[one, : counts[one]] = j.ravel()[plane == one], i.ravel()[plane == one]
-    return counts, js, is_
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
@@ -391,7 +121,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     utmp, rtmp = arrays("utmp", (6, *cube)), arrays("rtmp", (5, *cube))
     planes = 3 * (n - 3) + 1
     real = not u.phantom
-    counts, js, is_ = _points(n) if real else ([], None, None)
+    counts, js, is_ = points_of(n) if real else ([], None, None)
     indxp = arrays("indxp", (planes, n * n), np.int32, lambda: js)
     jndxp = arrays("jndxp", (planes, n * n), np.int32, lambda: is_)
     norms = arrays("rsdnm", 5)

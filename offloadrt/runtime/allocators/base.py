@@ -16,14 +16,16 @@ from offloadrt.trace import HostTime
 class AllocatorSite:
     """One device's surroundings.
 
-    work: charge host time to the running thread; hand_out_s: one search of a free list; threshold: the largest request
-    that is pooled, in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); host_time: where waits for the allocator's locks
-    are accounted for; uncontended: an ablation, the allocator's locks exclude nobody.
+    begins: whether a block of the device begins at an address; work: charge host time to the running thread;
+    hand_out_s: one search of a free list; threshold: the largest request that is pooled, in bytes
+    (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); host_time: where waits for the allocator's locks are accounted for;
+    uncontended: an ablation, the allocator's locks exclude nobody.
     """
 
     sim: Simulation
     driver: MemoryDriver
     number: int
+    begins: Callable[[int], bool]
     work: Callable[[float], Awaitable[None]]
     hand_out_s: float
     threshold: int

@@ -85,8 +85,13 @@ class LlvmMemoryManager:
             return block.address
         self.misses += 1
         address = await self._allocate_or_flush(nbytes, phantom)
-        await self._take(self._table_lock)
-        self._blocks[address] = _Block(address, nbytes, phantom)
+        block = _Block(address, nbytes, phantom)
+        try:
+            await self._take(self._table_lock)
+        except BaseException:
+            self._pool(bucket, block)
+            raise
+        self._blocks[address] = block
         self._release(self._table_lock)
         return address
 
@@ -123,22 +128,39 @@ class LlvmMemoryManager:
 
     async def release_pooled(self) -> None:
         """Each bucket's blocks under its mutex, as LLVM does. Their records go first: once a block is freed the driver
-        may hand its address to another thread, whose record must stay.
+        may hand its address to another thread, whose record must stay. When it is left early, or a free fails, what was
+        not freed is pooled as before.
         """
         for bucket in self._buckets:
             await self._take(bucket.lock)
             try:
-                blocks = [block for waiting in bucket.free.values() for block in waiting]
-                bucket.free.clear()
-                if blocks:
-                    await self._take(self._table_lock)
-                    for block in blocks:
-                        del self._blocks[block.address]
-                    self._release(self._table_lock)
-                for block in blocks:
-                    await self._site.driver.mem_free(block.address)
+                await self._empty(bucket)
             finally:
                 self._release(bucket.lock)
+
+    async def _empty(self, bucket: _Bucket) -> None:
+        blocks = deque(block for waiting in bucket.free.values() for block in waiting)
+        if not blocks:
+            return
+        bucket.free.clear()
+        try:
+            await self._take(self._table_lock)
+            for block in blocks:
+                del self._blocks[block.address]
+            self._release(self._table_lock)
+            while blocks:
+                await self._site.driver.mem_free(blocks[0].address)
+                blocks.popleft()
+        except BaseException:
+            for block in blocks:
+                if self._site.begins(block.address):
+                    self._pool(bucket, block)
+            raise
+
+    def _pool(self, bucket: _Bucket, block: _Block) -> None:
+        """A thread that is left early has a block that nobody uses: the next who asks gets it."""
+        self._blocks[block.address] = block
+        bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
 
     def locks(self) -> dict[str, LockStatistics]:
         every = [bucket.lock for bucket in self._buckets] + [self._table_lock]

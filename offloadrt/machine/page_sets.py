@@ -1,0 +1,81 @@
+"""Pages of several blocks, as (block, its pages): pages of a block are one whole number, bit k for page k.
+
+An order of pages is kept as far as such pairs can: those of one pair ascend.  A block may come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+PageSets = Sequence[tuple[int, int]]
+"""In the order in which they were met; no page twice."""
+
+
+def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
+    """Pages given by number, ascending.
+
+    >>> by_block([1, 2, 9], 8)
+    [(0, 6), (1, 2)]
+    """
+    found: list[tuple[int, int]] = []
+    index, high, base, those = -1, 0, 0, 0
+    for page in pages:
+        if page >= high:
+            if those:
+                found.append((index, those))
+            index = page // per_block
+            base, those = index * per_block, 0
+            high = base + per_block
+        those |= 1 << page - base
+    if those:
+        found.append((index, those))
+    return found
+
+
+def how_many(sets: PageSets) -> int:
+    """How many pages they are."""
+    count = 0
+    for _, pages in sets:
+        count += pages.bit_count()
+    return count
+
+
+def merged(sets: PageSets) -> dict[int, int]:
+    """The pages of each block."""
+    found = dict(sets)
+    if len(found) < len(sets):
+        found.clear()
+        for index, pages in sets:
+            found[index] = found.get(index, 0) | pages
+    return found
+
+
+def joined(first: PageSets, more: PageSets) -> PageSets:
+    """Those of both, what they have in common once."""
+    if not first or not more:
+        return first or more
+    seen = merged(first)
+    return [*first, *((index, new) for index, pages in more if (new := pages & ~seen.get(index, 0)))]
+
+
+def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Those that are not among the others, ascending."""
+    return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
+
+
+def up_to(sets: PageSets, count: int) -> PageSets:
+    """The first so many pages.
+
+    >>> up_to([(7, 0b1101), (3, 0b11)], 2)
+    [(7, 5)]
+    """
+    found: list[tuple[int, int]] = []
+    for index, pages in sets:
+        if count <= 0:
+            break
+        more = pages.bit_count() - count
+        for _ in range(more):
+            pages ^= 1 << pages.bit_length() - 1
+        found.append((index, pages))
+        count = -more
+    return found

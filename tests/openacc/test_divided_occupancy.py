@@ -1,0 +1,78 @@
+"""How far a kernel that several devices share fills each of them: threads that access nothing draw no bandwidth."""
+
+from __future__ import annotations
+
+import pytest
+from openacc_rig import MakeRig
+
+from offloadrt import kernel
+from offloadrt import openacc as acc
+from offloadrt.kernels import Kernel
+
+COLUMNS = 512
+
+
+@kernel
+def copy_rows(a, b, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        for j in range(columns):
+            a[i, j] = b[i, j]
+
+
+@kernel
+def copy_columns(a, b, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        for j in range(columns):
+            a[j, i] = b[j, i]
+
+
+@kernel
+def add_planes(a, b, rows, columns):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        for j in range(columns):
+            a[j, i] = (
+                b[0, j, i] + b[1, j, i] + b[2, j, i] + b[3, j, i] + b[4, j, i] + b[5, j, i] + b[6, j, i] + b[7, j, i]
+            )
+
+
+def seconds(acc_rig: MakeRig, code: Kernel, rows: int, strategy: str) -> float:
+    """Of an execution on four devices."""
+
+    async def body(t: acc.HostThread) -> float:
+        jacc = acc.Jacc(t, devices=4, strategy=strategy)
+        shape = (rows, COLUMNS) if code is copy_rows else (COLUMNS, rows)
+        a, b = t.array("a", shape), t.array("b", (8, *shape) if code is add_planes else shape)
+        await jacc.jacc_create(a, b)
+        await jacc.jacc_kernel_push(code, acc.jacc_args(code, a, b, rows, COLUMNS))
+        await jacc.jacc_wait()
+        times = jacc.times[code.name]
+        await jacc.jacc_delete(a, b)
+        assert times.divided == (strategy != "duplicated")
+        return times.kernel_s
+
+    rig = acc_rig({"jit.compile": 0, "mem.latency": "0.45 us"}, devices=4, machine_name="dgx1-v100", phantom=True)
+    return float(rig.alone(body))
+
+
+@pytest.mark.parametrize("rows", [2560, 40_960, 163_840])
+def test_threads_without_their_rows_are_as_good_as_none(acc_rig: MakeRig, rows: int) -> None:
+    predicated, split = (seconds(acc_rig, copy_rows, rows, strategy) for strategy in ("always", "macc"))
+    assert predicated == pytest.approx(split)
+
+
+def test_a_kernel_that_waits_for_memory_gains_nothing_by_fewer_threads(acc_rig: MakeRig) -> None:
+    assert seconds(acc_rig, copy_rows, 2560, "always") == pytest.approx(seconds(acc_rig, copy_rows, 2560, "duplicated"))
+
+
+def test_one_with_more_loads_in_flight_gains_where_a_part_of_its_threads_keeps_the_memory_busy(
+    acc_rig: MakeRig,
+) -> None:
+    """Neither fills a device with teams: a load a thread does not keep the memory busy, eight do."""
+    for code, gain in ((copy_columns, 1.0), (add_planes, 4.0)):
+        whole, part = (seconds(acc_rig, code, 24_576, strategy) for strategy in ("duplicated", "macc"))
+        assert whole / part == pytest.approx(gain, rel=0.02)
+
+
+def test_it_gains_where_each_thread_does_a_part(acc_rig: MakeRig) -> None:
+    whole, part = (seconds(acc_rig, copy_columns, 2560, strategy) for strategy in ("duplicated", "always"))
+    assert part == pytest.approx(whole / 4)

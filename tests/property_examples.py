@@ -1,0 +1,21 @@
+"""How many examples property tests try, in one place: Hypothesis's profiles `quick`, which every run has, and
+`thorough`, which CI's slow step asks for (`--hypothesis-profile=thorough`).
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+QUICK, THOROUGH = 50, 250
+
+settings.register_profile("quick", deadline=None, max_examples=QUICK)
+settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
+
+
+def examples(quick: int, *unchecked: HealthCheck, base: settings | None = None) -> settings:
+    """Settings of a test that costs more or less than most: `quick` examples, and in `thorough` in proportion.
+
+    `unchecked` are health checks that it cannot pass; everything else is as in `base`.
+    """
+    more = {"suppress_health_check": unchecked} if unchecked else {}
+    return settings(base, max_examples=quick * settings.default.max_examples // QUICK, deadline=None, **more)
