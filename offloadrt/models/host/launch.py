@@ -66,10 +66,13 @@ def _type_of(argument: Any) -> str:
     return f"NumPy array of shape {argument.shape}" if isinstance(argument, np.ndarray) else type(argument).__name__
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=128)
 def _check_number(kernel: str, body: Callable[..., None], given: int) -> None:
     """Whether a body over views takes so many arguments. KernelError."""
-    signature = inspect.signature(body)
+    try:
+        signature = inspect.signature(body)
+    except ValueError:  # a function of C that does not say
+        return
     try:
         signature.bind(*range(given))
     except TypeError:
