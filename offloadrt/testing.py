@@ -15,7 +15,8 @@ and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..
 overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=..., configuration=...,
 allocator=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=..., devices=...,
 record=True)` says how the run is made;
-a fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
+`strategy`, `configuration` and `allocator` may be objects of one's own (`runtime/configurations/base.py` says what
+one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
 installed.
 """
 
@@ -79,7 +80,9 @@ def offload_options() -> Mapping[str, Any]:
 @pytest.fixture
 def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) -> Run:
     """An emulated machine in virtual time, for one test: alex-a100 in gear native, unless the mark says otherwise."""
+    from offloadrt.study.building import check
     from offloadrt.study.clock import ClockedRun
+    from offloadrt.study.errors import UserError
 
     if not request.config.pluginmanager.hasplugin("trio"):
         raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
@@ -89,10 +92,14 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     unknown = [name for name in options if name not in _OPTIONS and name not in _ATTRIBUTES]
     if unknown:
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_ATTRIBUTES))}")
-    run = ClockedRun(**{name: value for name, value in options.items() if name in _OPTIONS})
-    for name, attribute in _ATTRIBUTES.items():
-        if name in options:
-            setattr(run, attribute, options[name])
+    try:
+        run = ClockedRun(**{name: value for name, value in options.items() if name in _OPTIONS})
+        for name, attribute in _ATTRIBUTES.items():
+            if name in options:
+                setattr(run, attribute, options[name])
+        check(run)
+    except UserError as error:
+        raise UserError(f"mark offload: {str(error).removeprefix('--')}") from None
     return run
 
 

@@ -26,7 +26,7 @@ async def exahype(
     patch: int | None = None,
     batch: Annotated[int, Range(1, None)] = 16,
     threads: Annotated[int, Range(1, 4096)] = 8,
-    patches: Annotated[int, Range(1, None)] = 100,
+    patches: Annotated[int, Range(1, 1 << 20)] = 100,
     scaling: Literal["weak", "strong"] = "weak",
     memory: Literal["map", "pool", "managed", "managed+prefetch"] = "map",
     gather: Literal["batch", "patch"] = "batch",

@@ -25,7 +25,7 @@ async def exahype_fig1(
     run: Run,
     batch: Annotated[int, Range(1, None)] = 16,
     threads: Annotated[int, Range(1, 4096)] = 8,
-    patches: Annotated[int, Range(1, None)] = 100,
+    patches: Annotated[int, Range(1, 1 << 20)] = 100,
     phantom: bool = True,
 ) -> dict[str, float]:
     """Time per volume update of one thread over the batch size, a line per number of host threads.

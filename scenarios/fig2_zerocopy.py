@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from offloadrt import Run, kernel, scenario
+from offloadrt import Range, Run, kernel, scenario
 from offloadrt import openmp as omp
 
 
@@ -16,8 +16,8 @@ def add_scaled(a: Any, b: Any, alpha: Any) -> None:
 @scenario(machine="mi300a")
 async def fig2_zerocopy(
     run: Run,
-    n: int = 1 << 20,
-    iterations: int = 4,
+    n: Annotated[int, Range(1)] = 1 << 20,
+    iterations: Annotated[int, Range(1)] = 4,
     configuration: Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"] = "copy",
     phantom: bool = False,
 ) -> dict[str, Any]:

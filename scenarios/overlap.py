@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from offloadrt import Run, kernel, scenario
+from offloadrt import Range, Run, kernel, scenario
 from offloadrt import openmp as omp
 
 
@@ -16,8 +16,8 @@ def scale(a: Any, s: float) -> None:
 @scenario(machine="alex-a100")
 async def overlap(
     run: Run,
-    threads: int = 8,
-    n: int = 1 << 20,
+    threads: Annotated[int, Range(1, 4096)] = 8,
+    n: Annotated[int, Range(1)] = 1 << 20,
     configuration: Literal["copy", "usm"] = "copy",
     phantom: bool = False,
 ) -> dict[str, float]:

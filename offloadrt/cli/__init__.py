@@ -35,9 +35,11 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         print(str(error) or "interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):
+            return 0
+        return _complain(f"{error.filename or 'standard output'}: cannot be written: {error.strerror or error}")
     return code if isinstance(code, int) else 0
 
 

@@ -115,7 +115,9 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
     if not files:
         raise UserError("conform: name at least one file of recorded cases")
     for file in files:
-        if not file.is_file():
+        if file.is_dir():
+            raise UserError(f"{file}: is a directory; name the files in it")
+        if not file.exists():
             raise UserError(f"{file}: cannot be read: no such file")
     from offloadrt.study import conform as conformance
 

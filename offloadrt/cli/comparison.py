@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from offloadrt.cli.render import figure, percent, seconds, table_of, word
+from offloadrt.cli.render import changed, figure, percent, seconds, table_of, word
 
 if TYPE_CHECKING:
     from offloadrt.study.compare import Case, Compared, Comparison, Variant
@@ -25,7 +25,8 @@ _BESIDE = 5
 def comparison(found: Comparison) -> Iterable[RenderableType]:
     """The whole comparison, case by case."""
     runs = f"the median of {found.repeat} runs" if found.repeat > 1 else f"seed {found.seed}"
-    yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  on {found.machine}, {runs}"
+    where = escape(f"on {found.machine}, {runs}{changed(found.results[0])}")
+    yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  {where}"
     yield f"baseline: {escape(_named(found.baseline))}; a ratio is the baseline's figure over the variant's"
     many = len(found.measures) > _BESIDE
     if many:

@@ -55,11 +55,9 @@ def options_of(
     environment: list[str] | None = None,
 ) -> Options:
     """The options of a run as `study` takes them. Raises UserError for one that is written wrongly."""
-    from offloadrt.study.parameters import split_assignment
+    from offloadrt.study.parameters import split_assignments
     from offloadrt.study.points import Options
 
-    pairs = dict(split_assignment(text, what="an override is written --set key=value") for text in overrides or ())
-    variables = dict(
-        split_assignment(text, what="a variable is written --env NAME=VALUE") for text in environment or ()
-    )
+    pairs = split_assignments(overrides or (), what="an override is written --set key=value", option="--set")
+    variables = split_assignments(environment or (), what="a variable is written --env NAME=VALUE", option="--env")
     return Options(machine, pairs, variables, seed, gear, strategy, repeat, hash)

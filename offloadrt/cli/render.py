@@ -93,10 +93,22 @@ def word(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def changed(found: Result) -> str:
+    """How a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
+    words = []
+    for name, value in found.options.items():
+        if isinstance(value, str):
+            words.append(f"{name.replace('_', ' ')} = {value}")
+        else:
+            at_end = " (end of its range)" if name == "range_end" else ""
+            words += [f"{key} = {one}{at_end}" for key, one in value.items()]
+    return "".join(f", {text}" for text in words)
+
+
 def result(found: Result) -> Iterable[RenderableType]:
     """A run: its figures, where its time went, and what it waited for."""
     named = " ".join(f"{name}={word(value)}" for name, value in found.parameters.items())
-    yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}"
+    yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}{escape(changed(found))}"
     table = table_of("", "measured", "value", right=(1,))
     table.add_row("elapsed (virtual time)", seconds(found.elapsed_s))
     for name, value in found.measured.items():
@@ -109,7 +121,7 @@ def result(found: Result) -> Iterable[RenderableType]:
     yield from _contended(found)
     yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in found.calls.items()})
     if found.devices:
-        table = table_of("\ndevices", "", "busy", "share", "waited for", right=(1, 2, 3))
+        table = table_of("\ndevices", "", "busy", "of the time", "waited for", right=(1, 2, 3))
         for name, engine in found.devices.items():
             whole = engine.busy_s + engine.idle_s
             if engine.busy_s or engine.wait_s:
@@ -191,7 +203,7 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
         whole = 0.0
         for _, total, _ in calls.values():
             whole += total
-        table = table_of("\ncalls", "name", "calls", "total", "mean", "share", right=(1, 2, 3, 4))
+        table = table_of("\ncalls", "name", "calls", "total", "mean", "of all calls", right=(1, 2, 3, 4))
         for name, (count, total, mean) in sorted(calls.items(), key=lambda item: -item[1][1])[:12]:
             table.add_row(name, str(count), seconds(total), seconds(mean), percent(total / whole if whole else 0.0))
         yield table
@@ -260,8 +272,10 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
 
 def _shown(entry: Any) -> str:
     """The value in the entry's own unit; a time in the unit that suits its size."""
-    in_seconds = entry.unit is not None and entry.unit.text in ("s", "ms", "us", "ns")
-    return seconds(entry.value) if in_seconds else str(entry.shown)
+    unit = "" if entry.unit is None else entry.unit.text
+    if unit in ("s", "ms", "us", "ns"):
+        return seconds(entry.value)
+    return size(entry.value) if unit == "B" else str(entry.shown)
 
 
 def _range(entry: Any) -> str:
@@ -277,8 +291,8 @@ def _range(entry: Any) -> str:
 
 def validation(report: Report) -> Iterable[RenderableType]:
     """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
-    changed = "".join(f", {key} = {value}" for key, value in report.overrides.items())
-    yield f"[bold]{report.paper}[/] on {escape(report.machine + changed)}: {report.note}"
+    overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
+    yield f"[bold]{report.paper}[/] on {escape(report.machine + overrides)}: {report.note}"
     table = table_of("", "claim", "reported", "emulated", "verdict")
     table.columns[0].no_wrap = True
     for finding in report.findings:

@@ -21,7 +21,7 @@ from offloadrt.cli.options import (
     Strategy,
     options_of,
 )
-from offloadrt.cli.terminal import bars, console, kept_progress, stages
+from offloadrt.cli.terminal import bars, console, kept_progress, stages, told_now_and_then
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
@@ -63,14 +63,14 @@ def run(
     """
     from offloadrt.study import registry, results
     from offloadrt.study.execution import execute_repeatedly
-    from offloadrt.study.parameters import split_assignment
+    from offloadrt.study.parameters import split_assignments
     from offloadrt.study.sinks import open_sinks
 
     chosen = registry.find(scenario)
-    given = chosen.bind(dict(split_assignment(text) for text in parameters))
+    given = chosen.bind(split_assignments(parameters))
     hashed = hash or log is not None or perfetto is not None
     options = options_of(machine, seed, gear, strategy, set_, repeat, hashed, env)
-    with bars() as (progress, _):
+    with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
         task = progress.add_task(chosen.name, total=None)
         result = execute_repeatedly(
             chosen,
@@ -78,6 +78,7 @@ def run(
             options,
             open_sinks(log=log, perfetto=perfetto),
             lambda done, total: progress.update(task, completed=done, total=total),
+            watched,
         )
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
@@ -113,7 +114,8 @@ def sweep(
     scenario:
         A scenario's name, a script, or SCRIPT.py:NAME.
     axes:
-        Values of parameters, as name=v1,v2,...; by default the scenario's own sweep.
+        Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
+        all its values (`offloadrt show SCENARIO` lists them).
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg.
     executor:
@@ -126,7 +128,7 @@ def sweep(
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.parameters import sweep_axes
-    from offloadrt.study.points import grid
+    from offloadrt.study.points import grid, varied
 
     chosen = registry.find(scenario)
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
@@ -135,6 +137,7 @@ def sweep(
         table.library(extra)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
+        print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
     screen = console()
     written = table.write(outcome.finished, out) if outcome.finished else []
@@ -176,8 +179,8 @@ def compare(
     scenario:
         A scenario's name, a script, or SCRIPT.py:NAME.
     parameters:
-        The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none is, those of the
-        scenario's own sweep.
+        The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none has several values,
+        the parameters of the scenario's own sweep that are not named here take all its values.
     baseline:
         What to compare with, as name=value; may be repeated. Values of parameters that it does not name are each
         compared on their own. By default what the scenario's figure compares with, else the first value of every
@@ -193,21 +196,24 @@ def compare(
     from offloadrt.study.compare import draw, write
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.parameters import split_assignment, sweep_axes
+    from offloadrt.study.parameters import split_assignments, sweep_axes
+    from offloadrt.study.points import varied
 
     chosen = registry.find(scenario)
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
             def advanced(outcome: Outcome) -> None:
+                if not outcome.finished:
+                    print(f"{chosen.name}: {len(outcome.points)} runs: {varied(outcome.points)}", file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
             found = compare_runs(
                 chosen,
                 sweep_axes(chosen.name, parameters, {}) if parameters else {},
                 pool,
-                baseline=dict(
-                    split_assignment(text, what="a baseline is written name=value") for text in baseline or ()
+                baseline=split_assignments(
+                    baseline or (), what="a baseline is written name=value", option="--baseline"
                 ),
                 measures=measure or (),
                 options=options_of(machine, seed, "turbo", "fifo", set_, repeat, False, env),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from offloadrt.study.run import Run
     from offloadrt.study.sweep import Outcome
 
 
@@ -52,6 +54,28 @@ def bars() -> Iterator[tuple[Any, bool]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as progress:
         yield progress, True
+
+
+_NOW_AND_THEN_S = 10.0
+
+
+@contextlib.contextmanager
+def told_now_and_then(title: str, shown: bool = True) -> Iterator[Callable[[Run], None]]:
+    """Where no bar is shown: a line with the virtual time on standard error every ten seconds. Give it the run."""
+    runs: list[Run] = []
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_NOW_AND_THEN_S):
+            reached = f"{runs[-1].now:.6g} s of virtual time" if runs else "not begun"
+            print(f"{title}: {reached}", file=sys.stderr, flush=True)
+
+    if shown:
+        threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield runs.append
+    finally:
+        ended.set()
 
 
 class _NoBars:

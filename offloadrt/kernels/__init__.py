@@ -32,7 +32,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.kernels.array_use import ArrayUse
-from offloadrt.kernels.errors import KernelError, SourceRefused
+from offloadrt.kernels.errors import IndexOutOfRange, KernelError, SourceRefused
 from offloadrt.kernels.hints import expect
 from offloadrt.kernels.kernel import Kernel, Launch, kernel
 
@@ -54,6 +54,7 @@ __all__ = [
     "DividedKernel",
     "Holders",
     "HostProgram",
+    "IndexOutOfRange",
     "Kernel",
     "KernelAnalysis",
     "KernelError",

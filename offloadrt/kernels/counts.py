@@ -18,6 +18,7 @@ import numpy as np
 from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.array_use import ArrayUse, Pattern
+from offloadrt.kernels.bounds import Outside, outside
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.frequency import Loop
@@ -95,6 +96,8 @@ class LaunchCounts:
     """Loads from memory, and how often threads wait for some of their own, summed over all threads."""
     assumed: tuple[str, ...]
     """Branches and loops of which neither the arguments nor a hint said how often they run."""
+    outside: Outside | None = None
+    """An access that surely leaves its array."""
 
     @property
     def flops_per_iteration(self) -> float:
@@ -148,15 +151,19 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
         flops += work.operations * counting.runs(work.path)
     moved = 0.0
     arrays = []
+    beyond: Outside | None = None
     for use in analysis.arrays:
-        found, nbytes = _array(analysis, counting, use, arguments[use.position])
+        argument = arguments[use.position]
+        accesses = [access for access in analysis.accesses if access.array == use.name]
+        found, nbytes = _array(accesses, counting, use, argument)
         arrays.append(found)
         moved += nbytes
+        beyond = beyond or outside(counting, accesses, use.position, getattr(argument, "shape", None))
     iterations = round(counting.runs(analysis.distributed))
     happening = [access for access in analysis.accesses if counting.runs(access.path)]
     sizes = {found.name: found.element_size for found in arrays}
     waiting = waits(happening, sizes, functools.partial(runs_without, counting))
-    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, tuple(sorted(counting.assumed)))
+    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, tuple(sorted(counting.assumed)), beyond)
 
 
 def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
@@ -193,9 +200,8 @@ def _lengths(name: str, argument: Any) -> dict[str, int]:
     return found
 
 
-def _array(analysis: KernelAnalysis, counting: Counting, use: ArrayUse, argument: Any) -> tuple[ArrayCounts, float]:
-    """An array's counts, and the bytes that the launch moves for it."""
-    accesses = [access for access in analysis.accesses if access.array == use.name]
+def _array(accesses: Sequence[Access], counting: Counting, use: ArrayUse, argument: Any) -> tuple[ArrayCounts, float]:
+    """The counts of an array with these accesses, and the bytes that the launch moves for it."""
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))

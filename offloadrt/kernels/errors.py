@@ -7,6 +7,10 @@ class KernelError(Exception):
     """A kernel was described or launched in a way that no device accepts; the message names the kernel."""
 
 
+class IndexOutOfRange(KernelError, IndexError):
+    """A launch surely reads or writes beyond an array; the message names kernel, array, range and length."""
+
+
 class SourceRefused(KernelError):
     """A kernel's or a host function's source is not in the subset that can be read.
 

@@ -95,12 +95,15 @@ class Kernel:
         """This kernel with a launch configuration.
 
         Without ``iterations`` a loop nest does those that its source and ``arguments`` say, any other kernel one in
-        every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`).
+        every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`); IndexOutOfRange
+        when it surely leaves an array, also a phantom.
         """
         threads = self.threads_per_team if threads is None else threads
         if arguments is not None and self.analysis is not None:
             iterations = self.analysis.trip_count(*arguments) if iterations is None else iterations
             counts = self.analysis.at(*arguments)
+            if (beyond := counts.outside) is not None:
+                raise beyond.error(self.name, self.analysis.file, arguments[beyond.position])
             return Launch(self.with_arguments(*arguments), teams, threads, iterations, counts)
         return Launch(self, teams, threads, teams * threads if iterations is None else iterations)
 

@@ -93,7 +93,7 @@ class Device:
         self.index = index
         self.memory = DeviceMemory(
             index,
-            capacity=int(spec.value("mem.size") - spec.value("mem.reserved")),
+            capacity=_capacity(spec),
             segment=int(spec.value("alloc.segment")),
             alignment=int(spec.value("alloc.alignment")),
             fill=fill,
@@ -228,3 +228,11 @@ class Device:
         queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born)
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         return queue
+
+
+def _capacity(spec: MachineSpec) -> int:
+    """Bytes of device memory that programs can have.  Raises ProfileError when more is reserved than there is."""
+    size, reserved = spec.value("mem.size"), spec.value("mem.reserved")
+    if size < reserved:
+        raise ProfileError(spec.path, "mem.size", f"is {size:.0f} bytes, less than mem.reserved ({reserved:.0f})")
+    return int(size - reserved)

@@ -20,6 +20,12 @@ FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
 """How texts that are no choices are written: each is read by a function that raises ValueError."""
 
 
+_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
+"""Sizes that others are divided into."""
+_AT_MOST: dict[str, float] = {"jitter": 1.0}
+"""Parts of a whole."""
+
+
 class EntryError(ValueError):
     """Why one entry is not acceptable; ``profile`` adds the file and the key."""
 
@@ -97,8 +103,14 @@ class Entry:
             value = _text(given, self.choices, self.format)
         else:
             assert self.unit is not None
-            value = _number(given, self.unit)
+            value = _number(given, self.unit, self.key)
         return attrs.evolve(self, value=value, low=None, high=None, source="user", source_type="user", overridden=True)
+
+
+def in_words(error: msgspec.ValidationError) -> str:
+    """What a file holds that it should not, and where: ``Expected `str`, got `int` (title)``."""
+    what, _, where = str(error).partition(" - at `$.")
+    return f"{what} ({where.rstrip('`')})" if where else what
 
 
 def parse(key: str, raw: object) -> Entry:
@@ -106,7 +118,7 @@ def parse(key: str, raw: object) -> Entry:
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:
-        raise EntryError(str(error)) from None
+        raise EntryError(in_words(error)) from None
     if (text.value is None) == (text.range is None):
         raise EntryError("needs exactly one of `value` and `range`")
     common: dict[str, Any] = {
@@ -120,7 +132,7 @@ def parse(key: str, raw: object) -> Entry:
     }
     if isinstance(text.value, (bool, str)):
         if text.unit is not None:
-            raise EntryError("has a unit, but is no number")
+            raise EntryError(f"is {text.value!r}, which is no number, but has the unit {text.unit!r}")
         if isinstance(text.value, str):
             if bool(text.choices) == (text.format is not None):
                 raise EntryError(
@@ -137,14 +149,14 @@ def parse(key: str, raw: object) -> Entry:
     except units.UnitError as error:
         raise EntryError(f"bad unit: {error}") from None
     if text.range is None:
-        return Entry(value=_number(text.value, unit), low=None, high=None, unit=unit, **common)
-    low, high = (_number(end, unit) for end in text.range)
+        return Entry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
+    low, high = (_number(end, unit, key) for end in text.range)
     if not 0 < low <= high:
         raise EntryError(f"range [{text.range[0]:g}, {text.range[1]:g}] must be positive and ascending")
     return Entry(value=math.sqrt(low * high), low=low, high=high, unit=unit, **common)
 
 
-def _number(given: object, unit: units.Unit) -> float:
+def _number(given: object, unit: units.Unit, key: str) -> float:
     """``given`` in SI: a number in the entry's own unit, or a text, which may have another unit of that dimension."""
     if isinstance(given, bool) or not isinstance(given, (int, float, str)):
         raise EntryError(f"{given!r} is no number")
@@ -161,8 +173,10 @@ def _number(given: object, unit: units.Unit) -> float:
         value = given * unit.factor
     if not math.isfinite(value) or value < 0:
         raise EntryError(f"{given!r} must be finite and not negative")
-    if value == 0 and (unit.is_count or unit.is_rate):
+    if value == 0 and (unit.is_count or unit.is_rate or key in _POSITIVE):
         raise EntryError(f"{given!r} must be positive ({unit.text})")
+    if value > _AT_MOST.get(key, math.inf):
+        raise EntryError(f"{given!r} must be at most {_AT_MOST[key]:g}")
     if unit.is_count and value != int(value):
         raise EntryError(f"{given!r} must be a whole number ({unit.text})")
     return float(value)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import attrs
 import msgspec
 
-from offloadrt.machine.entry import Entry, EntryError, RangeEnd, parse
+from offloadrt.machine.entry import Entry, EntryError, RangeEnd, in_words, parse
 from offloadrt.machine.topology import Topology, TopologyError
 from offloadrt.machine.topology import parse as parse_topology
 
@@ -199,7 +199,12 @@ def _files(name: str) -> tuple[tuple[str, str], ...]:
     files: list[tuple[str, str]] = []
     base: str | None = name
     while base is not None:
-        path, text = _source_text(base)
+        try:
+            path, text = _source_text(base)
+        except ProfileError as error:
+            if not files:
+                raise
+            raise ProfileError(files[-1][0], "machine.base", f"{base!r} {error.reason}") from None
         if path in (children := [child for child, _ in files]):
             raise ProfileError(path, "machine.base", f"is based on itself ({' -> '.join((*children, path))})")
         files.append((path, text))
@@ -214,7 +219,7 @@ def _parsed(path: str, text: str) -> _File:
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(path, "", f"is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise ProfileError(path, "", str(error)) from None
+        raise ProfileError(path, "", in_words(error)) from None
 
 
 @lru_cache(maxsize=64)
@@ -249,5 +254,7 @@ def _source_text(name: str) -> tuple[str, str]:
         raise ProfileError(name, "", f"is neither a machine that comes with offloadrt nor a file{hint}")
     try:
         return name, Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(name, "", f"cannot be read: {error}") from None
+    except OSError as error:
+        raise ProfileError(name, "", f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ProfileError(name, "", "cannot be read: it is no text (UTF-8)") from None

@@ -11,7 +11,7 @@ import attrs
 
 from offloadrt.driver import OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, MachineSpec, Mechanism
-from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, make_allocator
+from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.barging_table_lock import BargingTableLock
@@ -72,7 +72,7 @@ class OffloadDevice:
         number: int,
         driver: UserModeDriver | Rocr,
         configuration: MemoryConfiguration,
-        allocator: str,
+        allocator: str | MakeAllocator,
         trace: Trace | None = None,
         host_program: HostProgram | None = None,
     ) -> None:

@@ -21,12 +21,30 @@ CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS")
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
-    """Is a variable set to what LLVM takes for true?
+    """Is a variable set to what LLVM takes for true? ValueError for what is neither true nor false.
 
     >>> is_on({"A": "1"}, "A"), is_on({"A": "0"}, "A"), is_on({}, "A")
     (True, False, False)
     """
-    return environ.get(name, "").strip().lower() in ("1", "true", "yes", "on")
+    value = environ.get(name, "").strip().lower()
+    if value not in _WORDS:
+        raise ValueError(
+            f"{name}={environ[name]}: it can be 0 or 1 (or {', '.join(word for word in _WORDS if word[1:])})"
+        )
+    return _WORDS[value]
+
+
+_WORDS = {
+    "": False,
+    "0": False,
+    "1": True,
+    "false": False,
+    "true": True,
+    "no": False,
+    "yes": True,
+    "off": False,
+    "on": True,
+}
 
 
 def select_configuration(

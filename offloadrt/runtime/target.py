@@ -230,7 +230,7 @@ def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any
     if binding.is_host:
         return array.data
     if binding.address is None:
-        return NotMapped(array)
+        return NotMapped(array) if array.nbytes else np.empty(array.shape, array.dtype)
     device_begin = binding.address
 
     def view(host_address: int) -> Any:

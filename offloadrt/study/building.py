@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from offloadrt.models.openacc import OpenACC
     from offloadrt.models.openmp import OpenMP
     from offloadrt.models.stdpar import StdPar
+    from offloadrt.runtime.configurations import MemoryConfiguration
     from offloadrt.study.run import Run
     from offloadrt.trace import Calls
+
+    Configuration = str | MemoryConfiguration
+
+
+MODELS = ("openmp", "openacc", "stdpar")
 
 
 @attrs.frozen
@@ -37,6 +43,8 @@ def build(run: Run, calls: Calls) -> Built:
     from offloadrt.driver import open_driver
     from offloadrt.machine import Machine
 
+    if run.model not in MODELS:
+        raise UserError(f"run.model {run.model!r}: it can be {', '.join(MODELS)}")
     spec = _with_environment(run)
     configuration = _configuration(run, spec)
     try:
@@ -50,22 +58,56 @@ def build(run: Run, calls: Calls) -> Built:
         raise UserError(str(error)) from None
 
 
+def check(run: Run) -> None:
+    """What a run can be told before its machine is built: that its model, the names of policies and the number of
+    devices exist. Raises UserError.
+    """
+    from offloadrt.runtime.allocators import allocator
+    from offloadrt.runtime.configurations import configuration
+
+    if run.model not in MODELS:
+        raise UserError(f"run.model {run.model!r}: it can be {', '.join(MODELS)}")
+    try:
+        if run.configuration != "environment":
+            configuration(run.configuration)
+        allocator(run.allocator)
+        if run.model == "openacc":
+            from offloadrt.models.openacc.compilers import compiler_model
+
+            compiler_model(run.compiler)
+        if run.model == "stdpar" and isinstance(run.implementation, str):
+            from offloadrt.models.stdpar.implementations import implementation
+
+            implementation(run.implementation)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    most = run.spec.count("gpu.devices") if "gpu.devices" in run.spec.entries else run.num_devices
+    if not 0 <= run.num_devices <= most:
+        raise UserError(f"{run.num_devices} devices: {run.spec.name} has {most} (gpu.devices)")
+
+
 def _with_environment(run: Run) -> MachineSpec:
     """The machine's profile with those entries that the program's environment sets."""
     from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on
 
     spec = run.spec
     for name, value in run.environment.items():
-        if (key := ENTRIES.get(name)) is not None and key in spec.entries:
-            on = is_on(run.environment, name)
-            spec = profiles.override(spec, key, on if key == "gpu.xnack" else value)
-        elif key is None and name not in CHOOSING:
+        key = ENTRIES.get(name)
+        if key is None and name not in CHOOSING:
             raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
+        on = False
+        if key is None or key == "gpu.xnack":
+            try:
+                on = is_on(run.environment, name)
+            except ValueError as error:
+                raise UserError(f"--env {error}") from None
+        if key is not None and key in spec.entries:
+            spec = profiles.override(spec, key, on if key == "gpu.xnack" else value, said=f"--env {name}, entry")
     return spec
 
 
-def _configuration(run: Run, spec: MachineSpec) -> str:
-    """The name of the memory configuration; the runtime chooses it if the run says `environment`."""
+def _configuration(run: Run, spec: MachineSpec) -> Configuration:
+    """The memory configuration; the runtime chooses it if the run says `environment`."""
     from offloadrt.runtime.environment import is_on, select_configuration
 
     if run.configuration != "environment":
@@ -79,13 +121,13 @@ def _configuration(run: Run, spec: MachineSpec) -> str:
         raise UserError(str(error)) from None
 
 
-def _program(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: str) -> OpenMP | OpenACC | StdPar:
+def _program(
+    run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: Configuration
+) -> OpenMP | OpenACC | StdPar:
     if run.model == "openacc":
         return _openacc(run, machine, drivers, configuration)
     if run.model == "stdpar":
         return _stdpar(run, machine, drivers, configuration)
-    if run.model != "openmp":
-        raise UserError(f"run.model {run.model!r}: it can be openmp, openacc or stdpar")
     from offloadrt.models.openmp import OpenMP
 
     return OpenMP(
@@ -99,7 +141,7 @@ def _program(run: Run, machine: Machine, drivers: list[Driver | Rocr], configura
     )
 
 
-def _openacc(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: str) -> OpenACC:
+def _openacc(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: Configuration) -> OpenACC:
     from offloadrt.models.openacc import OpenACC
 
     if configuration != "copy" or run.allocator != "llvm":
@@ -114,7 +156,7 @@ def _openacc(run: Run, machine: Machine, drivers: list[Driver | Rocr], configura
     )
 
 
-def _stdpar(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: str) -> StdPar:
+def _stdpar(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: Configuration) -> StdPar:
     from offloadrt.models.stdpar import StdPar
 
     if configuration != "copy" or run.allocator != "llvm" or run.num_devices != 1:

@@ -8,6 +8,7 @@ import trio.abc
 
 from offloadrt.study.run import Run
 from offloadrt.study.tracebacks import innermost
+from offloadrt.study.unawaited import all_awaited
 
 
 class ClockedRun(Run, trio.abc.Clock):
@@ -32,10 +33,11 @@ class ClockedRun(Run, trio.abc.Clock):
         """
         __tracebackhide__ = True
         try:
-            async with self.sim.running_here():
-                async with self.sim.adopt("test"):
-                    await main()
-                    await self.finish()
+            with all_awaited(self.sim):
+                async with self.sim.running_here():
+                    async with self.sim.adopt("test"):
+                        await main()
+                        await self.finish()
             if self.sim.trouble is not None:
                 raise self.sim.trouble
         except BaseExceptionGroup as group:

@@ -154,7 +154,8 @@ def compare(
     chosen = _baseline(scenario, read, baseline or {})
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
-    profiles.load(options.machine or scenario.machine, options.overrides, options.range_end or "mean")
+    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
+    profiles.load(machine, options.overrides, options.range_end or "mean")
     points = grid(scenario, read, options)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 

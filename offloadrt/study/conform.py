@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -68,7 +68,7 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 
 def conform(
-    paths: Iterable[str | Path],
+    paths: Sequence[str | Path],
     gear: Gear = "turbo",
     machine: str = "alex-a100",
     progress: Callable[[str], None] | None = None,
@@ -82,6 +82,8 @@ def conform(
                 progress(case.name)
             cases += 1
             first.extend(replay_case(case, gear, machine)[:1])
+    if not cases:
+        raise ConformanceFileError(f"{', '.join(map(str, paths))}: holds no case")
     return Report(cases, tuple(first))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
+from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.parameters import Parameter, Value, bind, bind_one, parameters_of
 
 if TYPE_CHECKING:
@@ -73,8 +75,9 @@ class Scenario:
 
     @property
     def summary(self) -> str:
-        """First line of the docstring."""
-        return self.description.partition("\n")[0]
+        """First sentence of the docstring."""
+        paragraph = " ".join(self.description.partition("\n\n")[0].split())
+        return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
 
     @property
     def description(self) -> str:
@@ -126,19 +129,21 @@ def scenario(
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
-    shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises TypeError when
-    the signature has a parameter without a type, or of a type that a command line cannot give, and when `sweep` names a
-    parameter that does not exist.
+    shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises
+    ScenarioRefused when the signature has a parameter without a type, or of a type that a command line cannot give, and
+    when `sweep` names a parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
         if not inspect.iscoroutinefunction(function):
-            raise TypeError(f"scenario {function.__name__}: write it as `async def`")
+            raise ScenarioRefused(f"scenario {function.__name__}: write it as `async def`")
         parameters = parameters_of(function)
         axes = {axis: tuple(values) for axis, values in (sweep or {}).items()}
         for axis, values in axes.items():
             if axis not in parameters:
-                raise TypeError(f"scenario {function.__name__}: its sweep names {axis}, which is no parameter of it")
+                raise ScenarioRefused(
+                    f"scenario {function.__name__}: its sweep names {axis}, which is no parameter of it"
+                )
             for value in values:
                 parameters[axis].check(value)
         return Scenario(

@@ -32,6 +32,10 @@ class ScenarioNotFound(UserError):
     """No scenario of that name, or no readable script at that path."""
 
 
+class ScenarioRefused(UserError, TypeError):
+    """A function that is decorated with `@scenario` cannot be one, or gave back what is no result."""
+
+
 class ScriptFailed(Exception):
     """The user's script raised. `__cause__` is what it raised; `str(error)` is the script's own traceback."""
 

@@ -9,14 +9,21 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study import collect
+from offloadrt.driver.errors import DriverError
+from offloadrt.kernels.errors import SourceRefused
+from offloadrt.machine.page_fault import MemoryAccessFault
+from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
+from offloadrt.sim.strategy import Strategy
+from offloadrt.study import collect, registry
 from offloadrt.study.definition import Scenario
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import ScenarioRefused, UserError
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
+from offloadrt.study.profiles import machine_of
 from offloadrt.study.results import Result, measured_of, median
 from offloadrt.study.run import Run
 from offloadrt.study.tracebacks import innermost, script_failure
+from offloadrt.study.unawaited import all_awaited
 
 Progress = Callable[[int, int], object]
 """Is told how many of how many steps of a long program are over."""
@@ -40,21 +47,23 @@ def execute(
     range_end: str | Mapping[str, str] = "mean",
     seed: int = 0,
     gear: str = "turbo",
-    strategy: str = "fifo",
+    strategy: str | Strategy = "fifo",
     hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
     progress: Progress | None = None,
+    watched: Callable[[Run], object] | None = None,
 ) -> Result:
     """Run `scenario` once with the parameters `given` (texts are read as on the command line; the rest take their
-    defaults). `progress` is called with (done, total) as often as the program tells how far it is.
+    defaults). `progress` is called with (done, total) as often as the program tells how far it is, `watched` with the
+    run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
     """
     parameters = scenario.bind(given or {})
     run = Run(
-        machine=machine or scenario.machine,
+        machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
         overrides=overrides,
         range_end=range_end,
         seed=seed,
@@ -65,6 +74,8 @@ def execute(
         sinks=sinks,
     )
     run.on_progress = progress
+    if watched is not None:
+        watched(run)
     run.environment.update(environment or {})
     for parameter, attribute in _OF_THE_RUN.items():
         if parameter in parameters:
@@ -72,9 +83,20 @@ def execute(
     returned = _finish(run, scenario, parameters)
     try:
         measured = measured_of(returned, scenario.name)
-    except TypeError as error:
-        raise script_failure(error) from error
-    return collect.result(run, scenario, parameters, measured)
+    except ScenarioRefused as error:
+        raise ScenarioRefused(f"{scenario.path}: {error}") from None
+    options = {
+        "overrides": dict(overrides or {}),
+        "environment": dict(environment or {}),
+        "range_end": range_end if isinstance(range_end, str) else dict(range_end),
+        "gear": gear,
+        "strategy": strategy if isinstance(strategy, str) else strategy.name,
+    }
+    changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
+    return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed)
+
+
+_DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
 def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
@@ -86,16 +108,28 @@ def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> An
         return returned
 
     try:
-        with _patient_collector():
+        with _patient_collector(), all_awaited(run.sim):
             return run.sim.run(main)
-    except Exception as error:
+    except (Exception, SystemExit, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
+        if isinstance(inner, SourceRefused) or (_is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+            raise UserError(str(inner)) from None
+        if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
+            raise KeyboardInterrupt from None
         raise script_failure(error) from error
     finally:
         if run.trace is not None:
             run.trace.close()
+
+
+_OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault)
+"""What ends a real program with a message: its arguments are then wrong, not the scripts that come with the package."""
+
+
+def _is_shipped(scenario: Scenario) -> bool:
+    return scenario.path is not None and scenario.path.parent == registry.folder()
 
 
 @contextmanager
@@ -117,6 +151,7 @@ def execute_repeatedly(
     options: Options,
     sinks: Sequence[Any] = (),
     progress: Progress | None = None,
+    watched: Callable[[Run], object] | None = None,
 ) -> Result:
     """As many runs as `options.repeat` says, with seeds counting up from `options.seed`: the median run. Raises as
     `execute`.
@@ -131,6 +166,7 @@ def execute_repeatedly(
             seed=options.seed + number,
             sinks=sinks if number == 0 else (),
             progress=progress,
+            watched=watched,
             **once,
         )
         for number in range(options.repeat)

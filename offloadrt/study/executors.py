@@ -11,6 +11,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any, Literal, ParamSpec, TypeVar, cast
@@ -42,8 +43,17 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _live_as_a_worker() -> None:
+    """Interrupts are left to the parent; where it is gone, however it ended, the worker ends too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def end_with_parent() -> None:
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -89,9 +99,7 @@ def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
 @contextlib.contextmanager
 def _processes(jobs: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_the_parent
-    )
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_live_as_a_worker)
     try:
         yield pool
     except BaseException:

@@ -17,12 +17,15 @@ def statistics_of(path: Path) -> TraceStatistics:
     from offloadrt.trace.logs import read_json_lines
 
     statistics = TraceStatistics()
+    events = 0
     try:
-        for event in read_json_lines(path):
+        for events, event in enumerate(read_json_lines(path), start=1):  # noqa: B007
             statistics.write([(event.label, *attrs.astuple(event, recurse=False))])
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     statistics.close()
+    if not events:
+        raise UserError(f"{path}: holds no event")
     return statistics

@@ -12,12 +12,12 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union
 
 import attrs
 
-from offloadrt.study.errors import ParameterError, UserError, did_you_mean
+from offloadrt.study.errors import ParameterError, ScenarioRefused, UserError, did_you_mean
 
 Value = int | float | bool | str | None
 """What a parameter may hold; every value survives a trip through JSON."""
@@ -138,22 +138,22 @@ _READERS: dict[type, Callable[[str], Value]] = {int: _read_int, float: float, bo
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     """The parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
 
-    Raises TypeError, in words for the author of the script, when the signature cannot be read so.
+    Raises ScenarioRefused, in words for the author of the script, when the signature cannot be read so.
     """
     signature = inspect.signature(function)
     hints = typing.get_type_hints(function, include_extras=True)
     arguments = list(signature.parameters.values())
     if not arguments:
-        raise TypeError(f"scenario {function.__name__}: the function takes the run as its first argument")
+        raise ScenarioRefused(f"scenario {function.__name__}: the function takes the run as its first argument")
     texts = parameter_help(function.__doc__ or "", [argument.name for argument in arguments[1:]])
     found = {}
     for argument in arguments[1:]:
         if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD, argument.POSITIONAL_ONLY):
-            raise TypeError(
+            raise ScenarioRefused(
                 f"scenario {function.__name__}: {argument} cannot be a parameter; name it and give it a type"
             )
         if argument.name not in hints:
-            raise TypeError(f"scenario {function.__name__}: parameter {argument.name} has no type")
+            raise ScenarioRefused(f"scenario {function.__name__}: parameter {argument.name} has no type")
         parameter = _parameter(argument.name, hints[argument.name], texts.get(argument.name, ""))
         if argument.default is argument.empty:
             parameter = attrs.evolve(parameter, required=True)
@@ -161,7 +161,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
             try:
                 parameter = attrs.evolve(parameter, default=parameter.check(argument.default))
             except ParameterError as error:
-                raise TypeError(f"scenario {function.__name__}: the default of {error}") from None
+                raise ScenarioRefused(f"scenario {function.__name__}: the default of {error}") from None
         found[argument.name] = parameter
     return found
 
@@ -179,7 +179,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
     if typing.get_origin(hint) in (Union, types.UnionType):
         members = [member for member in typing.get_args(hint) if member is not type(None)]
         if len(members) != 1:
-            raise TypeError(f"parameter {name}: a union of several types cannot be read from a command line")
+            raise ScenarioRefused(f"parameter {name}: a union of several types cannot be read from a command line")
         optional = len(members) < len(typing.get_args(hint))
         inner = _parameter(name, members[0], text)
         return attrs.evolve(inner, optional=optional, range=allowed if allowed != Range() else inner.range)
@@ -187,7 +187,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
         choices = typing.get_args(hint)
         return Parameter(name, type(choices[0]), choices=choices, help=text)
     if hint not in _READERS:
-        raise TypeError(f"parameter {name}: type {hint!r} is not one of int, float, bool, str, Literal")
+        raise ScenarioRefused(f"parameter {name}: type {hint!r} is not one of int, float, bool, str, Literal")
     return Parameter(name, hint, range=allowed, help=text)
 
 
@@ -220,15 +220,26 @@ def split_assignment(text: str, *, what: str = "a parameter is written name=valu
     return name.strip(), value
 
 
+def split_assignments(
+    texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
+) -> dict[str, str]:
+    """Several of `name=value`, by name. Raises UserError, also for a name that is given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = split_assignment(text, what=what)
+        if name in found:
+            raise UserError(f"{option} {name}: is given twice, as {found[name]} and as {value}")
+        found[name] = value
+    return found
+
+
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """The axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
 
     An axis of `default` that is given again takes the given values. Raises UserError when nothing is swept.
     """
-    axes = dict(default)
-    for text in texts:
-        name, values = split_assignment(text, what="an axis is written name=v1,v2,...")
-        axes[name] = tuple(value.strip() for value in values.split(","))
+    given = split_assignments(texts, what="an axis is written name=v1,v2,...")
+    axes = dict(default) | {name: tuple(value.strip() for value in text.split(",")) for name, text in given.items()}
     if not axes:
         raise UserError(f"scenario {owner} has no sweep of its own: name the parameters to vary, as in threads=1,2,4,8")
     return axes

@@ -76,6 +76,12 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options
     ]
 
 
+def varied(points: Sequence[Point]) -> str:
+    """In which parameters the points differ: `threads=64,128 batch=1,4,16`."""
+    axes = {name: tuple(dict.fromkeys(point.parameters[name] for point in points)) for name in points[0].parameters}
+    return " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
+
+
 @functools.cache
 def _digest_of_sources() -> str:
     digest = hashlib.sha256()

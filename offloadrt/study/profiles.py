@@ -17,12 +17,26 @@ def load(
 ) -> MachineSpec:
     """The profile of that name, or in that file, with some entries replaced and ranges at the end asked for.
 
-    Raises UserError with file, key and reason.
+    Raises UserError with file, key and reason; for a bad entry of `overrides` with `--set` instead of the file.
     """
     try:
-        return machines.load(machine, overrides=overrides or {}, range_end=range_end)  # type: ignore[arg-type]  # checked by load
+        spec = machines.load(machine, range_end=range_end)  # type: ignore[arg-type]  # checked by load
     except ProfileError as error:
         raise UserError(str(error)) from None
+    return _with_overrides(spec, overrides or {}, "--set")
+
+
+def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
+    """The machine that the user has chosen, else that of the scenario of this name and file. Raises UserError, with
+    these, when the scenario's cannot be used.
+    """
+    if chosen is not None:
+        return chosen
+    try:
+        load(machine)
+    except UserError as error:
+        raise UserError(f"{path}: scenario {name}, machine={machine!r}: {error}") from None
+    return machine
 
 
 def is_based_on(machine: str, base: str) -> bool:
@@ -46,12 +60,16 @@ def _text(machine: str) -> str:
     return Path(machine).read_text(encoding="utf-8")
 
 
-def override(spec: MachineSpec, key: str, value: str | float | bool) -> MachineSpec:
-    """The profile with one more entry replaced. Raises UserError with file, key and reason."""
+def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:
+    """The profile with one more entry replaced. Raises UserError with who said so, key, reason and file."""
+    return _with_overrides(spec, {key: value}, said)
+
+
+def _with_overrides(spec: MachineSpec, overrides: Mapping[str, str | float | bool], said: str) -> MachineSpec:
     try:
-        return spec.with_overrides({key: value})
+        return spec.with_overrides(overrides)
     except ProfileError as error:
-        raise UserError(str(error)) from None
+        raise UserError(f"{said} {error.key}: {error.reason} ({error.path})") from None
 
 
 def summaries() -> list[MachineSpec]:

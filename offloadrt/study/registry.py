@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
 import offloadrt
+from offloadrt.kernels.errors import SourceRefused
 from offloadrt.study.definition import Scenario
-from offloadrt.study.errors import ScenarioNotFound, did_you_mean
+from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
 from offloadrt.study.tracebacks import script_failure
 
 _modules: dict[Path, ModuleType] = {}
@@ -56,8 +58,14 @@ def _import(path: Path) -> ModuleType:
         sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except ScenarioRefused as error:
         del sys.modules[name]
+        lines = [step.lineno for step in traceback.extract_tb(error.__traceback__) if step.filename == str(path)]
+        raise ScenarioRefused(":".join(map(str, (path, *lines[-1:]))) + f": {error}") from None
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        if isinstance(error, SourceRefused):  # which names file and line, and what to write instead
+            raise UserError(str(error)) from None
         raise script_failure(error) from error
     return module
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.parameters import Value
 
 
@@ -122,6 +123,10 @@ class Result:
     trace_hash: str | None
     """Over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
+    options: dict[str, str | dict[str, str]] = attrs.field(factory=dict)
+    """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
+    `range_end` of entries, `gear` and `strategy`.
+    """
     calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
@@ -176,12 +181,14 @@ class Spread:
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
 
 
-_LEFT_OUT_WHEN_EMPTY = ("repeats", "spreads", "calls_outside", "placements", "otm", "managed", "algorithms")
+_LEFT_OUT_WHEN_EMPTY = (
+    "options", "repeats", "spreads", "calls_outside", "placements", "otm", "managed", "algorithms",
+)  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, without
-    `calls_outside`, `placements`, `otm`, `managed` and `algorithms` when there are none.
+    `options`, `calls_outside`, `placements`, `otm`, `managed` and `algorithms` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}
@@ -214,20 +221,20 @@ def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
 
 
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:
-    """The figures that a scenario returned, as plain values (NumPy scalars become Python's). Raises TypeError in
+    """The figures that a scenario returned, as plain values (NumPy scalars become Python's). Raises ScenarioRefused in
     words for its author.
     """
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
-        raise TypeError(
+        raise ScenarioRefused(
             f"scenario {scenario} returned {type(returned).__name__}; it returns a dict of figures, or nothing"
         )
     measured: dict[str, Value] = {}
     for name, value in returned.items():
         plain = value.item() if hasattr(value, "item") else value
         if not isinstance(name, str) or not isinstance(plain, int | float | bool | str | None):
-            raise TypeError(
+            raise ScenarioRefused(
                 f"scenario {scenario} returned {name!r}: {value!r}; figures are numbers, texts, true, false or None"
             )
         measured[name] = plain

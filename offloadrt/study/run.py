@@ -17,7 +17,7 @@ from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study import profiles
 from offloadrt.study.building import Built, build
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.ledger import Ledger
 from offloadrt.study.windows import Windows
 from offloadrt.trace import Calls, Trace
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from offloadrt.models.openacc import OpenACC
     from offloadrt.models.openmp import OpenMP
     from offloadrt.models.stdpar import HeuristicRules, Implementation, StdPar
+    from offloadrt.runtime.allocators import MakeAllocator
+    from offloadrt.runtime.configurations import MemoryConfiguration
     from offloadrt.sim import Actor
     from offloadrt.trace import HostTime
 
@@ -37,10 +39,14 @@ Gear = Literal["native", "turbo"]
 GEARS: tuple[Gear, ...] = ("native", "turbo")
 
 
-def strategy_of(text: str, seed: int) -> Strategy:
-    """The order of actors at one instant that `text` names: `fifo`, `random` (with the run's seed) or `random(N)`.
-    Raises UserError.
+def strategy_of(text: str | Strategy, seed: int) -> Strategy:
+    """The order of actors at one instant that `text` names: `fifo`, `random` (with the run's seed) or `random(N)`; an
+    object of one's own as it is. Raises UserError.
     """
+    if not isinstance(text, str):
+        if isinstance(text, type) or not (hasattr(text, "choose") and hasattr(text, "name")):
+            raise UserError(f"strategy {type(text).__name__}: is no object with `name` and `choose(ready)`")
+        return text
     if text == "fifo":
         return Fifo()
     if match := re.fullmatch(r"random(?:\((\d+)\))?", text):
@@ -53,8 +59,8 @@ class Run:
 
     `machine` is the name of a profile or the path of a file, `overrides` replaces entries of it (`{"alloc.cudaFree":
     "20 us"}`), `range_end` says where entries with a range run. `record`, `hash` and `sinks` ask for a trace; without
-    any there is none (`run.trace` is None). What is recorded is hashed too, unless `hash` is False. Raises UserError
-    for a gear, strategy or machine that does not exist.
+    any there is none (`run.trace` is None). `strategy` is a name or an object of one's own. What is recorded is hashed
+    too, unless `hash` is False. Raises UserError for a gear, strategy or machine that does not exist.
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class Run:
         range_end: str | Mapping[str, str] = "mean",
         seed: int = 0,
         gear: str = "turbo",
-        strategy: str = "fifo",
+        strategy: str | Strategy = "fifo",
         record: bool = False,
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
@@ -105,9 +111,9 @@ class Run:
         """Of a stdpar program: the rules of the offload heuristic, instead of the implementation's own."""
         self.heuristic_file: Path | None = None
         """Of a stdpar program: the file with the runtimes that the heuristic knows; written at the end."""
-        self.configuration = "copy"
+        self.configuration: str | MemoryConfiguration = "copy"
         """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`;
-        with `environment` the runtime chooses, as a real one does.
+        with `environment` the runtime chooses, as a real one does; or an object of one's own.
         """
         self.host_program: HostProgram | None = None
         """What a compiler knows of the program (`kernels.HostProgram.of(its host function)`); `otm` needs it."""
@@ -115,8 +121,10 @@ class Run:
         """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
         self.environment: dict[str, str] = {}
         """Environment variables of the program, by name: those that `runtime.environment` knows."""
-        self.allocator = "llvm"
-        """How device blocks are obtained: `direct` or `llvm`; in an OpenACC program as its compiler says."""
+        self.allocator: str | MakeAllocator = "llvm"
+        """How device blocks are obtained: `direct` or `llvm`, or a class of one's own; in an OpenACC program as its
+        compiler says.
+        """
         self.num_devices = 1
         self.on_progress: Callable[[int, int], object] | None = None
         """Who is told how far a long program is; nobody if None."""
@@ -290,7 +298,7 @@ class Run:
         """Statistics of every lock so far (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`,
         `driver context`, …
         """
-        found = dict(self.program.locks())
+        found = _ByName("lock", self.program.locks())
         for driver in self._built.drivers:
             found.update(driver.locks())
         return found
@@ -300,7 +308,7 @@ class Run:
         """Statistics of every part of the machine so far, and of the driver's own threads (`.busy_s`, `.idle_s`), by
         name: `device 0 copy engine h2d`, …
         """
-        found: dict[str, Any] = dict(self.machine.statistics())
+        found = _ByName("part", self.machine.statistics())
         for driver in self._built.drivers:
             found.update(driver.engines())
         return found
@@ -352,3 +360,14 @@ class Run:
     def host_time(self) -> HostTime:
         """Where the host threads' time went, so far."""
         return self.machine.host_time
+
+
+class _ByName(dict[str, Any]):
+    """Statistics by name; who asks for a name that does not exist is told which there are."""
+
+    def __init__(self, what: str, found: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"no {self._what} {name!r}{did_you_mean(name, self)}; there are: {', '.join(self)}")

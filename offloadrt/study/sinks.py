@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import attrs
 
 from offloadrt.study.errors import UserError
 
 if TYPE_CHECKING:
     from offloadrt.trace import Sink
+    from offloadrt.trace.event import Row
 
 
 def open_sinks(*, log: Path | None = None, perfetto: Path | None = None) -> list[Sink]:
     """The sinks for `Run(sinks=...)`. Raises UserError for a file that cannot be written and for a package that is
     missing.
     """
+    if log is not None and perfetto is not None and log.resolve() == perfetto.resolve():
+        raise UserError(f"--log and --perfetto both name {log}: two files cannot be one")
     sinks: list[Sink] = []
     try:
         if log is not None:
             from offloadrt.trace.logs import JsonLines
 
-            sinks.append(JsonLines(log))
+            sinks.append(_Written(log, JsonLines(log)))
         if perfetto is not None:
             from offloadrt.trace.perfetto import PerfettoFile
 
-            sinks.append(PerfettoFile(perfetto))
+            sinks.append(_Written(perfetto, PerfettoFile(perfetto)))
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
     except ImportError as error:
         raise UserError(str(error)) from None
     return sinks
+
+
+@attrs.frozen
+class _Written:
+    """A sink whose file may turn out to be on a full disk. UserError then, with its path."""
+
+    path: Path
+    sink: Sink
+
+    def write(self, rows: Sequence[Row], /) -> None:
+        with self._told():
+            self.sink.write(rows)
+
+    def close(self) -> None:
+        with self._told():
+            self.sink.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written: {error.strerror or error}") from None

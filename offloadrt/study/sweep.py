@@ -21,6 +21,9 @@ from offloadrt.study.execution import execute_repeatedly
 from offloadrt.study.points import Point
 from offloadrt.study.results import Result, to_json
 
+_INTERRUPTIBLE_S = 0.5
+"""A library that handles SIGINT itself, as polars does, has waits go on after it: Python sees a Ctrl-C in between."""
+
 
 @attrs.frozen
 class Failure:
@@ -111,7 +114,9 @@ def _answers(points: Sequence[Point], missing: Sequence[int], pool: Executor, jo
                 break
         if not waiting:
             return
-        done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        done: set[Future[bytes]] = set()
+        while not done:
+            done, _ = wait(waiting, timeout=_INTERRUPTIBLE_S, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=waiting.__getitem__):
             yield waiting.pop(future), future.result()
 

@@ -31,6 +31,7 @@ def row(result: Result) -> dict[str, Cell]:
     for name, value in result.measured.items():
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
+    cells |= _flat("options", result.options)
     for group in _GROUPS:
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}

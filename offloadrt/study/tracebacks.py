@@ -6,11 +6,14 @@ Who works on the emulator itself sets the environment variable OFFLOADRT_FULL_TR
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import attr
 import outcome
@@ -35,6 +38,17 @@ def _own(filename: str) -> bool:
     return filename.startswith(_SHOWN) or not filename.startswith(_HIDDEN)
 
 
+def script_line() -> str:
+    """` (FILE, line N)`: where the script's coroutine stands that is running now; empty when none is."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_flags & inspect.CO_COROUTINE and _own(code.co_filename) and "site-packages" not in code.co_filename:
+            return f" ({code.co_filename}, line {frame.f_lineno})"
+        frame = frame.f_back
+    return ""
+
+
 def _prune(story: traceback.TracebackException) -> None:
     story.stack = traceback.StackSummary.from_list([frame for frame in story.stack if _own(frame.filename)])
     for name in ("__cause__", "__context__"):
@@ -48,17 +62,23 @@ def _prune(story: traceback.TracebackException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The one exception inside groups, or the first when all say the same, with a note of how many; else `error`."""
+    """The one exception inside groups, or the first when all say the same but for the host thread, with a note of how
+    many; else `error`.
+    """
     if not isinstance(error, BaseExceptionGroup):
         return error
     leaves = list(_leaves(error))
     first = leaves[0]
-    if any(type(leaf) is not type(first) or str(leaf) != str(first) for leaf in leaves):
+    if any(type(leaf) is not type(first) or _of_any_thread(leaf) != _of_any_thread(first) for leaf in leaves):
         return error
     note = f"raised {len(leaves)} times"
     if len(leaves) > 1 and note not in getattr(first, "__notes__", ()):
         first.add_note(note)
     return first
+
+
+def _of_any_thread(error: BaseException) -> str:
+    return re.sub(r"\bhost thread \d+", "host thread", str(error))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Annotated, Any, TextIO
 
 import msgspec
 import numpy as np
@@ -103,6 +103,10 @@ def _logger(logger: Any, processors: list[Any]) -> Any:
     ).bind()
 
 
+_Time = Annotated[int, msgspec.Meta(ge=0)]
+"""Whole nanoseconds; nothing happens before the start."""
+
+
 def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
     """The events of a file written by `JsonLines`, one by one, at the whole nanosecond.
 
@@ -114,13 +118,8 @@ def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
             try:
                 fields = decoder.decode(line)
                 kind = EVENTS[fields["event"]]
-                common = (
-                    fields["time_ns"] * 1000,
-                    fields["actor"],
-                    fields.get("device", NONE),
-                    fields.get("queue", NONE),
-                    fields.get("cause", NO_CAUSE),
-                )
-                yield kind(*common, *(fields[name] for name in kind.payload))
+                time_ns = msgspec.convert(fields["time_ns"], _Time)
+                missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
+                yield msgspec.convert({**missing, **fields}, kind)
             except (msgspec.DecodeError, KeyError) as error:
                 raise ValueError(f"{path}, line {number}: not an event of a trace ({error!r})") from error

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offloadrt.study import Result, execute, find_scenario
-from offloadrt.study.errors import ScriptFailed
+from offloadrt.study.errors import UserError
 
 
 def unified_memory(overrides: dict[str, str] | None = None, **parameters: Any) -> Result:
@@ -45,7 +45,7 @@ def test_with_all_data_prefetched_no_kernel_faults() -> None:
 
 def test_explicit_copies_have_to_fit() -> None:
     unified_memory(size_gb=1.0, placement="explicit", read_back=1000)
-    with pytest.raises(ScriptFailed, match="CUDA_ERROR_OUT_OF_MEMORY: array 'array 1'"):
+    with pytest.raises(UserError, match="CUDA_ERROR_OUT_OF_MEMORY: array 'array 1'"):
         unified_memory(SMALL, size_gb=2.2, placement="explicit")
 
 

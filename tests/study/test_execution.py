@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from offloadrt.study import ParameterError, Run, ScriptFailed, UserError, execute, find_scenario, scenario
+from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.execution import execute_repeatedly
 from offloadrt.study.points import Options
 from offloadrt.study.results import to_json
@@ -128,7 +129,7 @@ def test_figures_are_plain_values() -> None:
         bool,
     ]
     for bad in (arrays, number):
-        with pytest.raises(ScriptFailed, match="returned"):
+        with pytest.raises(ScenarioRefused, match=r"test_execution\.py: scenario .* returned"):
             execute(bad)
 
 

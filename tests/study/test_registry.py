@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.study import ScenarioNotFound, ScriptFailed, find_scenario
+from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.registry import load, reference, shipped
 
 TOYS = Path(__file__).with_name("toys.py")
@@ -78,7 +79,6 @@ def test_a_script_may_import_its_neighbours(tmp_path: Path) -> None:
     [
         ("x = 1\ny = 1 / 0\n", "line 2", "ZeroDivisionError: division by zero"),
         ("def f(:\n", "line 1", "SyntaxError"),
-        ("from offloadrt import scenario\n@scenario\nasync def f(run, a): ...\n", "line 2", "parameter a has no type"),
     ],
 )
 def test_a_script_that_raises_shows_its_own_traceback(tmp_path: Path, text: str, line: str, last: str) -> None:
@@ -89,3 +89,11 @@ def test_a_script_that_raises_shows_its_own_traceback(tmp_path: Path, text: str,
     shown = str(caught.value)
     assert str(script) in shown and line in shown and last in shown.splitlines()[-1]
     assert "offloadrt/study" not in shown and "importlib" not in shown
+
+
+def test_a_function_that_is_no_scenario_is_said_with_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "bad.py"
+    script.write_text("from offloadrt import scenario\n@scenario\nasync def f(run, a): ...\n")
+    with pytest.raises(ScenarioRefused) as caught:
+        find_scenario(str(script))
+    assert str(caught.value) == f"{script}:2: scenario f: parameter a has no type"

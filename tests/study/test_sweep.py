@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -174,3 +179,46 @@ def test_no_jobs_are_too_few() -> None:
 
 def test_any_executor_will_do() -> None:
     assert issubclass(InProcess, Executor)
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+
+from offloadrt import Run, scenario
+from offloadrt.cli import main
+
+
+@scenario
+async def endless(run: Run, number: int = 0) -> None:
+    Path(__file__).with_name(f"begun {number}").touch()
+    while True:
+        await run.sim.sleep(1.0)
+
+
+if __name__ == "__main__":
+    out = str(Path(__file__).with_name("out"))
+    sys.exit(main(["sweep", __file__, "number=1,2", "--jobs", "2", "--out", out]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGKILL"])
+def test_a_sweep_that_is_stopped_leaves_nobody_behind(kind: str, tmp_path: Path) -> None:
+    """polars has waits go on after a Ctrl-C; and workers must end even if the parent cannot tell them."""
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, env=path, stderr=subprocess.PIPE, start_new_session=True) as stopped:
+        try:
+            while len(list(tmp_path.glob("begun *"))) < 2:
+                assert stopped.poll() is None
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    stopped.wait(0.05)
+            stopped.send_signal(getattr(signal, kind))
+            _, told = stopped.communicate(timeout=60)  # until the workers, who inherited the pipe, have ended too
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(stopped.pid, signal.SIGKILL)
+    assert stopped.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
+    assert kind == "SIGKILL" or b"interrupted: 0 of 2 runs are kept" in told

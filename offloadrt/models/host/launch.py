@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from offloadrt.kernels import Kernel, Launch
+import numpy as np
+
+from offloadrt.kernels import Kernel, KernelError, Launch
 
 
 def launch_of(
@@ -27,3 +31,52 @@ def launch_of(
     if teams is None:
         teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
     return kernel.launch(teams, per_team, iterations, known)
+
+
+def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
+    """What a compiler refuses. TypeError for what is no kernel, and for an array that is none of the program's;
+    KernelError for more or fewer arguments than its body takes.
+    """
+    given: object = kernel
+    if not isinstance(given, Kernel):
+        called = getattr(given, "__name__", type(given).__name__)
+        raise TypeError(f"{called} is no kernel: decorate its function with @kernel")
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, list) or (isinstance(argument, np.ndarray) and argument.ndim):
+            raise TypeError(
+                f"kernel {kernel.name!r}: argument {_named(kernel, position)} is a {_type_of(argument)}, which no "
+                "device has; make it an array of the program with t.array(...)"
+            )
+    if kernel.body is not None and kernel.analysis is None:
+        _check_number(kernel.name, kernel.body, len(arguments))
+
+
+def _named(kernel: Kernel, position: int) -> str:
+    names = () if kernel.body is None else _parameters(kernel)
+    return repr(names[position]) if position < len(names) else str(position + 1)
+
+
+def _parameters(kernel: Kernel) -> tuple[str, ...]:
+    if kernel.analysis is not None:
+        return kernel.analysis.parameters
+    return tuple(inspect.signature(kernel.body).parameters) if callable(kernel.body) else ()
+
+
+def _type_of(argument: Any) -> str:
+    return f"NumPy array of shape {argument.shape}" if isinstance(argument, np.ndarray) else type(argument).__name__
+
+
+@functools.lru_cache(maxsize=128)
+def _check_number(kernel: str, body: Callable[..., None], given: int) -> None:
+    """Whether a body over views takes so many arguments. KernelError."""
+    try:
+        signature = inspect.signature(body)
+    except ValueError:  # a function of C that does not say
+        return
+    try:
+        signature.bind(*range(given))
+    except TypeError:
+        raise KernelError(
+            f"kernel {kernel!r} takes {len(signature.parameters)} arguments ({', '.join(signature.parameters)}), "
+            f"not {given}"
+        ) from None

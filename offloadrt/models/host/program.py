@@ -17,6 +17,8 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.runtime.allocators import MakeAllocator
+from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice, InvalidFree
@@ -36,10 +38,10 @@ T = TypeVar("T", bound=ProgramThread)
 class Program(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
-    configuration, allocator: names, for every device. phantom: are arrays made without values unless they say
-    otherwise? host_program: what a compiler knows of it, for a configuration that places objects. ValueError for a name
-    that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what the configuration
-    asks for.
+    configuration, allocator: names, or objects of one's own, for every device. phantom: are arrays made without values
+    unless they say otherwise? host_program: what a compiler knows of it, for a configuration that places objects.
+    ValueError for a name that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what
+    the configuration asks for.
 
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
     """
@@ -50,8 +52,8 @@ class Program(ABC, Generic[T]):
         drivers: Sequence[UserModeDriver | Rocr],
         *,
         trace: Trace | None,
-        configuration: str,
-        allocator: str,
+        configuration: str | MemoryConfiguration,
+        allocator: str | MakeAllocator,
         phantom: bool,
         host_program: HostProgram | None = None,
     ) -> None:

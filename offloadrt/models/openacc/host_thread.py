@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.launch import check_arguments, launch_of
 from offloadrt.models.openacc.arguments import is_whole
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
@@ -199,6 +199,7 @@ class HostThread(ProgramThread):
         for clause, value in (("num_gangs", teams), ("vector_length", threads), ("iterations", iterations)):
             if value is not None and (not is_whole(value) or value < (clause != "iterations")):
                 raise ValueError(f"{construct}: {clause} is {value!r}, but must be a positive whole number")
+        check_arguments(kernel, arguments)
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)
         globals_of, records = self.program.globals.binding, self.program.records

@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.launch import check_arguments, launch_of
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
@@ -90,6 +90,7 @@ def target_construct(
     """A target region; the clauses are those of `TargetClauses`. TypeError and ValueError for what a compiler
     refuses.
     """
+    check_arguments(kernel, arguments)
     managed = [one for one in _as_sequence(is_device_ptr) if isinstance(one, HostArray) and one.managed]
     for pointer in _as_sequence(is_device_ptr):
         if not isinstance(pointer, DevicePointer) and pointer not in managed:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Map, Maps, flatten
 from offloadrt.runtime.host_array import HostArray
@@ -35,7 +37,7 @@ def _expand(
 ) -> Iterable[tuple[HostArray | Section, int, str]]:
     chosen = mapper or declared.get(type(item))
     if chosen is None:
-        raise TypeError(f"{item!r} can be mapped only with a mapper: declare one for {type(item).__name__}")
+        raise TypeError(_why_not(item))
     for member in chosen(item):
         if isinstance(member, (Map, Maps)):
             for clause in flatten([member]):
@@ -45,6 +47,13 @@ def _expand(
                     yield from expand(part, member_bits, member_kind, clause.mapper, declared)
         else:
             yield from expand(member, bits, kind, None, declared)
+
+
+def _why_not(item: Any) -> str:
+    if isinstance(item, np.ndarray):
+        what = f"a NumPy array of shape {item.shape} and type {item.dtype} is none of the program's arrays"
+        return f"{what}; an array section a[lower:length] is written omp.section(a, lower, length)"
+    return f"{item!r} can be mapped only with a mapper: declare one for {type(item).__name__}"
 
 
 def _decayed(clause: Map, bits: int, kind: str) -> tuple[int, str]:

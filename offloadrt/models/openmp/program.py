@@ -16,6 +16,8 @@ from offloadrt.models.host.program import Program
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
+from offloadrt.runtime.allocators import MakeAllocator
+from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.device import why_nothing_migrates
 from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray
@@ -32,10 +34,11 @@ class OpenMP(Program[HostThread]):
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
     `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
-    blocks (`llvm`, `direct`, `malloc`). phantom: are arrays made without values unless they say otherwise? What LLVM's
-    environment variables set is in the machine's profile: `memory_manager.threshold`, `runtime.hidden_helper_threads`;
-    so is `runtime.strided_update`. ValueError for a name that does not exist, and for `otm` without a host_program;
-    UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
+    blocks (`llvm`, `direct`, `malloc`); both may be objects of one's own. phantom: are arrays made without values
+    unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
+    `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
+    that does not exist, and for `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what
+    the configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
@@ -46,8 +49,8 @@ class OpenMP(Program[HostThread]):
         drivers: Sequence[UserModeDriver | Rocr],
         *,
         trace: Trace | None = None,
-        configuration: str = "copy",
-        allocator: str = "llvm",
+        configuration: str | MemoryConfiguration = "copy",
+        allocator: str | MakeAllocator = "llvm",
         phantom: bool = False,
         host_program: HostProgram | None = None,
     ) -> None:

@@ -5,6 +5,7 @@ A package can add one with an entry point in the group ``offloadrt.allocators``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Final
 
@@ -21,10 +22,15 @@ __all__ = [
     "Direct",
     "InternalPool",
     "LlvmMemoryManager",
+    "MakeAllocator",
     "Malloc",
     "Pool",
+    "allocator",
     "make_allocator",
 ]
+
+MakeAllocator = Callable[[AllocatorSite], DeviceAllocator]
+"""A class of allocators, or a function that makes one for a device."""
 
 ALLOCATORS: Final[dict[str, type[DeviceAllocator]]] = {
     "direct": Direct,
@@ -34,14 +40,25 @@ ALLOCATORS: Final[dict[str, type[DeviceAllocator]]] = {
 }
 
 
-def make_allocator(name: str, site: AllocatorSite) -> DeviceAllocator:
-    """The allocator of that name for one device. ValueError, with the names that exist, for any other."""
+def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
+    """The allocator of that name for one device. ValueError as `allocator`."""
+    return allocator(name)(site)
+
+
+def allocator(name: str | MakeAllocator) -> MakeAllocator:
+    """What makes the allocator of that name for a device; a class of one's own as it is. ValueError, with the names
+    that exist, for any other name, and for what cannot be called with an `AllocatorSite`.
+    """
+    if not isinstance(name, str):
+        if not callable(name):
+            raise ValueError(f"{name!r} makes no allocator: give a class that is called with an AllocatorSite")
+        return name
     if name in ALLOCATORS:
-        return ALLOCATORS[name](site)
+        return ALLOCATORS[name]
     others = entry_points(group="offloadrt.allocators")
     for point in others:
         if point.name == name:
-            made: DeviceAllocator = point.load()(site)
+            made: MakeAllocator = point.load()
             return made
     known = ", ".join(sorted([*ALLOCATORS, *(point.name for point in others)]))
     raise ValueError(f"no allocator {name!r}; there are: {known}")

@@ -42,12 +42,19 @@ CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
 }
 
 
-def configuration(name: str) -> MemoryConfiguration:
-    """A configuration by its name. ValueError, with the names that exist, for any other.
+def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
+    """A configuration by its name, or an object of one's own, as it is. ValueError, with the names that exist, for any
+    other name, and for an object that is no `MemoryConfiguration`, with what it lacks.
 
     >>> configuration("copy").name
     'copy'
     """
+    if not isinstance(name, str):
+        lacking = [field for field in (*MemoryConfiguration.__annotations__, "place") if not hasattr(name, field)]
+        if lacking or isinstance(name, type):
+            what = "is a class: give an object of it" if isinstance(name, type) else f"lacks {', '.join(lacking)}"
+            raise ValueError(f"{_called(name)} is no memory configuration: it {what}")
+        return name
     if name in CONFIGURATIONS:
         return CONFIGURATIONS[name]()
     others = entry_points(group="offloadrt.configurations")
@@ -57,3 +64,7 @@ def configuration(name: str) -> MemoryConfiguration:
             return made
     known = ", ".join(sorted([*CONFIGURATIONS, *(point.name for point in others)]))
     raise ValueError(f"no memory configuration {name!r}; there are: {known}")
+
+
+def _called(given: object) -> str:
+    return getattr(given, "__name__", type(given).__name__)

@@ -1,0 +1,128 @@
+"""Policies of one's own are objects, given to a run, a scenario or the mark; what is none is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from offloadrt import Run, scenario
+from offloadrt import openmp as omp
+from offloadrt.runtime.allocators import Direct
+from offloadrt.runtime.configurations import MapRequest, Placement, UnifiedSharedMemory
+from offloadrt.sim import Actor
+from offloadrt.study import UserError, execute
+from offloadrt.study.building import check
+
+pytest_plugins = ["pytester"]
+
+
+class EverythingOnHost(UnifiedSharedMemory):
+    """No map is a storage operation."""
+
+    def place(self, request: MapRequest) -> Placement:
+        return Placement.HOST_POINTER
+
+
+class Counted(Direct):
+    """Counts the blocks that are asked for."""
+
+    asked = 0
+
+    def allocate(self, nbytes: int, phantom: bool) -> Any:
+        type(self).asked += 1
+        return super().allocate(nbytes, phantom)
+
+
+@attrs.define
+class LastFirst:
+    """Whoever came last runs first."""
+
+    name: str = "last first"
+    seen: int = 0
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        self.seen += 1
+        return len(ready) - 1
+
+
+@scenario
+async def mapping(run: Run, own: str = "") -> None:
+    """Two threads map an array each."""
+    if own == "configuration":
+        run.configuration = EverythingOnHost()
+    if own == "allocator":
+        run.allocator = Counted
+
+    async def body(t: omp.HostThread) -> None:
+        async with t.target_data(omp.map(tofrom=t.array("a", 1 << 20, fill=1.0))):
+            pass
+
+    await run.parallel(body, num_threads=2)
+
+
+def test_a_memory_configuration() -> None:
+    assert execute(mapping).bytes.h2d == 2 * 8 << 20
+    assert execute(mapping, {"own": "configuration"}).bytes.h2d == 0
+
+
+def test_an_allocator() -> None:
+    execute(mapping, {"own": "allocator"})
+    assert Counted.asked == 2
+
+
+def test_a_strategy() -> None:
+    mine = LastFirst()
+    result = execute(mapping, strategy=mine)
+    assert mine.seen > 0 and result.options == {"strategy": "last first"}
+
+
+class Unfinished:
+    name = "unfinished"
+
+    def place(self, request: MapRequest) -> Placement:
+        return Placement.HOST_POINTER
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "message"),
+    [
+        ("configuration", Unfinished(), "Unfinished is no memory configuration: it lacks host_pointers, "),
+        ("configuration", EverythingOnHost, "EverythingOnHost is no memory configuration: it is a class"),
+        ("configuration", "zerocopy", "no memory configuration 'zerocopy'; there are: copy"),
+        ("allocator", 3, "3 makes no allocator"),
+        ("allocator", "best_fit", "no allocator 'best_fit'; there are: direct"),
+        ("num_devices", 99, "99 devices: alex-a100 has"),
+        ("model", "opencl", "run.model 'opencl': it can be openmp, openacc, stdpar"),
+    ],
+)
+def test_what_is_none_is_refused(attribute: str, value: Any, message: str) -> None:
+    run = Run()
+    setattr(run, attribute, value)
+    with pytest.raises(UserError, match=message):
+        check(run)
+
+
+def test_a_strategy_that_chooses_nothing_is_refused() -> None:
+    with pytest.raises(UserError, match="strategy Unfinished: is no object with `name` and `choose"):
+        Run(strategy=Unfinished())  # type: ignore[arg-type]  # on purpose
+
+
+def test_the_mark_is_checked_before_the_machine_is_used(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    options = ("devices=99", "configuration='zerocopy'", "allocator='x'", "gear='fast'", "strategy='lifo'")
+    pytester.makepyfile(
+        "import pytest\n"
+        + "".join(
+            f"@pytest.mark.offload({option})\nasync def test_{number}(offload): pass\n"
+            for number, option in enumerate(options)
+        )
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=len(options))
+    result.stdout.fnmatch_lines(["*mark offload: 99 devices*", "*mark offload: gear fast: it can be*"])

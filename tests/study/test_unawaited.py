@@ -1,0 +1,69 @@
+"""A directive without `await` does nothing: the run says so instead of giving figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from offloadrt import Run, scenario
+from offloadrt import openmp as omp
+from offloadrt.study import ScriptFailed, UserError, execute
+
+pytest_plugins = ["pytester"]
+
+
+@scenario
+async def forgetful(run: Run, directive: str = "target_enter_data", fails: bool = False) -> None:
+    """Forgets an `await`."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8)
+        if directive == "compute":
+            t.compute(1.0)
+        elif directive:
+            getattr(t, directive)(omp.map(to=a))
+        await t.target_enter_data(omp.map(to=a))
+        if fails:
+            raise ZeroDivisionError
+
+    await run.parallel(body, num_threads=2)
+
+
+@pytest.mark.parametrize("gear", ["turbo", "native"])
+def test_directive_thread_and_line_are_named(gear: str) -> None:
+    with pytest.raises(UserError) as caught:
+        execute(forgetful, gear=gear)
+    source = Path(__file__).read_text().splitlines()
+    line = next(n for n, text in enumerate(source, 1) if "getattr(t" in text)
+    assert re.match(rf"host thread 0: target enter data was never awaited \(.*py, line {line}\)", str(caught.value))
+    assert "and 1 more" in str(caught.value)
+
+
+def test_so_is_any_other_coroutine() -> None:
+    with pytest.raises(UserError, match="host thread 0: compute was never awaited"):
+        execute(forgetful, {"directive": "compute"})
+
+
+def test_an_error_of_the_program_comes_first() -> None:
+    with pytest.raises(ScriptFailed, match=r"(?s)ZeroDivisionError.*target enter data was never awaited"):
+        execute(forgetful, {"fails": True})
+
+
+def test_what_is_awaited_is_no_error() -> None:
+    assert execute(forgetful, {"directive": ""}).elapsed_s > 0
+
+
+def test_a_test_fails_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makepyfile(
+        "from offloadrt import openmp as omp\n"
+        "async def test_it(offload):\n"
+        "    async def body(t):\n"
+        "        t.target_enter_data(omp.map(to=t.array('a', 8)))\n"
+        "    await offload.parallel(body)\n"
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "trio_mode=true")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*host thread 0: target enter data was never awaited*line 4*"])

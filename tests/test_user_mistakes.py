@@ -1,0 +1,172 @@
+"""What users do wrong in scripts, files and options: one message each, that names the place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offloadrt.cli import main
+
+QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
+MANY_DEVICES = ["run", "overlap", "n=64", "threads=2"]
+CASES = Path(__file__).parent / "data" / "conformance"
+
+ASKED = [
+    (["run", QUEUEING, "threads=4", "threads=8"], "parameter threads: is given twice, as 4 and as 8"),
+    (["run", QUEUEING, "--set", "alloc.cudaFree=1us", "--set", "alloc.cudaFree=2us"], "--set alloc.cudaFree: is given"),
+    (["run", QUEUEING, "--env", "A=1", "--env", "A=1"], "--env A: is given twice"),
+    (["compare", QUEUEING, "threads=1,2", "threads=4"], "parameter threads: is given twice"),
+    (["compare", QUEUEING, "threads=1,2", "--baseline", "threads=1", "--baseline", "threads=2"], "--baseline threads"),
+    (["run", "fig2_zerocopy", "n=64", "--env", "HSA_XNACK=2"], "--env HSA_XNACK=2: it can be 0 or 1"),
+    (["run", "overlap", "--env", "OMPX_APU_MAPS=maybe"], "--env OMPX_APU_MAPS=maybe: it can be 0 or 1"),
+    (["run", QUEUEING, "--log", "/tmp/a", "--perfetto", "/tmp/../tmp/a"], "--log and --perfetto both name /tmp/a"),
+    (["run", "overlap", "--set", "jitter=2"], "--set jitter: '2' must be at most 1"),
+    (["run", "overlap", "--set", "alloc.segment=0"], "--set alloc.segment: '0' must be positive"),
+    (["run", "overlap", "--set", "staging.chunk=0"], "--set staging.chunk: '0' must be positive"),
+    (["run", "overlap", "--set", "alloc.alignment=0"], "--set alloc.alignment: '0' must be positive"),
+    (["run", "overlap", "--set", "mem.size=1MiB"], "mem.size: is 1048576 bytes, less than mem.reserved"),
+    (["run", "overlap", "--set", "alloc.cudaFre=1us"], "--set alloc.cudaFre: no such entry"),
+    (["run", "overlap", "--env", "LIBOMP_NUM_HIDDEN_HELPER_THREADS=abc"], "--env LIBOMP_NUM_HIDDEN_HELPER_THREADS, "),
+    (["run", "overlap", "--machine", "/tmp/none.toml"], "/tmp/none.toml: cannot be read: No such file or directory"),
+    (["run", "overlap", "n=0"], "parameter n: 0 is out of range"),
+    (["run", "fig2_zerocopy", "iterations=-3"], "parameter iterations: -3 is out of range"),
+    (["run", "fig2_zerocopy", "n=64", "configuration=usm", "--env", "HSA_XNACK=0"], "Memory access fault by GPU"),
+    (["run", "overlap", "n=64", "--log", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+    (["conform", str(CASES)], "is a directory; name the files in it"),
+]
+
+
+@pytest.mark.parametrize(("tokens", "message"), ASKED, ids=lambda value: value[-1] if isinstance(value, list) else "")
+def test_options(tokens: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(tokens) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and message in shown.err and shown.err.startswith("offloadrt: ")
+    assert len(shown.err.splitlines()) == 1
+
+
+HEAD = """
+import numpy as np
+from offloadrt import Run, kernel, scenario
+from offloadrt import openmp as omp
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def scale(a, s):
+    a *= s
+
+"""
+BODY = """
+@scenario
+async def mine(run: Run, n: int = 8) -> None:
+    async def body(t):
+        a = t.array("a", n, fill=1.0)
+        {0}
+    await run.parallel(body, num_threads=3)
+"""
+
+RAISES = [
+    ("await t.target(scale, np.ones(3), 2.0)", "argument 'a' is a NumPy array of shape (3,), which no device has"),
+    ("await t.target(scale, [1.0], 2.0)", "argument 'a' is a list"),
+    ("await t.target(scale, a)", "kernel 'scale' takes 2 arguments (a, s), not 1"),
+    ("await t.target(lambda: 0, a)", "TypeError: <lambda> is no kernel: decorate its function with @kernel"),
+    ("await t.target_enter_data(omp.map(to=a[2:4]))", "is written omp.section(a, lower, length)"),
+    ("await t.target(scale, a, 2.0, device=7)", "device number 7 is invalid"),
+    ("raise SystemExit(3)", "SystemExit: 3"),
+    ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
+    ("run.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), RAISES)
+def test_programs(line: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The program's own frames and one error, however many threads raise it."""
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + BODY.format(line))
+    assert main(["run", str(script)]) == 2
+    told = capsys.readouterr().err
+    assert message in told and "raised 3 times" in told and str(script) in told
+    assert "offloadrt/sim" not in told and len(told.splitlines()) <= 8
+
+
+REFUSED = [
+    ("@scenario\ndef s(run: Run) -> None: ...", "scenario s: write it as `async def`"),
+    ("@scenario\nasync def s(run: Run, n=3) -> None: ...", "scenario s: parameter n has no type"),
+    ("@scenario\nasync def s(run: Run) -> int:\n    return 3", "scenario s returned int; it returns a dict of figures"),
+    (
+        "@scenario(machine='nosuch')\nasync def s(run: Run) -> None: ...",
+        "scenario s, machine='nosuch': nosuch: is neither",
+    ),
+    (
+        "@kernel\ndef k(a, n):\n    for i in range(n):\n        while a[i]:\n            pass",
+        "13: kernel 'k': while a[i]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_scripts_that_are_refused(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + text)
+    assert main(["run", str(script)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"offloadrt: {script}:") and message in told and len(told.splitlines()) == 1
+
+
+EVENT = {"event": "DirectiveBegin", "time_ns": 1, "actor": 0, "directive": 1, "name": "target"}
+LOGS = [
+    ([], "holds no event"),
+    ([EVENT, EVENT | {"time_ns": "x"}], "log.jsonl, line 2: not an event of a trace"),
+    ([EVENT | {"time_ns": -7}], "log.jsonl, line 1: not an event of a trace"),
+    ([EVENT | {"directive": "x"}], "log.jsonl, line 1: not an event of a trace"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), LOGS)
+def test_logs(lines: list[object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["stats", str(log)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_without_cases_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    assert main(["conform", str(tmp_path / "empty.jsonl")]) == 2
+    assert "empty.jsonl: holds no case" in capsys.readouterr().err
+
+
+MACHINES = [
+    ('base = "nosuch"', "mine.toml: machine.base: 'nosuch' is neither a machine that comes with offloadrt nor a file"),
+    ('base = "alex-a100"\ntitle = 3', "mine.toml: Expected `str`, got `int` (machine.title)"),
+    (
+        'base = "alex-a100"\n[entry."alloc.cudaFree"]\nvalue = "x"\nunit = "us"\nsource = "me"\nsource_type = "user"',
+        "mine.toml: alloc.cudaFree: is 'x', which is no number, but has the unit 'us'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MACHINES)
+def test_machine_files(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text(f'[machine]\nname = "mine"\n{text}\n')
+    assert main(["run", "overlap", "--machine", str(tmp_path / "mine.toml")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_full_disk_below_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    import subprocess
+    import sys
+
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "offloadrt", "list"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr == "offloadrt: standard output: cannot be written: No space left on device\n"
+
+
+def test_an_array_without_elements_is_no_error(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    nest = "@kernel\ndef fill(a):\n    for i in range(len(a)):\n        a[i] = 1.0\n"
+    script.write_text(HEAD + nest + BODY.format("await t.target(fill, a)"))
+    assert main(["run", str(script), "n=0"]) == 0
