@@ -7,13 +7,14 @@ from typing import Any
 
 import attrs
 
+from offloadrt.study import registry
 from offloadrt.study.points import Point
 from offloadrt.study.results import Bytes, Result
 
 
 def result_of(point: Point, **measured: Any) -> Result:
     return Result(
-        scenario=point.scenario,
+        scenario=registry.split(point.scenario)[1] or point.scenario,
         parameters=dict(point.parameters),
         machine="alex-a100",
         seed=0,

@@ -9,15 +9,16 @@ from typing import Any
 
 import attrs
 import pytest
+from invented_results import result_of
 
-from offloadrt.study import execute, find_scenario, registry
+from offloadrt.study import execute, find_scenario
 from offloadrt.study.claims import claims_of, jacc, papers
 from offloadrt.study.claims.jacc import places
 from offloadrt.study.claims.jacc.divided import DIVISION
 from offloadrt.study.claims.jacc.multi import DETAILED
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Bytes, Result
+from offloadrt.study.results import Result
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
 GRID = jacc.grid("quick", Options())
@@ -55,22 +56,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
             made = {"iterations": parameters["ran"], **measure(parameters)}
         else:
             made = measure(parameters)
-        return Result(
-            scenario=registry.split(point.scenario)[1] or "",
-            parameters=dict(point.parameters),
-            machine="dgx1-v100",
-            seed=0,
-            elapsed_s=1.0,
-            measured=made,
-            calls={},
-            locks={},
-            devices={},
-            bytes=Bytes(),
-            faults={},
-            events=0,
-            trace_hash=None,
-            where_time_went={},
-        )
+        return result_of(point, **made)
 
     return lambda points: [answer(point) for point in points]
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import attrs
 import pytest
+from invented_results import result_of
 
-from offloadrt.study import execute, find_scenario, registry
+from offloadrt.study import execute, find_scenario
 from offloadrt.study.claims import claims_of, otm, papers
 from offloadrt.study.claims.otm.mechanisms import PROBES
 from offloadrt.study.claims.otm.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Bytes, DeviceFigures, PlacementFigures, Result
+from offloadrt.study.results import DeviceFigures, PlacementFigures, Result
 from offloadrt.study.validate import validate
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
@@ -76,22 +77,11 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
         parameters = dict(point.parameters)
         made = measure({**parameters, **point.options.overrides})
         fields = {field.name for field in attrs.fields(Result)}
-        plain = Result(
-            scenario=registry.split(point.scenario)[1] or "",
+        moved = {"to_device_gb": 1.0, "to_host_gb": 0.0, "remote_gb": 0.0}
+        plain = attrs.evolve(
+            result_of(point, **moved | {name: value for name, value in made.items() if name not in fields}),
             parameters=parameters,
-            machine="summitdev-p100",
-            seed=0,
-            elapsed_s=1.0,
-            measured={"to_device_gb": 1.0, "to_host_gb": 0.0, "remote_gb": 0.0}
-            | {name: value for name, value in made.items() if name not in fields},
-            calls={},
-            locks={},
             devices={"device 0 page fault handler": DeviceFigures(0.5, 0.5, 0.0)},
-            bytes=Bytes(),
-            faults={},
-            events=0,
-            trace_hash=None,
-            where_time_went={},
             placements=placed(edges="gpu", cost="cpu"),
             otm={"budget_bytes": 8},
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
+from invented_results import result_of
 
 from offloadrt.study import execute, find_scenario, registry
 from offloadrt.study.claims import claims_of, papers, stdpar
@@ -18,7 +19,7 @@ from offloadrt.study.claims.stdpar.mechanisms import FLOW, MEMORY, PAGE, SCRIPT,
 from offloadrt.study.claims.stdpar.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Bytes, DeviceFigures, Result
+from offloadrt.study.results import DeviceFigures, Result
 from offloadrt.study.validate import validate
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
@@ -65,21 +66,11 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
     def answer(point: Point) -> Result:
         parameters = dict(point.parameters)
         machine = point.options.machine or MACHINE
-        return Result(
-            scenario=registry.split(point.scenario)[1] or "",
+        return attrs.evolve(
+            result_of(point, **measure({**parameters, "machine": machine})),
             parameters=parameters,
             machine=machine,
-            seed=0,
-            elapsed_s=1.0,
-            measured=measure({**parameters, "machine": machine}),
-            calls={},
-            locks={},
             devices={"device 0 page fault handler": DeviceFigures(0.5, 0.5, 0.0)},
-            bytes=Bytes(),
-            faults={},
-            events=0,
-            trace_hash=None,
-            where_time_went={},
         )
 
     return lambda points: [answer(point) for point in points]

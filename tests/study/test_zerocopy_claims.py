@@ -11,14 +11,15 @@ from typing import Any
 
 import attrs
 import pytest
+from invented_results import result_of
 
-from offloadrt.study import execute, find_scenario, registry
+from offloadrt.study import execute, find_scenario
 from offloadrt.study.claims import claims_of, papers, zerocopy
 from offloadrt.study.claims.zerocopy.probes import allocated_for, waited_for
 from offloadrt.study.claims.zerocopy.ratios import correlation
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Bytes, CallFigures, Result, TimeShare
+from offloadrt.study.results import CallFigures, Result, TimeShare
 from offloadrt.study.validate import validate
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "papers" / "claims.toml"
@@ -51,22 +52,7 @@ def _invented(measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callabl
     def answer(point: Point) -> Result:
         made = measure(point.parameters)
         fields = {field.name for field in attrs.fields(Result)}
-        plain = Result(
-            scenario=registry.split(point.scenario)[1] or "",
-            parameters=dict(point.parameters),
-            machine="mi300a",
-            seed=0,
-            elapsed_s=1.0,
-            measured={name: value for name, value in made.items() if name not in fields},
-            calls={},
-            locks={},
-            devices={},
-            bytes=Bytes(),
-            faults={},
-            events=0,
-            trace_hash=None,
-            where_time_went={},
-        )
+        plain = result_of(point, **{name: value for name, value in made.items() if name not in fields})
         return attrs.evolve(plain, **{name: value for name, value in made.items() if name in fields})
 
     return lambda points: [answer(point) for point in points]
