@@ -16,6 +16,7 @@ from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.barging_table_lock import BargingTableLock
 from offloadrt.runtime.configurations import MemoryConfiguration
+from offloadrt.runtime.cuda_plugin import CudaPlugin
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.entry_locks import EntryLocks
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
@@ -23,7 +24,7 @@ from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.lock_wait import no_work, take
 from offloadrt.runtime.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
-from offloadrt.runtime.plugin import DevicePlugin, Plugin, UserModeDriver
+from offloadrt.runtime.plugin import DevicePlugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
 from offloadrt.runtime.table_lock import DeviceTableLock
 from offloadrt.sim import LockStatistics, Signal
@@ -97,7 +98,7 @@ class OffloadDevice:
         self.plugin: DevicePlugin = (
             AmdgpuPlugin(machine, driver, number)
             if isinstance(driver, Rocr)
-            else Plugin(machine, driver, number, configuration.migrates)
+            else CudaPlugin(machine, driver, number, configuration.migrates)
         )
         site = AllocatorSite(
             sim,

@@ -1,8 +1,6 @@
-"""The plugin: what the runtime asks of one device, in the calls of a user-mode driver library.
+"""What the runtime asks of one device (`DevicePlugin`), and of a driver library.
 
-Only plugins know the driver: this one CUDA's, `amdgpu_plugin.py` ROCr. Follows LLVM's CUDA plugin: streams come from a
-pool that grows (`StreamManager`), an event is recorded after transfers that others may have to wait for, one stream
-serves one directive.
+Only plugins know the driver: `cuda_plugin.py` CUDA's, `amdgpu_plugin.py` ROCr's.
 """
 
 from __future__ import annotations
@@ -10,16 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-import attrs
-
-from offloadrt.driver import NOTHING, Advice, DriverError, Touching, Uvm
-from offloadrt.driver.errors import INVALID
+from offloadrt.driver import Advice, Touching, Uvm
 from offloadrt.kernels import Launch
-from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.lock_wait import take
-from offloadrt.sim import Lock, LockStatistics, Signal
-from offloadrt.trace import HostTime
+from offloadrt.sim import LockStatistics, Signal
 
 
 class MemoryDriver(Protocol):
@@ -65,39 +57,6 @@ class UserModeDriver(MemoryDriver, Protocol):
     async def stream_synchronize(self, stream: Any) -> None: ...
     async def event_record(self, stream: Any) -> Any: ...
     async def stream_wait_event(self, stream: Any, event: Any) -> None: ...
-
-
-@attrs.define(eq=False)
-class StreamPool:
-    """Streams that are idle, last returned first. Its mutex is held while a stream is taken out or made."""
-
-    driver: UserModeDriver
-    lock: Lock
-    host_time: HostTime
-    idle: list[Any] = attrs.field(factory=list)
-    made: int = 0
-
-    async def take(self) -> Any:
-        if not self.lock.take_now():
-            await take(self.lock, self.host_time)
-        try:
-            if self.idle:
-                return self.idle.pop()
-            stream = await self.driver.stream_create()
-            self.made += 1
-            return stream
-        finally:
-            self.lock.release()
-
-    async def give_back(self, stream: Any) -> None:
-        if not self.lock.take_now():
-            await take(self.lock, self.host_time)
-        self.idle.append(stream)
-        self.lock.release()
-
-    def take_back(self, stream: Any) -> None:
-        """The same from a thread that is left early; what is in the stream yet comes before whatever it is used for."""
-        self.idle.append(stream)
 
 
 class QueueLike(Protocol):
@@ -225,186 +184,3 @@ class DevicePlugin(Protocol):
     def advise(self, address: int, nbytes: int, advice: Advice, /) -> Awaitable[None]:
         """Say how managed memory will be used."""
         ...
-
-
-class Plugin:
-    """A device of CUDA's driver library; `migrates`: whether the program's arrays are managed memory."""
-
-    kernels_die = False
-    global_indirection = 0.0
-    illegal_access = "CUDA error: an illegal memory access was encountered"
-    image_pending = False
-    shared_streams = True
-
-    def __init__(self, machine: Machine, driver: UserModeDriver, number: int, migrates: bool = False) -> None:
-        self.driver = driver
-        self.managed: Uvm | None = driver.manage() if migrates else None
-        self.kernels_fault = migrates
-        suffix = f" {number}" if number else ""
-        self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
-        self._number = number
-        self._peers = machine.peers
-        self._accesses = Lock(machine.sim, f"peer accesses{suffix}")
-        self._asked: set[int] = set()
-        """Devices to which access has been asked for."""
-        self._host_time = machine.host_time
-        self._host_pages = machine.host_memory.pages
-
-    def start(self) -> None:
-        """Spawn the actors of the driver of managed memory; the others have none."""
-        if self.managed is not None:
-            self.managed.start()
-
-    def locks(self) -> dict[str, LockStatistics]:
-        locks = [self.streams.lock, *([self._accesses] if self._asked else [])]
-        return {lock.name: lock.statistics() for lock in locks}
-
-    async def load_image(self, cause: int) -> None:
-        """Nothing is charged for it."""
-
-    async def unload(self) -> None:
-        """Nor for that."""
-
-    def open(self, queue: QueueLike) -> Awaitable[object]:
-        """Give the queue a stream before its first use."""
-        return self.stream_of(queue)
-
-    async def stream_of(self, queue: QueueLike) -> Any:
-        if queue.stream is None:
-            queue.stream = await self.streams.take()
-        return queue.stream
-
-    async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
-        """Copy to the device; returns when the host may go on (for pageable memory: when the data is staged)."""
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_htod_async(device_address, source, source.nbytes, stream, queue.cause)
-
-    async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_dtoh_async(destination, device_address, destination.nbytes, stream, queue.cause)
-
-    def exchanges_with(self, device: int) -> bool:
-        """Whether the machine's profile has links between devices (`nvlink.topology`): any two exchange data then."""
-        return self._peers is not None and self._peers.linked
-
-    async def exchange_data(
-        self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
-    ) -> None:
-        """Copy within the device, or from it to another.
-
-        As LLVM does, the first copy to another device enables access to its memory, if there is a link. Without one
-        LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.
-        """
-        if device is None or device == self._number:
-            stream = queue.stream or await self.stream_of(queue)
-            await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
-            return
-        if device not in self._asked:
-            await self.reach(device)
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_peer_async(stream, queue.cause, device, destination, self._number, source, nbytes)
-
-    async def reach(self, device: int) -> None:
-        """Enable access to another device's memory, if there is a link. Whoever comes first does it; the others wait
-        for it.
-        """
-        if not self._accesses.take_now():
-            await take(self._accesses, self._host_time)
-        try:
-            if device not in self._asked and await self.driver.device_can_access_peer(device):
-                await self.driver.ctx_enable_peer_access(device)
-            self._asked.add(device)
-        finally:
-            self._accesses.release()
-
-    async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memset(address, value, nbytes, stream, queue.cause)
-
-    async def launch_kernel(
-        self,
-        queue: QueueLike,
-        launch: Launch,
-        run: Callable[[], None] | None = None,
-        touching: Touching = NOTHING,
-    ) -> None:
-        """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
-        if launch.kernel.body is not run:
-            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=run))
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.launch_kernel(launch, (), stream, queue.cause, touching)
-
-    async def record_event(self, queue: QueueLike) -> Any:
-        stream = queue.stream or await self.stream_of(queue)
-        return await self.driver.event_record(stream)
-
-    def needs_wait(self, event: Any) -> bool:
-        """Whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
-        return True
-
-    def is_complete(self, event: Any) -> bool:
-        """Whether everything before the mark has completed."""
-        return bool(event.is_complete)
-
-    async def wait_event(self, queue: QueueLike, event: Any) -> None:
-        """Make the queue's stream wait; the host does not."""
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.stream_wait_event(stream, event)
-
-    async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back unless the queue lasts.
-
-        Nothing to do for a queue that was never used.
-        """
-        if queue.stream is None:
-            return
-        stream = queue.stream
-        await self.driver.stream_synchronize(stream)
-        if not queue.lasts:
-            await self.streams.give_back(stream)
-            queue.stream = None
-
-    async def prefault(self, address: int, nbytes: int) -> None:
-        """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""
-        if self.managed is None:
-            reason = "the memory is not managed, and CUDA cannot fill a device's page table for host memory"
-            raise DriverError("cuMemPrefetchAsync", INVALID, reason)
-        stream = await self.streams.take()
-        try:
-            await self.driver.mem_prefetch_async(address, nbytes, stream)
-            await self.driver.stream_synchronize(stream)
-            await self.streams.give_back(stream)
-        except BaseException:
-            self.streams.take_back(stream)
-            raise
-
-    async def host_touch(self, address: int, nbytes: int) -> None:
-        """First touch costs nothing here; managed memory that the device owns comes back by faults."""
-        self._host_pages.insert(address, address + nbytes)
-        if self.managed is not None:
-            await self.managed.host_access(address, nbytes)
-
-    async def alloc_managed(self, nbytes: int, name: str) -> int:
-        """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
-        self.manage()
-        return await self.driver.mem_alloc_managed(nbytes, name=name)
-
-    def manage(self) -> Uvm:
-        """The unified-memory driver, from now on."""
-        if self.managed is None:
-            self.managed = self.driver.manage()
-            self.managed.start()
-        return self.managed
-
-    async def free_managed(self, address: int) -> None:
-        """cuMemFree."""
-        await self.driver.mem_free(address)
-
-    async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
-        """cuMemPrefetchAsync in the queue's stream."""
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.mem_prefetch_async(address, nbytes, stream, to_host, queue.cause)
-
-    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """cuMemAdvise."""
-        await self.driver.mem_advise(address, nbytes, advice)
