@@ -32,16 +32,7 @@ from offloadrt.runtime.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping import (
-    TargetPointer,
-    finish_data_end,
-    get_present_pointer,
-    get_resident_pointer_now,
-    get_target_pointer,
-    null_pointer,
-    restore_host_pointers,
-    transfer_to,
-)
+from offloadrt.runtime.mapping import get_resident_pointer_now, get_target_pointer, null_pointer, transfer_to
 from offloadrt.runtime.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.present_table import ShadowPointer
 from offloadrt.runtime.resident_items import (
@@ -52,6 +43,8 @@ from offloadrt.runtime.resident_items import (
     end_run_now,
     end_stretch,
 )
+from offloadrt.runtime.table_visits import TargetPointer
+from offloadrt.runtime.unmapping import finish_data_end, get_present_pointer, restore_host_pointers
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE

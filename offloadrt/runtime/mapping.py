@@ -1,147 +1,27 @@
-"""Looking up, mapping and unmapping one item, with the locks that LLVM's runtime holds meanwhile.
+"""Mapping one item, with the locks that LLVM's runtime holds meanwhile.
 
 Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 - a lookup, under the table lock, also locks the entry that is the neighbour by address: if that one is being copied,
-  all wait;
+  all wait (`table_visits.py`);
 - a new block is allocated under the table lock;
 - the copy is submitted under the entry lock, after the table lock was released;
-- an entry is erased under both locks, its block freed after both are released.
-
-A `TargetPointer` owns the lock of its entry until `release`.
+- an entry is erased under both locks, its block freed after both are released (`unmapping.py`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable
-
-import attrs
 
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
-from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import ALWAYS, CLOSE, FROM, IMPLICIT, OMPX_HOLD, PRESENT, TO
-from offloadrt.runtime.present_table import Entry, Lookup
-from offloadrt.sim import PASSED
-from offloadrt.trace import events
-
-
-@attrs.define(eq=False)
-class TargetPointer:
-    """What a lookup found (LLVM's `TargetPointerResultTy`): a device address, and an entry that stays locked until
-    `release`.
-
-    address: None means that there is nothing to use (an illegal mapping, or a zero-length section of absent memory).
-    borrowed: the entry was already locked by the caller, who unlocks it. counted: the search has counted it up.
-    """
-
-    address: int | None = None
-    entry: Entry | None = None
-    is_new: bool = False
-    is_host: bool = False
-    is_present: bool = False
-    is_last: bool = False
-    borrowed: bool = False
-    counted: bool = False
-
-    def release(self, device: OffloadDevice) -> None:
-        if self.entry is not None:
-            if not self.borrowed:
-                device.unlock_entry(self.entry)
-            self.entry = None
-
-
-async def visit(
-    device: OffloadDevice,
-    pointer: TargetPointer,
-    begin: int,
-    size: int,
-    owned: Entry | None = None,
-    inserts: bool = False,
-) -> Lookup:
-    """Search the table as `lookupMapping` does; the caller holds the table.
-
-    The last visited entry ends up locked by `pointer`. inserts: what is not there will be entered; that work is done
-    here, too.
-    """
-    device.table_lock.assert_held()
-    found = device.table.lookup(begin, size)
-    costs = device.costs
-    await device.table_work(costs.lookup + costs.insert if inserts and size and not found.overlaps else costs.lookup)
-    for entry in found.visited:
-        if pointer.entry is not None:
-            pointer.release(device)
-        pointer.borrowed = entry is owned
-        if not (pointer.borrowed or device.lock_entry_now(entry)):
-            await device.lock_entry(entry)
-        pointer.entry = entry
-    return found
-
-
-def visit_now(device: OffloadDevice, pointer: TargetPointer, begin: int, size: int) -> Lookup | None:
-    """`visit` of a table that the caller does not hold, from taking it to giving it back, where all passes in one step:
-    nobody has it or one of the entries, or is due meanwhile. None, and nothing has happened, otherwise.
-    """
-    found = device.table.lookup(begin, size)
-    visited = found.visited
-    if not device.locked_entries.isdisjoint(visited) or device.sim.fuel <= len(visited):
-        return None
-    if not device.passed_in_table(device.costs.lookup):
-        return None
-    for entry in visited:
-        pointer.release(device)
-        taken = device.lock_entry_now(entry)
-        assert taken, "the lock of an entry that nobody has"
-        pointer.entry = entry
-    return found
-
-
-def trace_lookup(
-    device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool
-) -> None:
-    if (trace := device.trace) is not None:
-        if array is None or not array.address <= begin <= array.address + array.nbytes:
-            name, offset = "", begin
-        else:
-            name, offset = array.name, begin - array.address
-        trace(events.MapLookup, device.number, -1, cause, name, offset, size, found)
-
-
-def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    if (trace := device.trace) is not None:
-        trace(
-            events.MapCount, device.number, -1, cause,
-            entry.name, entry.offset, entry.size, signed(entry.dynamic), signed(entry.hold),
-        )  # fmt: skip
-
-
-def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """A new entry for the table, which the caller holds (or nobody else can use yet)."""
-    device.table.insert(entry)
-    if (trace := device.trace) is not None:
-        trace(
-            events.MapInsert, device.number, -1, cause,
-            entry.name, entry.offset, entry.size, entry.device_begin, signed(entry.dynamic), signed(entry.hold),
-        )  # fmt: skip
-
-
-def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """An entry out of the table, which the caller holds."""
-    device.table.erase(entry)
-    if (trace := device.trace) is not None:
-        trace(
-            events.MapRemove, device.number, -1, cause,
-            entry.name, entry.offset, entry.size, entry.device_begin,
-        )  # fmt: skip
-
-
-def signed(count: int) -> int:
-    """A reference count in the trace: -1 is infinite."""
-    return -1 if count >> 63 else count
+from offloadrt.runtime.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.present_table import Entry
+from offloadrt.runtime.table_visits import TargetPointer, enter_entry, trace_counts, trace_lookup, visit, visit_now
+from offloadrt.runtime.unmapping import finish_data_end
 
 
 async def get_target_pointer(
@@ -331,117 +211,3 @@ async def transfer_to(
             _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise
-
-
-async def get_present_pointer(
-    device: OffloadDevice,
-    array: HostArray | None,
-    begin: int,
-    size: int,
-    *,
-    update_count: bool = False,
-    hold: bool = False,
-    must_contain: bool = False,
-    force_delete: bool = False,
-    from_data_end: bool = False,
-    cause: int = 0,
-) -> TargetPointer:
-    """Find the counterpart of what is mapped already, maybe counting down (`getTgtPtrBegin`).
-
-    The entry stays locked by the result.
-    """
-    pointer = TargetPointer()
-    found = visit_now(device, pointer, begin, size)
-    held = found is None
-    if found is None and not device.table_lock.take_now():
-        await device.table_lock.acquire()
-    try:
-        if found is None:
-            found = await visit(device, pointer, begin, size)
-        if device.trace is not None:
-            trace_lookup(device, cause, array, begin, size, found.contained)
-        entry = pointer.entry
-        if entry is not None and (found.contained or (not must_contain and found.overlaps)):
-            pointer.is_present = True
-            pointer.is_last = entry.would_be_last(hold, force_delete)
-            if force_delete:
-                entry.reset(hold)
-            if from_data_end:
-                entry.data_end_users += 1
-            if update_count:
-                entry.decrement(hold)
-                if device.trace is not None:
-                    trace_counts(device, cause, entry)
-            pointer.address = entry.device_address(begin)
-        else:
-            pointer.is_host = device.configuration.host_pointers
-            pointer.address = begin
-    except BaseException:
-        pointer.release(device)
-        raise
-    finally:
-        if held:
-            device.table_lock.release()
-    return pointer
-
-
-def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> Awaitable[None]:
-    """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
-
-    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`). When it is left early
-    it can be done again. Await it at once.
-    """
-    needed = entry.dynamic or entry.hold or device.ending(entry) > 1
-    if not needed or entry.shadow_pointers or entry in device.locked_entries or device.handover_due:
-        return _finish_data_end(device, entry, item, cause)
-    if device.sim.fuel < 2 or not device.table_lock.glance():
-        return _finish_data_end(device, entry, item, cause)
-    if not device.entries_uncontended:
-        passed = entry.lock.pass_now()
-        assert passed, "the lock of an entry that nobody has"
-    entry.data_end_users -= 1
-    return PASSED
-
-
-async def _finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
-    if device.table.at(entry.host_begin) is not entry:  # it was left when the entry had been removed already
-        if device.block_size(entry.device_begin) is not None:
-            await device.free(entry.device_begin, item.array, entry.host_begin)
-        return
-    table = device.table_lock
-    table.take_now() or await table.acquire()
-    try:
-        if device.handover_due:
-            await device.table_work(0.0)
-        if not device.lock_entry_now(entry):
-            await device.lock_entry(entry)
-        entry.data_end_users -= 1
-        remove = entry.total == 0 and device.ending(entry) == 0
-        if not remove:
-            table.release()
-        if item.type & FROM and entry.shadow_pointers:
-            restore_host_pointers(item.array, entry)
-        device.unlock_entry(entry)
-        if not remove:
-            return
-        try:
-            await device.work(device.costs.erase)
-        except BaseException:
-            entry.data_end_users += 1
-            raise
-        remove_entry(device, cause, entry)
-    finally:
-        if table.held_by_me():
-            table.release()
-    device.entry_locks.give_back(entry.lock)
-    await device.free(entry.device_begin, item.array, entry.host_begin)
-
-
-def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
-    """Pointers that were copied back hold device addresses: put the host's own values back."""
-    if array is None or array.bytes is None:
-        return
-    for shadow in entry.shadow_pointers.values():
-        offset = shadow.host_address - array.address
-        if 0 <= offset <= array.nbytes - 8:
-            array.bytes[offset : offset + 8].view("<u8")[0] = shadow.host_value

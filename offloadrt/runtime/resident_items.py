@@ -36,8 +36,9 @@ from offloadrt.runtime.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping import finish_data_end, trace_counts, trace_lookup
 from offloadrt.runtime.present_table import INFINITE, Entry
+from offloadrt.runtime.table_visits import trace_counts, trace_lookup
+from offloadrt.runtime.unmapping import finish_data_end
 from offloadrt.sim import PASSED
 
 _NOT_MAPPED = LITERAL | PRIVATE | ATTACH

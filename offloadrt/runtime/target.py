@@ -34,12 +34,12 @@ from offloadrt.runtime.kernel_arguments import (
 from offloadrt.runtime.managed_accesses import accesses_of
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
-from offloadrt.runtime.mapping import get_present_pointer
 from offloadrt.runtime.placing import place_for_target, put_off_target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
 from offloadrt.runtime.reachable import Reachable, pointed_to
 from offloadrt.runtime.resident_items import Stretch, arguments_stretch, look_up_arguments, look_up_arguments_now
 from offloadrt.runtime.touching import dying, touching_of
+from offloadrt.runtime.unmapping import get_present_pointer
 
 
 @attrs.frozen(eq=False)

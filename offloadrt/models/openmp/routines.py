@@ -22,7 +22,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
-from offloadrt.runtime.mapping import get_present_pointer
+from offloadrt.runtime.unmapping import get_present_pointer
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
