@@ -122,26 +122,24 @@ class UvmBlocks:
 
         False, and nothing is done, when somebody could.
         """
-        pages, lru, slowness, victim = self.pages, self.pages.lru, self.machine.slowness, None
-        due, steps = self.sim.now, 1
-        had = block.index in lru
         if self._draws:
             return False
+        pages, sim, slowness, index, victim = self.pages, self.sim, self.machine.slowness, block.index, None
+        lru, size, due, steps, gone, left, evicted = pages.lru, pages.page_size, sim.now, 1, 0, 0.0, 0.0
+        had = index in lru
         if not had and not self.device.memory.has_room(pages.block_size):
             victim = next(iter(lru.values()), None)
             if victim is None or victim.index in self._busy or victim.accessed_by or self.kernels.running:
                 return False
             gone = victim.resident
             left = due + self.costs.evict * slowness
-            due = evicted = self._d2h.due_alone(left, gone.bit_count() * pages.page_size)
-            if due == math.inf:
-                return False
+            due = evicted = self._d2h.due_alone(left, gone.bit_count() * size)
             steps = 4
         due = paid = due + cost * slowness
         if moved := brought & block.populated:
-            due = self._h2d.due_alone(paid, moved.bit_count() * pages.page_size)
+            due = self._h2d.due_alone(paid, moved.bit_count() * size)
             steps += 2
-        if due == math.inf or not self.sim.pass_to(due, steps):
+        if due == math.inf or not sim.pass_to(due, steps):
             return False
         if victim is not None:
             self.counters.evictions += 1
@@ -153,7 +151,7 @@ class UvmBlocks:
         if moved:
             self._h2d.was_alone(paid, due, self._count_move("h2d", block, moved))
         if not had:
-            lru[block.index] = block
+            lru[index] = block
         self._arrive(block, brought, moved)
         return True
 
@@ -197,8 +195,12 @@ class UvmBlocks:
             counters.bytes_htod += nbytes
         else:
             counters.bytes_dtoh += nbytes
-        for count, usage in self.pages.shares(block, pages):
-            usage.moved(direction, count * size)
+        own, usage = block.sole
+        if usage is not None and not pages & ~own:
+            usage.moved(direction, nbytes)
+        else:
+            for count, usage in self.pages.shares(block, pages):
+                usage.moved(direction, count * size)
         return nbytes
 
     # Evictions

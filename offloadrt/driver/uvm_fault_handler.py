@@ -105,7 +105,7 @@ class UvmFaultHandler:
         try:
             begin = sim.now
             uvm.unpin()
-            await sim.sleep(uvm.machine.jitter(uvm.costs.batch))
+            await uvm.pay(uvm.costs.batch)
             base_s = sim.now - begin
             messages, most = [first], uvm.costs.batch_max
             pages = first.pages if len(first.pages) * uvm.pages.per_block <= most else up_to(first.pages, most)
@@ -133,14 +133,18 @@ class UvmFaultHandler:
 
         Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm, served, took = self._uvm, merged(pages), dict[int, float]()
+        uvm, sim, served, took = self._uvm, self._sim, merged(pages), dict[int, float]()
         uvm.counters.batches += 1
         if len(served) < len(pages):
             uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
         for index in sorted(served):
-            dt, put_off = await uvm.serve(index, served[index], cause)
-            if put_off:
-                served[index] &= ~put_off
+            begin = sim.now
+            if uvm.serve_alone(index, served[index]):
+                dt = sim.now - begin
+            else:
+                dt, put_off = await uvm.serve(index, served[index], cause)
+                if put_off:
+                    served[index] &= ~put_off
             took[index] = dt
             self._block_s += dt
             self._blocks += 1
