@@ -75,25 +75,6 @@ class Uvm(UvmBlocks):
 
     # Faults of the GPU, in the page-fault handler
 
-    def serve_alone(self, index: int, faulted: int) -> bool:
-        """What ``serve`` does, in one step of the caller when nobody else can act meanwhile.
-
-        False, and nothing is done, when somebody could, or when there is more to say of a page than that it migrates.
-        """
-        pages, thrashing = self.pages, self.thrashing
-        block = pages.blocks.get(index)
-        if block is None or block.prefers_host or index in self._busy or thrashing.thrashing(index):
-            return False
-        if wanted := faulted & ~(block.resident | block.remote):
-            block.valid |= wanted
-            brought = self._with_prefetched(block, wanted, 0)
-            moved = brought & block.populated
-            if not self.fetch_alone(block, brought, self._cost(block, brought)):
-                return False
-            self._has_come(block, moved)
-        self._count_faults(block, faulted, wanted)
-        return True
-
     async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:
         """Serve the faults on a block in one batch.
 
@@ -105,7 +86,7 @@ class Uvm(UvmBlocks):
         begin = self.sim.now
         try:
             wanted = faulted & ~(block.resident | block.remote)
-            self._count_faults(block, faulted, wanted)
+            self.count_faults(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
             block.valid |= wanted
@@ -121,17 +102,22 @@ class Uvm(UvmBlocks):
                     await self.pay(costs.block if stays else 0.0)
                     return self.sim.now - begin, throttled
             brought = self._with_prefetched(block, wanted, thrashing)
-            moved, cost = brought & block.populated, self._cost(block, brought)
-            alone = self.fetch_alone(block, brought, cost)
-            if not alone and not await self.fetch(block, brought, cost, cause, evicts=True):
+            moved = brought & block.populated
+            cost = costs.block
+            if host_mapped := block.host_mapped & brought:
+                cost += costs.first_touch * (host_mapped.bit_count() / pages.per_block)
+            if not await self.fetch(block, brought, cost, cause, evicts=True):
                 await self.map_without_room(block, wanted)
                 return self.sim.now - begin, throttled
-            self._has_come(block, moved)
+            if moved:
+                self.thrashing.migrated(index, moved, "device", self.sim.now)
+            if pages.lru.pop(index, None) is not None:
+                pages.lru[index] = block  # its last fault is now
             return self.sim.now - begin, throttled
         finally:
             self.give(block)
 
-    def _count_faults(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
+    def count_faults(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Faults on pages of a block are served; those that are not wanted have a translation already."""
         counters, own, usage = self.counters, *block.sole
         if faulted != wanted:
@@ -146,21 +132,6 @@ class Uvm(UvmBlocks):
         else:
             for count, usage in self.pages.shares(block, wanted):
                 usage.faults += count
-
-    def _cost(self, block: ManagedBlock, brought: int) -> float:
-        """Seconds of the handler for a block of which these pages are fetched."""
-        costs = self.costs
-        if host_mapped := block.host_mapped & brought:
-            return costs.block + costs.first_touch * (host_mapped.bit_count() / self.pages.per_block)
-        return costs.block
-
-    def _has_come(self, block: ManagedBlock, moved: int) -> None:
-        """Faults have fetched a block, of which these pages migrated; its last fault is now."""
-        if moved:
-            self.thrashing.migrated(block.index, moved, "device", self.sim.now)
-        lru = self.pages.lru
-        if lru.pop(block.index, None) is not None:
-            lru[block.index] = block
 
     def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
         """Of thrashing pages that the GPU faults on: those it may not have now, and those that stay on the host."""

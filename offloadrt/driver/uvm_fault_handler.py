@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from offloadrt.driver.uvm_alone import is_undisturbed, serve_alone
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import ManagedFault, Replay
 from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
@@ -85,10 +86,10 @@ class UvmFaultHandler:
         sim, uvm = self._sim, self._uvm
         blocks = min(len(message.pages), uvm.costs.batch_max)
         steps = STEPS * (blocks + 1)
-        if sim.turbo and sim.strides < steps:
+        if sim.turbo and (sim.strides < steps or not sim.fuel):
             await sim.pause(sim.current)
-        if self.mailbox.getters and uvm.is_undisturbed(blocks, steps):
-            return await self._batch(message)
+        if self.mailbox.getters and uvm.lock_is_free() and is_undisturbed(uvm, blocks, steps):
+            return await self._batch(message, alone=True)
         return None
 
     async def _next(self) -> ManagedFault:
@@ -97,8 +98,8 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault) -> Replay:
-        """Fetch, serve, flush, replay."""
+    async def _batch(self, first: ManagedFault, *, alone: bool = False) -> Replay:
+        """Fetch, serve, flush, replay; ``alone``: it is known that nobody can disturb it."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
         self._busy.rise()
         await uvm.lock_for_reading()
@@ -113,7 +114,7 @@ class UvmFaultHandler:
                 message = await self._next()
                 messages.append(message)
                 pages = [*pages, *up_to(message.pages, room)]
-            took, served = await self._serve(pages, first.cause)
+            took, served = await self._serve(pages, first.cause, alone)
         finally:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
@@ -128,27 +129,33 @@ class UvmFaultHandler:
         """What the blocks took on which a kernel faulted."""
         return [took.get(index, 0.0) for index in dict.fromkeys(index for index, _ in message.pages)]
 
-    async def _serve(self, pages: PageSets, cause: int) -> tuple[dict[int, float], dict[int, int]]:
+    async def _serve(self, pages: PageSets, cause: int, alone: bool) -> tuple[dict[int, float], dict[int, int]]:
         """Serve the faults of a batch, block by block.
 
         Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm, sim, served, took = self._uvm, self._sim, merged(pages), dict[int, float]()
+        uvm, sim, served = self._uvm, self._sim, merged(pages)
         uvm.counters.batches += 1
         if len(served) < len(pages):
             uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
-        for index in sorted(served):
-            begin = sim.now
-            if uvm.serve_alone(index, served[index]):
-                dt = sim.now - begin
-            else:
+        took = dict[int, float]()
+        if alone or is_undisturbed(uvm, len(served), STEPS * len(served)):
+            self._count(took, serve_alone(uvm, served))
+        for index in sorted(served.keys() - took.keys()) if len(took) < len(served) else ():
+            if is_undisturbed(uvm, 1, STEPS):
+                self._count(took, serve_alone(uvm, {index: served[index]}))
+            if index not in took:
                 dt, put_off = await uvm.serve(index, served[index], cause)
-                if put_off:
-                    served[index] &= ~put_off
-            took[index] = dt
-            self._block_s += dt
-            self._blocks += 1
+                served[index] &= ~put_off
+                self._count(took, {index: dt})
         return took, served
+
+    def _count(self, took: dict[int, float], more: dict[int, float]) -> None:
+        """Blocks have been served, in so many seconds each."""
+        took.update(more)
+        self._blocks += len(more)
+        for dt in more.values():
+            self._block_s += dt
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""
