@@ -136,14 +136,13 @@ class UvmBlocks:
 
     def count_move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
         """Pages of a block migrate, which has a number; returns how many bytes they are."""
-        size, counters = self.pages.page_size, self.counters
+        size, counters, own, usage = self.pages.page_size, self.counters, *block.sole
         nbytes = pages.bit_count() * size
         self._number = self.machine.next_number()
         if direction == "h2d":
             counters.bytes_htod += nbytes
         else:
             counters.bytes_dtoh += nbytes
-        own, usage = block.sole
         if usage is not None and not pages & ~own:
             usage.moved(direction, nbytes)
         else:

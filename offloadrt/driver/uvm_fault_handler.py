@@ -138,24 +138,23 @@ class UvmFaultHandler:
         uvm.counters.batches += 1
         if len(served) < len(pages):
             uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
-        took = dict[int, float]()
-        if alone or is_undisturbed(uvm, len(served), STEPS * len(served)):
-            self._count(took, serve_alone(uvm, served))
+        alone = alone or is_undisturbed(uvm, len(served), STEPS * len(served))
+        took = self._counted(serve_alone(uvm, served)) if alone else {}
         for index in sorted(served.keys() - took.keys()) if len(took) < len(served) else ():
             if is_undisturbed(uvm, 1, STEPS):
-                self._count(took, serve_alone(uvm, {index: served[index]}))
+                took.update(self._counted(serve_alone(uvm, {index: served[index]})))
             if index not in took:
                 dt, put_off = await uvm.serve(index, served[index], cause)
                 served[index] &= ~put_off
-                self._count(took, {index: dt})
+                took.update(self._counted({index: dt}))
         return took, served
 
-    def _count(self, took: dict[int, float], more: dict[int, float]) -> None:
+    def _counted(self, took: dict[int, float]) -> dict[int, float]:
         """Blocks have been served, in so many seconds each."""
-        took.update(more)
-        self._blocks += len(more)
-        for dt in more.values():
+        self._blocks += len(took)
+        for dt in took.values():
             self._block_s += dt
+        return took
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""
