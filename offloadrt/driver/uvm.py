@@ -111,8 +111,8 @@ class Uvm(UvmBlocks):
                 return self.sim.now - begin, throttled
             if moved:
                 self.thrashing.migrated(index, moved, "device", self.sim.now)
-            if pages.lru.pop(index, None) is not None:
-                pages.lru[index] = block  # its last fault is now
+            if index in pages.lru:
+                pages.lru.move_to_end(index)  # its last fault is now
             return self.sim.now - begin, throttled
         finally:
             self.give(block)

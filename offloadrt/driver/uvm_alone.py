@@ -51,9 +51,7 @@ def serve_alone(uvm: Uvm, faults: Mapping[int, int]) -> dict[int, float]:
                 brought = with_prefetched(resident, wanted, block.valid, per_block, costs.threshold) & ~there
             if host_mapped := block.host_mapped & brought:
                 cost += costs.first_touch * (host_mapped.bit_count() / per_block)
-            if resident:
-                del lru[index]
-            elif not memory.take_managed(pages.block_size):
+            if not resident and not memory.take_managed(pages.block_size):
                 victim = next(iter(lru.values()), None)
                 if victim is None or victim.accessed_by:
                     break
@@ -73,7 +71,8 @@ def serve_alone(uvm: Uvm, faults: Mapping[int, int]) -> dict[int, float]:
             if moved != brought:
                 counters.first_on_gpu += (brought ^ moved).bit_count()
             pages.set_state(block, brought, LOCAL)
-            lru[index] = block  # its last fault is now
+            lru[index] = block
+            lru.move_to_end(index)  # its last fault is now
         uvm.count_faults(block, faulted, wanted)
         took[index] = now - begin
     if steps:

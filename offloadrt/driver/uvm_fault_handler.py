@@ -134,7 +134,7 @@ class UvmFaultHandler:
 
         Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm, sim, served = self._uvm, self._sim, merged(pages)
+        uvm, served = self._uvm, merged(pages)
         uvm.counters.batches += 1
         if len(served) < len(pages):
             uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])

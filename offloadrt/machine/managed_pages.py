@@ -10,6 +10,7 @@ the next page without translation is found at the speed of C: 32 GB of managed m
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -43,14 +44,12 @@ class ManagedPages:
         self.page_size = page_size
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
-        self.lru: dict[int, ManagedBlock] = {}
+        self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
         self._watches: list[tuple[int, int, Watch]] = []
-        """Ranges of which is known at any time how many pages the GPU cannot translate, with their first block and their
-        last.
-        """
+        """First block, last block, and a range of which is known at any time how many pages the GPU cannot translate."""
         self.usage: dict[str, ManagedUsage] = {}
         """By name of the object; what belongs to none has the name ""."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
@@ -164,14 +163,16 @@ class ManagedPages:
         counts[UNMAPPED] -= changed - mapped
         counts[state] += changed
         if state == LOCAL:
-            block.resident |= pages
             block.populated |= pages
+            block.resident = alike = block.resident | pages
         elif state == REMOTE:
-            block.remote |= pages
             block.populated |= pages
+            block.remote = alike = block.remote | pages
             self.remote_pages += changed
+        else:
+            alike = ~(block.resident | block.remote) & self._all
         table, offset, fill = block.table, block.offset, self._fills[state]
-        if pages == self._all:
+        if alike == self._all:
             table[offset : offset + self.per_block] = fill
         else:
             for low, high in runs(pages):
