@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.machine.managed_draws import divided, draw
+from offloadrt.machine.managed_draws import draw
 
 
 @given(
@@ -29,9 +29,3 @@ def test_two_generators_do_not_share_their_bits() -> None:
     drawn = [draw(0, 1000, 3, rng) for rng in (one, other, one, other)]
     assert drawn[0] + drawn[2] == np.random.default_rng(1).integers(0, 1000, 6).tolist()
     assert drawn[1] + drawn[3] == np.random.default_rng(2).integers(0, 1000, 6).tolist()
-
-
-@given(st.integers(0, 1000), st.lists(st.integers(0, 50), min_size=1, max_size=6).filter(any), st.integers(0, 100))
-def test_draws_are_divided_as_the_generator_divides_them(seed: int, counts: list[int], draws: int) -> None:
-    shares = np.random.default_rng(seed).multinomial(draws, np.array(counts) / sum(counts))
-    assert divided(counts, draws, np.random.default_rng(seed)) == shares.tolist()
