@@ -49,7 +49,7 @@ class ManagedPages:
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
         self._watches: list[tuple[int, int, Watch]] = []
-        """First block, last block, and a range of which is known at any time how many pages the GPU cannot translate."""
+        """First block, last block, and a range of which is always known how many pages the GPU cannot translate."""
         self.usage: dict[str, ManagedUsage] = {}
         """By name of the object; what belongs to none has the name ""."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
