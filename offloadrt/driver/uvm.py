@@ -86,13 +86,9 @@ class Uvm(UvmBlocks):
         begin = self.sim.now
         try:
             wanted = faulted & ~(block.resident | block.remote)
-            counters.duplicates += (faulted ^ wanted).bit_count()
+            self.count_faults(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
-            counters.gpu_fault_groups += 1
-            counters.faults += wanted.bit_count()
-            for count, usage in pages.shares(block, wanted):
-                usage.faults += count
             block.valid |= wanted
             thrashing, throttled = self.thrashing.thrashing(index), 0
             if thrashing or block.prefers_host:
@@ -110,17 +106,32 @@ class Uvm(UvmBlocks):
             cost = costs.block
             if host_mapped := block.host_mapped & brought:
                 cost += costs.first_touch * (host_mapped.bit_count() / pages.per_block)
-            alone = self.fetch_alone(block, brought, cost)
-            if not alone and not await self.fetch(block, brought, cost, cause, evicts=True):
+            if not await self.fetch(block, brought, cost, cause, evicts=True):
                 await self.map_without_room(block, wanted)
                 return self.sim.now - begin, throttled
             if moved:
                 self.thrashing.migrated(index, moved, "device", self.sim.now)
-            if pages.lru.pop(index, None) is not None:
-                pages.lru[index] = block  # its last fault is now
+            if index in pages.lru:
+                pages.lru.move_to_end(index)  # its last fault is now
             return self.sim.now - begin, throttled
         finally:
             self.give(block)
+
+    def count_faults(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
+        """Faults on pages of a block are served; those that are not wanted have a translation already."""
+        counters, own, usage = self.counters, *block.sole
+        if faulted != wanted:
+            counters.duplicates += (faulted ^ wanted).bit_count()
+        if not wanted:
+            return
+        faults = wanted.bit_count()
+        counters.gpu_fault_groups += 1
+        counters.faults += faults
+        if usage is not None and not wanted & ~own:
+            usage.faults += faults
+        else:
+            for count, usage in self.pages.shares(block, wanted):
+                usage.faults += count
 
     def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
         """Of thrashing pages that the GPU faults on: those it may not have now, and those that stay on the host."""

@@ -6,7 +6,6 @@ fault is the longest ago: all its pages go to the host, whether they were writte
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable
 from typing import Literal
 
@@ -41,34 +40,35 @@ class UvmBlocks:
         self.contends = not machine.spec.flag("uvm_lock.uncontended")
         self.queues = QueueEviction(machine.sim, device, self.costs.restore)
         self._channel = internal_channel()
-        self._h2d, self._d2h = device.engines["h2d"], device.engines["d2h"]
-        self._draws = bool(machine.spec.value("jitter"))
+        self.h2d, self.d2h = device.engines["h2d"], device.engines["d2h"]
+        self.draws = bool(machine.spec.value("jitter"))
+        """Whether each unit cost is drawn."""
         self._number = 0
         """Of the last migration."""
-        self._busy: dict[int, Signal | None] = {}
-        self._without_room: dict[int, int] = {}
+        self.busy: dict[int, Signal | None] = {}
+        self.without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
     # The lock, and one worker a block
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
         """Be the one who works on a block; ``give`` ends it.  Await it at once."""
-        if block.index in self._busy:
+        if block.index in self.busy:
             return self._take(block)
-        self._busy[block.index] = None
+        self.busy[block.index] = None
         return PASSED
 
     async def _take(self, block: ManagedBlock) -> None:
-        while block.index in self._busy:
-            signal = self._busy[block.index]
+        while block.index in self.busy:
+            signal = self.busy[block.index]
             if signal is None:
-                signal = self._busy[block.index] = Signal(self.sim, f"block {block.index:#x}")
+                signal = self.busy[block.index] = Signal(self.sim, f"block {block.index:#x}")
             await signal.wait()
-        self._busy[block.index] = None
+        self.busy[block.index] = None
 
     def give(self, block: ManagedBlock) -> None:
         """Somebody else may work on it."""
-        if (signal := self._busy.pop(block.index)) is not None:
+        if (signal := self.busy.pop(block.index)) is not None:
             signal.set()
 
     def lock_for_reading(self) -> Awaitable[None]:
@@ -82,26 +82,12 @@ class UvmBlocks:
 
     def is_busy(self, block: ManagedBlock) -> bool:
         """Whether somebody works on a block."""
-        return block.index in self._busy
+        return block.index in self.busy
 
-    def is_undisturbed(self, blocks: int, steps: int) -> bool:
-        """Whether nobody else can act before a batch of faults on so many blocks is served, in so many steps, and no
-        queue has to stop.  Each of them may evict another.
-        """
-        sim, lock, costs, nbytes, slowness = (
-            self.sim,
-            self.lock,
-            self.costs,
-            self.pages.block_size,
-            self.machine.slowness,
-        )
-        free = not (self._busy or lock.readers or lock.writer or lock.waiters or self.kernels.running)
-        if not free or self._draws or costs.restore or sim.observer is not None or self._without_room:
-            return False
-        longest = slowness * (costs.block + costs.first_touch + costs.evict)
-        longest += self._h2d.due_alone(0.0, nbytes) + self._d2h.due_alone(0.0, nbytes)
-        due = sim.now + 1.001 * (slowness * costs.batch + blocks * longest)
-        return due < math.inf and sim.is_alone_until(due, steps)
+    def lock_is_free(self) -> bool:
+        """Whether nobody has the space lock, or waits for it."""
+        lock = self.lock
+        return not (lock.readers or lock.writer or lock.waiters)
 
     # Migrations
 
@@ -114,46 +100,6 @@ class UvmBlocks:
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
-        self._arrive(block, brought, moved)
-        return True
-
-    def fetch_alone(self, block: ManagedBlock, brought: int, cost: float) -> bool:
-        """What ``fetch`` does, one eviction included, in one step of the caller when nobody else can act meanwhile.
-
-        False, and nothing is done, when somebody could.
-        """
-        pages, lru, slowness, victim = self.pages, self.pages.lru, self.machine.slowness, None
-        due, steps = self.sim.now, 1
-        had = block.index in lru
-        if self._draws:
-            return False
-        if not had and not self.device.memory.has_room(pages.block_size):
-            victim = next(iter(lru.values()), None)
-            if victim is None or victim.index in self._busy or victim.accessed_by or self.kernels.running:
-                return False
-            gone = victim.resident
-            left = due + self.costs.evict * slowness
-            due = evicted = self._d2h.due_alone(left, gone.bit_count() * pages.page_size)
-            if due == math.inf:
-                return False
-            steps = 4
-        due = paid = due + cost * slowness
-        if moved := brought & block.populated:
-            due = self._h2d.due_alone(paid, moved.bit_count() * pages.page_size)
-            steps += 2
-        if due == math.inf or not self.sim.pass_to(due, steps):
-            return False
-        if victim is not None:
-            self.counters.evictions += 1
-            self.unmap(victim, gone)
-            self._d2h.was_alone(left, evicted, self._count_move("d2h", victim, gone))
-            del lru[victim.index]  # its device memory is the block's
-        elif not had:
-            self.device.memory.take_managed(pages.block_size)
-        if moved:
-            self._h2d.was_alone(paid, due, self._count_move("h2d", block, moved))
-        if not had:
-            lru[block.index] = block
         self._arrive(block, brought, moved)
         return True
 
@@ -181,24 +127,27 @@ class UvmBlocks:
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[None]:
         """The bytes of pages of a block go over the link, on a copy engine.  Await it at once."""
-        nbytes, engines = self._count_move(direction, block, pages), self._h2d if direction == "h2d" else self._d2h
+        nbytes, engines = self.count_move(direction, block, pages), self.h2d if direction == "h2d" else self.d2h
         if engines.serve_alone(nbytes):
             return PASSED
         done = Signal(self.sim, f"migration {self._number} ({direction})")
         engines.submit(CopyPacket(self._number, self._channel, cause, direction, nbytes, "managed", None, done))
         return done.wait()
 
-    def _count_move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
+    def count_move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
         """Pages of a block migrate, which has a number; returns how many bytes they are."""
-        size, counters = self.pages.page_size, self.counters
+        size, counters, own, usage = self.pages.page_size, self.counters, *block.sole
         nbytes = pages.bit_count() * size
         self._number = self.machine.next_number()
         if direction == "h2d":
             counters.bytes_htod += nbytes
         else:
             counters.bytes_dtoh += nbytes
-        for count, usage in self.pages.shares(block, pages):
-            usage.moved(direction, count * size)
+        if usage is not None and not pages & ~own:
+            usage.moved(direction, nbytes)
+        else:
+            for count, usage in self.pages.shares(block, pages):
+                usage.moved(direction, count * size)
         return nbytes
 
     # Evictions
@@ -210,7 +159,7 @@ class UvmBlocks:
         """
         lru = self.pages.lru
         for block in lru.values():
-            if block.index not in self._busy:
+            if block.index not in self.busy:
                 break
         else:
             if (first := next(iter(lru.values()), None)) is None:
@@ -254,8 +203,8 @@ class UvmBlocks:
         """The GPU loses its translations of these pages; kernels that have them ahead are told."""
         if pages:
             self.pages.set_state(block, pages, UNMAPPED)
-            if self._without_room:
-                self._without_room[block.index] = self._without_room.get(block.index, 0) & ~pages
+            if self.without_room:
+                self.without_room[block.index] = self.without_room.get(block.index, 0) & ~pages
             if self.kernels.running:
                 low = block.index * self.pages.per_block
                 self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
@@ -266,12 +215,12 @@ class UvmBlocks:
         self.counters.remote_maps += 1
         pages &= block.valid
         self.pages.set_state(block, pages, REMOTE)
-        self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
+        self.without_room[block.index] = self.without_room.get(block.index, 0) | pages
 
     def try_again(self) -> None:
         """The program has freed device memory: what is mapped over the link for want of it is to fault, and migrate."""
-        if self._without_room and self.device.memory.has_room(self.pages.block_size):
-            without, self._without_room = self._without_room, {}
+        if self.without_room and self.device.memory.has_room(self.pages.block_size):
+            without, self.without_room = self.without_room, {}
             for index, pages in without.items():
                 block = self.pages.block(index)
                 self.unmap(block, pages & ~(block.prefers_host | block.accessed_by))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from offloadrt.driver.uvm_alone import is_undisturbed, serve_alone
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import ManagedFault, Replay
 from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
@@ -85,10 +86,10 @@ class UvmFaultHandler:
         sim, uvm = self._sim, self._uvm
         blocks = min(len(message.pages), uvm.costs.batch_max)
         steps = STEPS * (blocks + 1)
-        if sim.turbo and sim.strides < steps:
+        if sim.turbo and (sim.strides < steps or not sim.fuel):
             await sim.pause(sim.current)
-        if self.mailbox.getters and uvm.is_undisturbed(blocks, steps):
-            return await self._batch(message)
+        if self.mailbox.getters and uvm.lock_is_free() and is_undisturbed(uvm, blocks, steps):
+            return await self._batch(message, alone=True)
         return None
 
     async def _next(self) -> ManagedFault:
@@ -97,15 +98,15 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault) -> Replay:
-        """Fetch, serve, flush, replay."""
+    async def _batch(self, first: ManagedFault, *, alone: bool = False) -> Replay:
+        """Fetch, serve, flush, replay; ``alone``: it is known that nobody can disturb it."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
         self._busy.rise()
         await uvm.lock_for_reading()
         try:
             begin = sim.now
             uvm.unpin()
-            await sim.sleep(uvm.machine.jitter(uvm.costs.batch))
+            await uvm.pay(uvm.costs.batch)
             base_s = sim.now - begin
             messages, most = [first], uvm.costs.batch_max
             pages = first.pages if len(first.pages) * uvm.pages.per_block <= most else up_to(first.pages, most)
@@ -113,7 +114,7 @@ class UvmFaultHandler:
                 message = await self._next()
                 messages.append(message)
                 pages = [*pages, *up_to(message.pages, room)]
-            took, served = await self._serve(pages, first.cause)
+            took, served = await self._serve(pages, first.cause, alone)
         finally:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
@@ -128,23 +129,32 @@ class UvmFaultHandler:
         """What the blocks took on which a kernel faulted."""
         return [took.get(index, 0.0) for index in dict.fromkeys(index for index, _ in message.pages)]
 
-    async def _serve(self, pages: PageSets, cause: int) -> tuple[dict[int, float], dict[int, int]]:
+    async def _serve(self, pages: PageSets, cause: int, alone: bool) -> tuple[dict[int, float], dict[int, int]]:
         """Serve the faults of a batch, block by block.
 
         Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm, served, took = self._uvm, merged(pages), dict[int, float]()
+        uvm, served = self._uvm, merged(pages)
         uvm.counters.batches += 1
         if len(served) < len(pages):
             uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
-        for index in sorted(served):
-            dt, put_off = await uvm.serve(index, served[index], cause)
-            if put_off:
+        alone = alone or is_undisturbed(uvm, len(served), STEPS * len(served))
+        took = self._counted(serve_alone(uvm, served)) if alone else {}
+        for index in sorted(served.keys() - took.keys()) if len(took) < len(served) else ():
+            if is_undisturbed(uvm, 1, STEPS):
+                took.update(self._counted(serve_alone(uvm, {index: served[index]})))
+            if index not in took:
+                dt, put_off = await uvm.serve(index, served[index], cause)
                 served[index] &= ~put_off
-            took[index] = dt
-            self._block_s += dt
-            self._blocks += 1
+                took.update(self._counted({index: dt}))
         return took, served
+
+    def _counted(self, took: dict[int, float]) -> dict[int, float]:
+        """Blocks have been served, in so many seconds each."""
+        self._blocks += len(took)
+        for dt in took.values():
+            self._block_s += dt
+        return took
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""

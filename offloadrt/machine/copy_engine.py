@@ -100,12 +100,15 @@ class CopyEngines:
             return math.inf
         return self._share.due_alone(begin + self._latency, nbytes)
 
-    def was_alone(self, begin: float, end: float, nbytes: int) -> None:
-        """A transfer has taken place as ``due_alone`` foretold: two steps of time."""
-        self._share.was_alone(begin + self._latency, end)
+    def transfer_alone(self, begin: float, nbytes: int) -> float:
+        """A transfer that begins then takes place as ``due_alone`` foretells, two steps of time; returns its end."""
+        came = begin + self._latency
+        end = self._share.due_alone(came, nbytes)
+        self._share.was_alone(came, end)
         self._busy.was(end - begin)
         self._transfers += 1
         self.bytes += nbytes
+        return end
 
     def serve_alone(self, nbytes: int) -> bool:
         """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
@@ -115,7 +118,7 @@ class CopyEngines:
         due = self.due_alone(begin, nbytes)
         if due == math.inf or not self.sim.pass_to(due, 2):
             return False
-        self.was_alone(begin, due, nbytes)
+        self.transfer_alone(begin, nbytes)
         return True
 
     def _start_one(self) -> None:

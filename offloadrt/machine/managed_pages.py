@@ -10,7 +10,8 @@ the next page without translation is found at the speed of C: 32 GB of managed m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import numpy as np
@@ -43,12 +44,12 @@ class ManagedPages:
         self.page_size = page_size
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
-        self.lru: dict[int, ManagedBlock] = {}
+        self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
-        self.watches: list[Watch] = []
-        """Ranges of which is known at any time how many pages the GPU cannot translate."""
+        self._watches: list[tuple[int, int, Watch]] = []
+        """First block, last block, and a range of which is always known how many pages the GPU cannot translate."""
         self.usage: dict[str, ManagedUsage] = {}
         """By name of the object; what belongs to none has the name ""."""
         self._span = _BLOCKS_PER_SPAN * self.per_block
@@ -162,45 +163,52 @@ class ManagedPages:
         counts[UNMAPPED] -= changed - mapped
         counts[state] += changed
         if state == LOCAL:
-            block.resident |= pages
             block.populated |= pages
+            block.resident = alike = block.resident | pages
         elif state == REMOTE:
-            block.remote |= pages
             block.populated |= pages
+            block.remote = alike = block.remote | pages
             self.remote_pages += changed
+        else:
+            alike = ~(block.resident | block.remote) & self._all
         table, offset, fill = block.table, block.offset, self._fills[state]
-        if pages == self._all:
+        if alike == self._all:
             table[offset : offset + self.per_block] = fill
         else:
             for low, high in runs(pages):
                 table[offset + low : offset + high] = fill[low:high]
-        if self.watches:
-            more = mapped if state == UNMAPPED else mapped - changed
-            first = block.index * self.per_block
-            last = first + self.per_block
-            for watch in self.watches:
-                if first < watch.high and watch.low < last:
-                    place = first // self._span - watch.low // self._span
-                    if first < watch.low or watch.high < last:
-                        before = watch.counts[place]
-                        more_here = self._how_many(UNMAPPED, *watch.stretches[place]) - before
-                    else:
-                        more_here = more
-                    watch.counts[place] += more_here
-                    watch.missing += more_here
+        index = block.index
+        for first, last, watch in self._watches:
+            if first <= index <= last:
+                self._watched(watch, block, mapped if state == UNMAPPED else mapped - changed)
+
+    def _watched(self, watch: Watch, block: ManagedBlock, more: int) -> None:
+        """So many more pages of a block have no translation, of which a range that is watched has some."""
+        first = block.index * self.per_block
+        place = first // self._span - watch.low // self._span
+        if first < watch.low or watch.high < first + self.per_block:
+            more = self._how_many(UNMAPPED, *watch.stretches[place]) - watch.counts[place]
+        watch.counts[place] += more
+        watch.missing += more
 
     def watch(self, low: int, high: int) -> Watch:
-        """Keep count of the pages of [low, high) without translation, until ``watches`` loses it."""
+        """Keep count of the pages of [low, high) without translation, until ``unwatch``."""
         stretches = list(self._stretches(low, high))
         counts = [self._how_many(UNMAPPED, *one) for one in stretches]
         watch = Watch(low, high, stretches, counts, sum(counts))
-        self.watches.append(watch)
+        if low < high:
+            self._watches.append((low // self.per_block, (high - 1) // self.per_block, watch))
         return watch
+
+    def unwatch(self, watches: Collection[Watch | None]) -> None:
+        """Keep count of these ranges no more."""
+        if self._watches:
+            self._watches = [one for one in self._watches if one[2] not in watches]
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None) -> int:
         """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
         if among is not None:
-            for index, pages in self._unmapped(low, high, among):
+            for index, pages in self.unmapped(low, high, among, 1):
                 return index * self.per_block + (pages & -pages).bit_length() - 1
             return -1
         size = self._span
@@ -236,16 +244,15 @@ class ManagedPages:
             return self._counts[span][state]
         return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
 
-    def unmapped(self, low: int, high: int, among: Picks | None = None) -> list[tuple[int, int]]:
-        """All pages of [low, high), or of those ``among`` them, without translation, ascending."""
-        return list(self._unmapped(low, high, among))
-
-    def _unmapped(self, low: int, high: int, among: Picks | None) -> Iterator[tuple[int, int]]:
-        per_block, blocks = self.per_block, self.blocks
+    def unmapped(
+        self, low: int, high: int, among: Picks | None = None, most: int | None = None
+    ) -> list[tuple[int, int]]:
+        """All pages of [low, high), or of those ``among`` them, without translation, ascending; of ``most`` blocks."""
+        per_block, blocks, found = self.per_block, self.blocks, list[tuple[int, int]]()
         index = low // per_block
         base = index * per_block
         pages = self._all >> low - base << low - base
-        while base < high:
+        while base < high and len(found) != most:
             if high - base < per_block:
                 pages &= (1 << high - base) - 1
             if among is not None:
@@ -253,10 +260,11 @@ class ManagedPages:
             if (block := blocks.get(index)) is not None:
                 pages &= ~(block.resident | block.remote)
             if pages:
-                yield index, pages
+                found.append((index, pages))
             index += 1
             base += per_block
             pages = self._all
+        return found
 
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
         """The same, each page by its number: of a range in which few are missing."""

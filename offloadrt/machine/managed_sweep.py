@@ -119,7 +119,7 @@ class Sweep:
 
     def leave(self, pages: ManagedPages) -> None:
         """It ends: nothing needs to be kept count of for it."""
-        pages.watches = [watch for watch in pages.watches if watch not in self.watches]
+        pages.unwatch(self.watches)
 
     @property
     def over(self) -> bool:

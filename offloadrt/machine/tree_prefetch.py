@@ -22,25 +22,23 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold:
     >>> bin(with_prefetched(0b0001, 0b0010, 0b1111, 4, 0.51)), bin(with_prefetched(0b0011, 0b0100, 0b1111, 4, 0.51))
     ('0b11', '0b1111')
     """
-    occupied = (there | faulted) & valid
-    wanted = left = faulted
-    while left:  # for each faulted page the largest subtree around it that comes as a whole
-        for tree in _around((left & -left).bit_length() - 1, pages):
+    occupied, wanted, left = (there | faulted) & valid, faulted, faulted
+    for tree in _trees(pages):
+        if left & tree:
             subtree = tree & valid
             if (occupied & tree).bit_count() > threshold * subtree.bit_count():
                 wanted |= subtree
                 left &= ~tree
-                break
-        else:
-            left &= left - 1
+                if not left:
+                    break
     return wanted
 
 
 @functools.cache
-def _around(place: int, pages: int) -> tuple[int, ...]:
-    """The subtrees that a page lies in, the largest first."""
+def _trees(pages: int) -> tuple[int, ...]:
+    """The subtrees of a block with more than one page, the largest first."""
     sizes = [1 << level for level in range(pages.bit_length() - 1, 0, -1)]
-    return tuple([(1 << size) - 1 << (place & -size) for size in sizes])
+    return tuple([(1 << size) - 1 << place for size in sizes for place in range(0, pages, size)])
 
 
 @functools.lru_cache(maxsize=1 << 16)
