@@ -7,12 +7,15 @@ commands are in `app.py` and `running.py`, one function each; what they print is
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 
 WRONG_USE = 2
 INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""What ails whoever writes."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -39,7 +42,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 0
-        return _complain(f"{error.filename or 'standard output'}: cannot be written: {error.strerror or error}")
+        what = "cannot be written: " if error.errno in _FULL else ""
+        return _complain(f"{error.filename or 'standard output'}: {what}{error.strerror or error}")
     return code if isinstance(code, int) else 0
 
 

@@ -241,7 +241,8 @@ class _Walker:
             case ast.Name(id=name) if name in self.tests:
                 return self.tests[name], self.expression(node, path)
             case ast.Compare(left=left, ops=[ast.LtE(), ast.LtE()], comparators=[middle, right]):
-                low, index, high = (self.expression(part, path) for part in (left, middle, right))
+                low, index = self.expression(left, path), self.expression(middle, path)
+                high = self.expression(right, (*path, Branch(Probability(), right.lineno)))
                 return Probability(within=self.within(low, index, middle, high)), low.mixed((index, high), True)
         return Probability(), self.expression(node, path)
 
@@ -273,7 +274,10 @@ class _Walker:
             case ast.UnaryOp() | ast.BoolOp():
                 return self.condition(node, path)[1].mixed((), True)
             case ast.Compare(left=left, comparators=others):
-                return self.expression(left, path).mixed([self.expression(other, path) for other in others], True)
+                value = self.expression(left, path)
+                seconds = [self.expression(other, path) for other in others[:1]]
+                path = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
+                return value.mixed([*seconds, *(self.expression(other, path) for other in others[1:])], True)
             case ast.IfExp(test=test, body=then, orelse=other):
                 holds, condition = self.condition(test, path)
                 first = self.expression(then, (*path, Branch(holds, test.lineno)))

@@ -11,6 +11,8 @@ iteration), never seconds: ``machine/`` turns them into time.  ``@kernel`` takes
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -84,6 +86,19 @@ class Kernel:
         if self.body is None:
             raise KernelError(f"kernel {self.name!r} is a phantom: it has costs but no body to run")
         self.body(*args)
+
+    @functools.cached_property
+    def takes(self) -> tuple[int, float]:
+        """How many arguments a body over views takes, at least and at most; a loop nest's analysis counts its own."""
+        if self.body is None or self.analysis is not None:
+            return 0, math.inf
+        try:
+            parameters = inspect.signature(self.body).parameters.values()
+        except ValueError:  # a function of C that does not say
+            return 0, math.inf
+        places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        open_ended = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+        return sum(one.default is one.empty for one in places), math.inf if open_ended else len(places)
 
     def launch(
         self,

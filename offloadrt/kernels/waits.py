@@ -71,7 +71,7 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
             often /= math.prod(loop.literal_trips or 1 for loop in inner if _unrolled(loop))
             block = (tuple(map(id, rolled)), own[0].level)
             together[block] = max(together.get(block, 0.0), often)
-    return Waits(total, sum(together.values()))
+    return Waits(total, math.fsum(together.values()))
 
 
 def _differs_by_thread(access: Access) -> bool:

@@ -91,7 +91,6 @@ def _digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-@functools.cache
 def _digest_of_machine(machine: str) -> str:
     """Of the entries as they are read, with those of the profile that a user's file is based on."""
     spec = profiles.load(machine)
@@ -99,6 +98,5 @@ def _digest_of_machine(machine: str) -> str:
     return hashlib.sha256(json.dumps([spec.name, entries]).encode()).hexdigest()
 
 
-@functools.cache
 def _digest_of_file(path: Path | None) -> str | None:
     return None if path is None or not path.is_file() else hashlib.sha256(path.read_bytes()).hexdigest()

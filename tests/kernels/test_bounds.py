@@ -30,7 +30,7 @@ def nest(body: str) -> Kernel:
 
 def refuses(made: Kernel, *arguments: Any) -> bool:
     try:
-        made.launch(1, arguments=(*arguments, Phantom((1,))))
+        made.launch(1, arguments=(*arguments, Phantom((2,))))
     except IndexOutOfRange:
         return True
     return False
@@ -64,6 +64,13 @@ def test_what_is_guarded_or_indirect_is_not_refused() -> None:
     assert not refuses(nest("    for i in range(n):\n        a[int(a[i])] = 1.0"), Phantom((9,)), 9, 0)
 
 
+def test_a_chain_of_comparisons_ends_with_what_does_not_hold() -> None:
+    for chain in ("0 <= 7 - i <= a[i]", "0 <= 7 - i < 9 < a[i]"):
+        made = nest(f"    for i in range(n):\n        if {chain}:\n            used[1] = 1.0")
+        made(np.ones(8), 16, 0, np.zeros(2))
+        assert not refuses(made, Phantom((8,)), 16, 0)
+
+
 def test_each_dimension_has_its_own_length() -> None:
     made = nest("    for i in range(n):\n        for j in range(m):\n            a[i, j] = 1.0")
     assert not refuses(made, Phantom((2, 6)), 2, 6)
@@ -76,7 +83,9 @@ INDICES = st.sampled_from(
     ["i", "i + 1", "i - 1", "n - i", "2 * i", "i * m", "j", "i + j", "i - j", "j * m - i", "m", "i % 3"]
 )
 INNER = st.sampled_from(["m", "i", "i, n", "i + 1", "n, i, -1", "i - 2, m", "m, 0, -2", "int(a[0])"])
-GUARDS = st.sampled_from(["", "if i > 0:", "if j < n:", "if 0 <= j <= m:", "if a[0] > 0.0:"])
+GUARDS = st.sampled_from(
+    ["", "if i > 0:", "if j < n:", "if 0 <= j <= m:", "if a[0] > 0.0:", "if 0 <= i <= a[j]:", "if 0 < i < m < a[j]:"]
+)
 
 
 @st.composite
@@ -98,7 +107,7 @@ def test_what_runs_through_is_never_refused(body: str, n: int, m: int, length: i
     made = nest(body)
     fails = False
     try:
-        made(np.ones(length), n, m, np.zeros(1))
+        made(np.ones(length), n, m, np.zeros(2))
     except IndexError:
         fails = True
     refused = refuses(made, Phantom((length,)), n, m)

@@ -65,7 +65,7 @@ def test_on_the_initial_device_memory_is_the_hosts(rig: MakeRig, by_default: boo
         await t.omp_target_free(far)
         with pytest.raises(omp.InvalidFree, match="it was freed before"):
             await t.omp_target_free(pointer)
-        with pytest.raises(omp.InvalidDevice, match="device number 2 is invalid"):
+        with pytest.raises(omp.InvalidDevice, match="device number 2 is the host, which runs no target regions"):
             await t.target(add_one, a, device=host)
 
     made.alone(body)

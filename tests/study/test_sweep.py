@@ -107,8 +107,6 @@ def test_a_changed_script_is_run_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_changed_machine_is_run_again_whoever_names_it(tmp_path: Path) -> None:
-    from offloadrt.study import points as points_module
-
     machine, script = tmp_path / "mine.toml", tmp_path / "slow_free.py"
     script.write_text(
         f"from offloadrt import Run, scenario\n\n@scenario(machine={str(machine)!r})\nasync def slow_free(run: Run):\n"
@@ -120,7 +118,6 @@ def test_a_changed_machine_is_run_again_whoever_names_it(tmp_path: Path) -> None
             '[machine]\nname = "mine"\nbase = "alex-a100"\n[sources]\nme = "me"\n[entry."alloc.cudaFree"]\n'
             f'value = {free_us}\nunit = "us"\nsource = "me"\nsource_type = "measured"\n'
         )
-        points_module._digest_of_machine.cache_clear()  # as in another process
         points = grid(find_scenario(str(script)), {}, options)
         return [one.elapsed_s for one in sweep(points, InProcess(), file=tmp_path / "points.jsonl").finished]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +46,10 @@ def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
                 f"kernel {kernel.name!r}: argument {_named(kernel, position)} is a {_type_of(argument)}, which no "
                 "device has; make it an array of the program with t.array(...)"
             )
-    if kernel.body is not None and kernel.analysis is None:
-        _check_number(kernel.name, kernel.body, len(arguments))
+    least, most = kernel.takes
+    if not least <= len(arguments) <= most:
+        names = ", ".join(_parameters(kernel))
+        raise KernelError(f"kernel {kernel.name!r} takes {least:.0f} arguments ({names}), not {len(arguments)}")
 
 
 def _named(kernel: Kernel, position: int) -> str:
@@ -64,19 +65,3 @@ def _parameters(kernel: Kernel) -> tuple[str, ...]:
 
 def _type_of(argument: Any) -> str:
     return f"NumPy array of shape {argument.shape}" if isinstance(argument, np.ndarray) else type(argument).__name__
-
-
-@functools.lru_cache(maxsize=128)
-def _check_number(kernel: str, body: Callable[..., None], given: int) -> None:
-    """Whether a body over views takes so many arguments. KernelError."""
-    try:
-        signature = inspect.signature(body)
-    except ValueError:  # a function of C that does not say
-        return
-    try:
-        signature.bind(*range(given))
-    except TypeError:
-        raise KernelError(
-            f"kernel {kernel!r} takes {len(signature.parameters)} arguments ({', '.join(signature.parameters)}), "
-            f"not {given}"
-        ) from None

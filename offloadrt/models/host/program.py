@@ -46,6 +46,9 @@ class Program(ABC, Generic[T]):
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
     """
 
+    counts_initial_device = False
+    """Whether the number after the last device's is the host's."""
+
     def __init__(
         self,
         machine: Machine,
@@ -203,8 +206,11 @@ class Program(ABC, Generic[T]):
     def device(self, number: int, call: str = "") -> OffloadDevice:
         """A device by number. Raises InvalidDevice."""
         if not 0 <= number < len(self.devices):
+            count = len(self.devices)
+            is_host = self.counts_initial_device and number == count
+            why = "is the host, which runs no target regions here" if is_host else "is invalid"
             raise InvalidDevice(
-                f"device number {number} is invalid, only {len(self.devices)} devices are available",
+                f"device number {number} {why}, only {count} {'device is' if count == 1 else 'devices are'} available",
                 call=call,
                 thread=self.sim.current.name,
                 time_s=self.sim.now,

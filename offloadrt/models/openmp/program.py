@@ -43,6 +43,8 @@ class OpenMP(Program[HostThread]):
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
 
+    counts_initial_device = True
+
     def __init__(
         self,
         machine: Machine,

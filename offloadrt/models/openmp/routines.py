@@ -56,7 +56,9 @@ class Routines(ProgramThread):
         return self.default_device
 
     def omp_set_default_device(self, number: int) -> None:
-        """For this thread, as default-device-var is the task's own. Raises InvalidDevice."""
+        """For this thread, as default-device-var is the task's own. The initial device takes routines, but runs no
+        target regions here. Raises InvalidDevice.
+        """
         if not self._is_host(number):
             self.program.device(number, "omp_set_default_device")
         self.default_device = number
