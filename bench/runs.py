@@ -131,7 +131,8 @@ def missed(found: list[dict[str, Any]], slack: float = 1.0) -> list[str]:
 
 def as_table(found: list[dict[str, Any]]) -> Table:
     """What is printed."""
-    caption = f"reference: the time where SimPy does {REFERENCE / 1e3:.0f}k events/s on M1 N=8; a part is scaled up, but not its start"
+    reference = f"SimPy does {REFERENCE / 1e3:.0f}k events/s on M1 N=8"
+    caption = f"reference: the time where {reference}; a part is scaled up, but not its start"
     table = Table(title="whole runs", caption=caption)
     table.add_column("run")
     for column in ("CPU here", "SimPy here", "reference", "limit", "memory"):
