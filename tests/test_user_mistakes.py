@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,16 @@ def test_an_array_without_elements_is_no_error(tmp_path: Path) -> None:
     nest = "@kernel\ndef fill(a):\n    for i in range(len(a)):\n        a[i] = 1.0\n"
     script.write_text(HEAD + nest + BODY.format("await t.target(fill, a)"))
     assert main(["run", str(script), "n=0"]) == 0
+
+
+def test_what_cannot_be_opened_is_not_called_unwritable(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def out_of_files(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "worker.py")
+
+    monkeypatch.setattr("offloadrt.cli.running.app", out_of_files)
+    with os.fdopen(os.dup(1), "w") as kept:
+        assert main(["list"]) == 2
+        os.dup2(kept.fileno(), 1)
+    assert capfd.readouterr().err == "offloadrt: worker.py: Too many open files\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ from openmp_rig import MakeRig, Rig
 from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.kernels import Kernel, KernelError
 from offloadrt.machine import ProfileError
 
 
@@ -249,3 +252,33 @@ def test_names_that_do_not_exist(rig: MakeRig) -> None:
         rig({"runtime.strided_update": "openmp"})
     with pytest.raises(ProfileError, match="0 must be positive"):
         rig({"runtime.hidden_helper_threads": 0})
+
+
+class Body:
+    """Equal to its like, so without a hash; takes one array."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body)
+
+    def __call__(self, a: Any) -> None:
+        a += 1.0
+
+
+def test_any_callable_is_a_body_and_none_outlives_its_run(rig: MakeRig) -> None:
+    def alive(made: Rig) -> weakref.ref[Body]:
+        body = Body()
+        add = Kernel(name="add", body=body, flops_per_iteration=1.0, bytes_per_iteration=8.0)
+
+        async def program(t: omp.HostThread) -> None:
+            a = t.array("a", 4, fill=1.0)
+            await t.target(add, a)
+            assert a.data.tolist() == [2.0] * 4
+            with pytest.raises(KernelError, match=r"'add' takes 1 argument \(a\), not 2"):
+                await t.target(add, a, a)
+
+        made.alone(program)
+        return weakref.ref(body)
+
+    found = alive(rig())
+    gc.collect()
+    assert found() is None

@@ -49,7 +49,8 @@ def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
     least, most = kernel.takes
     if not least <= len(arguments) <= most:
         names = ", ".join(_parameters(kernel))
-        raise KernelError(f"kernel {kernel.name!r} takes {least:.0f} arguments ({names}), not {len(arguments)}")
+        takes = "1 argument" if least == 1 else f"{least} arguments"
+        raise KernelError(f"kernel {kernel.name!r} takes {takes} ({names}), not {len(arguments)}")
 
 
 def _named(kernel: Kernel, position: int) -> str:
