@@ -89,7 +89,6 @@ class Uvm(UvmBlocks):
             self.count_faults(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
-            block.valid |= wanted
             thrashing, throttled = self.thrashing.thrashing(index), 0
             if thrashing or block.prefers_host:
                 throttled, pinned = self._hints(block, wanted & thrashing & ~block.prefers_host)
@@ -101,24 +100,19 @@ class Uvm(UvmBlocks):
                 if not wanted:
                     await self.pay(costs.block if stays else 0.0)
                     return self.sim.now - begin, throttled
-            brought = self._with_prefetched(block, wanted, thrashing)
+            brought = self.brought_by(block, wanted, thrashing)
             moved = brought & block.populated
-            cost = costs.block
-            if host_mapped := block.host_mapped & brought:
-                cost += costs.first_touch * (host_mapped.bit_count() / pages.per_block)
-            if not await self.fetch(block, brought, cost, cause, evicts=True):
+            if await self.fetch(block, brought, self.cost_of(block, brought), cause, evicts=True):
+                self.has_served(block, moved, self.sim.now)
+            else:
                 await self.map_without_room(block, wanted)
-                return self.sim.now - begin, throttled
-            if moved:
-                self.thrashing.migrated(index, moved, "device", self.sim.now)
-            if index in pages.lru:
-                pages.lru.move_to_end(index)  # its last fault is now
             return self.sim.now - begin, throttled
         finally:
             self.give(block)
 
     def count_faults(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Faults on pages of a block are served; those that are not wanted have a translation already."""
+        block.valid |= wanted
         counters, own, usage = self.counters, *block.sole
         if faulted != wanted:
             counters.duplicates += (faulted ^ wanted).bit_count()
@@ -144,13 +138,26 @@ class Uvm(UvmBlocks):
             pinned |= page if hint is Hint.PIN else 0
         return throttled, pinned
 
-    def _with_prefetched(self, block: ManagedBlock, wanted: int, thrashing: int) -> int:
+    def brought_by(self, block: ManagedBlock, wanted: int, thrashing: int = 0) -> int:
         """What is migrated for faults on these pages of a block."""
         costs, resident = self.costs, block.resident
         if not costs.prefetch_tree:
             return wanted
         brought = with_prefetched(resident, wanted, block.valid, self.pages.per_block, costs.threshold)
         return brought & ~(resident | block.remote | ((block.prefers_host | thrashing) & ~wanted))
+
+    def cost_of(self, block: ManagedBlock, brought: int) -> float:
+        """Seconds of the driver's work for the migration of these pages of a block."""
+        if host_mapped := block.host_mapped & brought:
+            return self.costs.block + self.costs.first_touch * (host_mapped.bit_count() / self.pages.per_block)
+        return self.costs.block
+
+    def has_served(self, block: ManagedBlock, moved: int, now: float) -> None:
+        """Faults on a block had these pages moved to the device; they are its last ones."""
+        if moved:
+            self.thrashing.migrated(block.index, moved, "device", now)
+        if block.index in self.pages.lru:
+            self.pages.lru.move_to_end(block.index)
 
     # Faults of the CPU
 

@@ -80,6 +80,11 @@ class UvmBlocks:
         if self.contends:
             self.lock.release()
 
+    def had_lock(self, dt: float) -> None:
+        """The space lock was taken for reading and given back after ``dt``, and nobody else wanted it."""
+        if self.contends:
+            self.lock.was_read(dt)
+
     def is_busy(self, block: ManagedBlock) -> bool:
         """Whether somebody works on a block."""
         return block.index in self.busy
@@ -100,10 +105,10 @@ class UvmBlocks:
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
-        self._arrive(block, brought, moved)
+        self.arrive(block, brought, moved)
         return True
 
-    def _arrive(self, block: ManagedBlock, brought: int, moved: int) -> None:
+    def arrive(self, block: ManagedBlock, brought: int, moved: int) -> None:
         """Pages of a block are on the device, of which some were moved there."""
         block.host_mapped &= ~moved
         brought &= block.valid  # what was freed meanwhile stays away
@@ -169,10 +174,8 @@ class UvmBlocks:
             return True
         await self.take(block)
         try:
-            gone = block.resident
-            await self.stop_queues(block, gone, cause)
-            self.unmap(block, gone)
-            self.counters.evictions += 1
+            await self.stop_queues(block, block.resident, cause)
+            gone = self.begin_eviction(block)
             await self.pay(self.costs.evict)
             if gone:
                 await self.move("d2h", block, gone, cause)
@@ -181,6 +184,13 @@ class UvmBlocks:
             self.release(block)
             self.give(block)
         return True
+
+    def begin_eviction(self, block: ManagedBlock) -> int:
+        """A block goes to the host: returns its pages, of which the GPU has no translation any more."""
+        gone = block.resident
+        self.unmap(block, gone)
+        self.counters.evictions += 1
+        return gone
 
     async def make_room(self, nbytes: int, cause: int) -> None:
         """Evict until there is room for a block of so many bytes of the program, or nothing is left to evict."""

@@ -9,17 +9,15 @@ again.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
-from offloadrt.driver.uvm_alone import is_undisturbed, serve_alone
+from offloadrt.driver.uvm_alone import UvmAlone
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import ManagedFault, Replay
 from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
-
-STEPS: Final = 8
-"""Of time, at most, that the service of a block takes, or what a batch takes besides."""
 
 if TYPE_CHECKING:
     from offloadrt.driver.uvm import Uvm
@@ -58,7 +56,8 @@ class UvmFaultHandler:
         self._wait_s = self._block_s = 0.0
         self._blocks = 0
         self._born = uvm.machine.sim.now
-        uvm.kernels.serve_alone = None if uncontended else self._serve_alone
+        self._alone = None if uvm.draws or uvm.costs.restore else UvmAlone(uvm)
+        uvm.kernels.serve_alone = None if uncontended or self._alone is None else self._serve_alone
 
     def start(self) -> None:
         """Spawn a worker."""
@@ -78,19 +77,27 @@ class UvmFaultHandler:
             compute.put(await self._batch(message))
             self._idle += 1
 
-    async def _serve_alone(self, message: ManagedFault) -> Replay | None:
-        """The compute units have the batch of a fault served in their own actor, while everybody else waits for them.
+    def _serve_alone(self, pages: PageSets, needed: dict[int, int]) -> Mapping[int, int] | None:
+        """A kernel's faults, as ``Replay`` has them, served in one step of the compute units' actor.
 
-        None, and nothing is done, when anybody could act before its end.
+        None, and nothing is done, when anybody else could act before.
         """
-        sim, uvm = self._sim, self._uvm
-        blocks = min(len(message.pages), uvm.costs.batch_max)
-        steps = STEPS * (blocks + 1)
-        if sim.turbo and (sim.strides < steps or not sim.fuel):
-            await sim.pause(sim.current)
-        if self.mailbox.getters and uvm.lock_is_free() and is_undisturbed(uvm, blocks, steps):
-            return await self._batch(message, alone=True)
-        return None
+        uvm, alone, most = self._uvm, self._alone, self._uvm.costs.batch_max
+        served = needed if len(needed) * uvm.pages.per_block <= most else merged(up_to(pages, most))
+        if alone is None or not self.mailbox.getters or not uvm.lock_is_free() or not alone.may_serve(served):
+            return None
+        begin = self._sim.now
+        uvm.unpin()
+        uvm.counters.batches += 1
+        base_s = begin + alone.batch_s - begin
+        took, end, steps = alone.serve(served, begin + alone.batch_s)
+        passed = self._sim.pass_to(end, steps + 1)
+        assert passed, "somebody has disturbed a batch of faults"
+        uvm.had_lock(end - begin)
+        self._count(took)
+        self._wait_s += max(end - begin - base_s - math.fsum(took), 0.0)
+        self._busy.was(end - begin)
+        return served
 
     async def _next(self) -> ManagedFault:
         message = await self.mailbox.get()
@@ -98,8 +105,8 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault, *, alone: bool = False) -> Replay:
-        """Fetch, serve, flush, replay; ``alone``: it is known that nobody can disturb it."""
+    async def _batch(self, first: ManagedFault) -> Replay:
+        """Fetch, serve, flush, replay."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
         self._busy.rise()
         await uvm.lock_for_reading()
@@ -109,52 +116,46 @@ class UvmFaultHandler:
             await uvm.pay(uvm.costs.batch)
             base_s = sim.now - begin
             messages, most = [first], uvm.costs.batch_max
-            pages = first.pages if len(first.pages) * uvm.pages.per_block <= most else up_to(first.pages, most)
+            pages = up_to(first.pages, most)
             while not self._uncontended and mailbox.items and (room := most - how_many(pages)) > 0:
                 message = await self._next()
                 messages.append(message)
                 pages = [*pages, *up_to(message.pages, room)]
-            took, served = await self._serve(pages, first.cause, alone)
+            took, served = await self._serve(pages, first.cause)
         finally:
             uvm.unlock()
         while not self._uncontended and mailbox.items:
             messages.append(await self._next())
         for message in messages:
-            own_s = math.fsum(took.values() if len(messages) == 1 else self._own(message, took))
+            own = dict.fromkeys(index for index, _ in message.pages)
+            own_s = math.fsum(took.get(index, 0.0) for index in own)
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
         self._busy.fall()
         return Replay(tuple([message.kernel for message in messages]), served)
 
-    def _own(self, message: ManagedFault, took: dict[int, float]) -> list[float]:
-        """What the blocks took on which a kernel faulted."""
-        return [took.get(index, 0.0) for index in dict.fromkeys(index for index, _ in message.pages)]
-
-    async def _serve(self, pages: PageSets, cause: int, alone: bool) -> tuple[dict[int, float], dict[int, int]]:
+    async def _serve(self, pages: PageSets, cause: int) -> tuple[dict[int, float], dict[int, int]]:
         """Serve the faults of a batch, block by block.
 
         Returns the seconds that each block took, and the pages of each that were not put off.
         """
-        uvm, served = self._uvm, merged(pages)
+        uvm, served, took = self._uvm, merged(pages), dict[int, float]()
         uvm.counters.batches += 1
-        if len(served) < len(pages):
-            uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
-        alone = alone or is_undisturbed(uvm, len(served), STEPS * len(served))
-        took = self._counted(serve_alone(uvm, served)) if alone else {}
-        for index in sorted(served.keys() - took.keys()) if len(took) < len(served) else ():
-            if is_undisturbed(uvm, 1, STEPS):
-                took.update(self._counted(serve_alone(uvm, {index: served[index]})))
-            if index not in took:
-                dt, put_off = await uvm.serve(index, served[index], cause)
-                served[index] &= ~put_off
-                took.update(self._counted({index: dt}))
+        uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
+        if (alone := self._alone) is not None and alone.may_serve(served):
+            seconds, end, steps = alone.serve(served, self._sim.now)
+            self._sim.pass_to(end, steps)
+            took = dict(zip(sorted(served), seconds, strict=True))
+        for index in sorted(served) if not took else ():
+            took[index], put_off = await uvm.serve(index, served[index], cause)
+            served[index] &= ~put_off
+        self._count(took.values())
         return took, served
 
-    def _counted(self, took: dict[int, float]) -> dict[int, float]:
+    def _count(self, took: Iterable[float]) -> None:
         """Blocks have been served, in so many seconds each."""
-        self._blocks += len(took)
-        for dt in took.values():
+        for dt in took:
+            self._blocks += 1
             self._block_s += dt
-        return took
 
     def statistics(self) -> FaultHandlerStatistics:
         """What it did so far."""

@@ -102,14 +102,14 @@ class ComputeUnits:
         """The actor: serve messages and the ends of kernels, for ever."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
         while True:
+            if (managed := self.managed) is not None and managed.raised is not None:
+                await managed.serve_raised()
+                self._retire()
+                continue
             ends = first()[1] if self.resident else math.inf
             due = launching[0][0] if launching and launching[0][0] < ends else ends
-            message = None
-            if (managed := self.managed) is not None and managed.raised is not None:
-                message = await managed.serve_raised()
-            if message is None:
-                message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
-            self._account()
+            message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
+            self.account()
             if message is TIMED_OUT:
                 if ends > sim.now + _NEAR:
                     self._start()
@@ -175,7 +175,7 @@ class ComputeUnits:
         if self.spec.save_restore:
             for _ in [*self.resident, *self.stalled]:
                 await self.sim.sleep(self.spec.save_restore)
-            self._account()
+            self.account()
 
     def _retire(self) -> None:
         """End the kernels that are through; answer those who wait for none to run."""
@@ -320,7 +320,7 @@ class ComputeUnits:
             row = (packet.number, copy.direction, "blit kernel", copy.nbytes, copy.memory)
             trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
 
-    def _account(self) -> None:
+    def account(self) -> None:
         """Add the time since the last look to what the device did in it."""
         now = self.sim.now
         dt = now - self._then
@@ -337,7 +337,7 @@ class ComputeUnits:
 
     def statistics(self) -> ComputeStatistics:
         """What the compute units did so far."""
-        self._account()
+        self.account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
         return ComputeStatistics(
             **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self.share.delivered

@@ -5,8 +5,6 @@ Those for copies to and from other devices share each link with whoever transfer
 
 from __future__ import annotations
 
-import math
-
 import attrs
 
 from offloadrt.machine.level import Level
@@ -92,16 +90,19 @@ class CopyEngines:
         self._queued.rise()
         self.mailbox.put(packet)
 
-    def due_alone(self, begin: float, nbytes: int) -> float:
-        """When a transfer that begins then is through, if nobody comes; infinity when somebody is here, when it stops
-        kernels, and when a trace is to tell which engine did it.
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody transfers, and a transfer is nothing to anybody else: it stops no kernels, and no trace is to
+        tell which engine did it.
         """
-        if self._busy.number or self._share.users or self._told or self._alone:
-            return math.inf
-        return self._share.due_alone(begin + self._latency, nbytes)
+        return not (self._busy.number or self._share.users or self._told or self._alone)
+
+    def alone_s(self, nbytes: int) -> float:
+        """Seconds of a transfer that meets nobody."""
+        return self._share.due_alone(self._latency, nbytes)
 
     def transfer_alone(self, begin: float, nbytes: int) -> float:
-        """A transfer that begins then takes place as ``due_alone`` foretells, two steps of time; returns its end."""
+        """A transfer that begins then meets nobody, in two steps of time; returns its end."""
         came = begin + self._latency
         end = self._share.due_alone(came, nbytes)
         self._share.was_alone(came, end)
@@ -115,8 +116,7 @@ class CopyEngines:
         somebody could.
         """
         begin = self.sim.now
-        due = self.due_alone(begin, nbytes)
-        if due == math.inf or not self.sim.pass_to(due, 2):
+        if not self.is_free or not self.sim.pass_to(self._share.due_alone(begin + self._latency, nbytes), 2):
             return False
         self.transfer_alone(begin, nbytes)
         return True

@@ -8,8 +8,8 @@ batch it asks for again.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
@@ -26,6 +26,9 @@ from offloadrt.trace import events
 
 if TYPE_CHECKING:
     from offloadrt.machine.compute_units import ComputeUnits
+
+_STRIDES: Final = 2048
+"""Steps of time without a switch that must be left to serve faults; only speed depends on it."""
 
 
 @attrs.frozen
@@ -57,12 +60,13 @@ class ManagedKernels:
         self.spec = spec
         self.pages = pages
         self.handler = Mailbox(sim, f"device {units.device} page fault handler")
-        self.serve_alone: Callable[[ManagedFault], Awaitable[Replay | None]] | None = None
-        """Serves a fault in the actor that awaits it, and returns the replay; None, and nothing is done, when anybody
-        else could act before.  Set by who serves faults.
+        self.serve_alone: Callable[[PageSets, dict[int, int]], Mapping[int, int] | None] | None = None
+        """Serves faults, in the order in which they were met and by block, in one step of whoever calls it, and returns
+        what it served as ``Replay`` does; None, and nothing is done, when anybody else could act before.  Set by who
+        serves faults.
         """
-        self.raised: ManagedFault | None = None
-        """A fault with which the turn of the compute units ends."""
+        self.raised: tuple[ResidentKernel, PageSets] | None = None
+        """The kernel that is alone on the device, and the faults with which its turn ends."""
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
         self._units = units
@@ -99,14 +103,22 @@ class ManagedKernels:
             return False
         return True
 
-    async def serve_raised(self) -> Replay | None:
-        """A fault with which a turn has ended is served at once, or else put into the handler's mailbox."""
-        fault, self.raised = self.raised, None
-        assert fault is not None and self.serve_alone is not None
-        if self._units.mailbox.items or (replay := await self.serve_alone(fault)) is None:
-            self.handler.put(fault)
-            return None
-        return replay
+    async def serve_raised(self) -> None:
+        """The faults of a kernel alone are served at once, and those that it raises next, as long as nobody else can
+        act; then they are put into the handler's mailbox.
+        """
+        sim, units, serve = self.sim, self._units, self.serve_alone
+        while self.raised is not None:
+            if sim.turbo and sim.strides < _STRIDES:
+                await sim.pause(sim.current)
+            (resident, missing), self.raised = self.raised, None
+            sweep = resident.sweep
+            assert sweep is not None and serve is not None
+            if units.mailbox.items or (served := serve(missing, sweep.needed)) is None:
+                self._tell(resident, missing)
+            else:
+                units.account()
+                self._replay(resident, served)
 
     def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
@@ -168,11 +180,14 @@ class ManagedKernels:
     def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         packet = resident.packet
         sweep.needed = merged(missing)
-        fault = ManagedFault(missing, packet.number, packet.cause, self.sim.now)
         if self.serve_alone is not None and self._units.is_alone(resident):
-            self.raised = fault
+            self.raised = resident, missing
         else:
-            self.handler.put(fault)
+            self._tell(resident, missing)
+
+    def _tell(self, resident: ResidentKernel, missing: PageSets) -> None:
+        packet = resident.packet
+        self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
 
     def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
         """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
