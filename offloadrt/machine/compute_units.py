@@ -257,6 +257,19 @@ class ComputeUnits:
         amount = resident.alone * part / whole * resident.demand
         self.resident[self.share.join(self.sim.now, amount, resident.demand)] = resident
 
+    def work_alone(self, resident: ResidentKernel, part: float) -> bool:
+        """A kernel does a part of its work in one step of the caller; False, and nothing is done, unless it is alone
+        on the device, and nobody can disturb it.
+        """
+        amount = resident.alone * part * resident.demand
+        if self.mailbox.items or not self.share.serve_alone(
+            self.sim.now, amount, resident.demand, self.sim.pass_to, sleeps=False
+        ):
+            return False
+        self._tally.busy_s += self.sim.now - self._then
+        self._then = self.sim.now
+        return True
+
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
         """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
         faults = self.faults

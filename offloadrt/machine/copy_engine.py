@@ -103,9 +103,7 @@ class CopyEngines:
 
     def transfer_alone(self, begin: float, nbytes: int) -> float:
         """A transfer that begins then meets nobody, in two steps of time; returns its end."""
-        came = begin + self._latency
-        end = self._share.due_alone(came, nbytes)
-        self._share.was_alone(came, end)
+        end = self._share.serve_at(begin + self._latency, nbytes)
         self._busy.was(end - begin)
         self._transfers += 1
         self.bytes += nbytes

@@ -107,7 +107,9 @@ class DeviceMemory:
 
     def has_room(self, nbytes: int) -> bool:
         """Whether the kernel driver can give so many bytes; when memory is short, empty shared segments go back."""
-        if nbytes > self.free_bytes:
+        if nbytes <= self.free_bytes:
+            return True
+        if self._small.fits(self.segment):
             self._trim()
         return nbytes <= self.free_bytes
 

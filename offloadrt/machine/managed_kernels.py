@@ -118,7 +118,7 @@ class ManagedKernels:
                 self._tell(resident, missing)
             else:
                 units.account()
-                self._replay(resident, served)
+                self._replay(resident, served, alone=True)
 
     def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
@@ -135,21 +135,29 @@ class ManagedKernels:
 
     # steps
 
-    def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
-        """A kernel runs up to its next fault, or waits for the faults that it raises here."""
-        while sweep.level < len(sweep.levels):
-            if sweep.level == 1:
-                sweep.look_ahead(self.pages)
-            missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
-            sweep.level += 1
-            if missing:
-                self._stall(resident, sweep, missing)
+    def _step(self, resident: ResidentKernel, sweep: Sweep, alone: bool = False) -> None:
+        """A kernel runs up to its next fault, or waits for the faults that it raises here.
+
+        Time may pass here when it is ``alone`` on the device.
+        """
+        while True:
+            while sweep.level < len(sweep.levels):
+                if sweep.level == 1:
+                    sweep.look_ahead(self.pages)
+                missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
+                sweep.level += 1
+                if missing:
+                    self._stall(resident, sweep, missing)
+                    return
+            sweep.plan(self.pages, self.sim.rng)
+            if self.pages.remote_pages:
+                self._reach(resident, sweep)
+            part = (sweep.until - sweep.at) / sweep.windows
+            if not alone or sweep.remote or sweep.until >= sweep.windows or not self._units.work_alone(resident, part):
+                self.running += 1
+                self._units.work(resident, part, 1)
                 return
-        sweep.plan(self.pages, self.sim.rng)
-        if self.pages.remote_pages:
-            self._reach(resident, sweep)
-        self.running += 1
-        self._units.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
+            sweep.enter(sweep.until)
 
     def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: Sweep) -> None:
         """Translations were taken away that a kernel may have ahead: its step may end sooner.
@@ -189,7 +197,7 @@ class ManagedKernels:
         packet = resident.packet
         self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
 
-    def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
+    def _replay(self, resident: ResidentKernel, served: Mapping[int, int], alone: bool = False) -> None:
         """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
 
         A page that was served counts as touched, even when it has been evicted since.
@@ -206,7 +214,7 @@ class ManagedKernels:
             trace(events.PageFaultEnd, self._units.device, queue, packet.cause, packet.number, pages)
         sweep.needed = {}
         del self._units.stalled[packet.number]
-        self._step(resident, sweep)
+        self._step(resident, sweep, alone)
 
     # host memory over the link
 

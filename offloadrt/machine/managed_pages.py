@@ -148,29 +148,32 @@ class ManagedPages:
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
-        counts, changed = block.counts, pages.bit_count()
-        mapped = 0
-        if was := block.resident & pages:
-            block.resident ^= was
-            mapped = was.bit_count()
-            counts[LOCAL] -= mapped
-        if was := block.remote & pages:
-            block.remote ^= was
-            remote = was.bit_count()
-            counts[REMOTE] -= remote
-            self.remote_pages -= remote
-            mapped += remote
-        counts[UNMAPPED] -= changed - mapped
+        counts, resident, remote = block.counts, block.resident, block.remote
+        changed = pages.bit_count()
+        local = (resident & pages).bit_count() if resident else 0
+        over = (remote & pages).bit_count() if remote else 0
+        counts[LOCAL] -= local
+        counts[REMOTE] -= over
+        counts[UNMAPPED] -= changed - local - over
         counts[state] += changed
+        if over:
+            self.remote_pages -= over
+            block.remote = remote = remote & ~pages
         if state == LOCAL:
             block.populated |= pages
-            block.resident = alike = block.resident | pages
-        elif state == REMOTE:
-            block.populated |= pages
-            block.remote = alike = block.remote | pages
-            self.remote_pages += changed
+            block.resident = alike = resident | pages
+            more = local + over - changed
         else:
-            alike = ~(block.resident | block.remote) & self._all
+            if local:
+                block.resident = resident = resident & ~pages
+            if state == REMOTE:
+                block.populated |= pages
+                block.remote = alike = remote | pages
+                self.remote_pages += changed
+                more = local + over - changed
+            else:
+                alike = self._all & ~(resident | remote)
+                more = local + over
         table, offset, fill = block.table, block.offset, self._fills[state]
         if alike == self._all:
             table[offset : offset + self.per_block] = fill
@@ -180,7 +183,7 @@ class ManagedPages:
         index = block.index
         for first, last, watch in self._watches:
             if first <= index <= last:
-                self._watched(watch, block, mapped if state == UNMAPPED else mapped - changed)
+                self._watched(watch, block, more)
 
     def _watched(self, watch: Watch, block: ManagedBlock, more: int) -> None:
         """So many more pages of a block have no translation, of which a range that is watched has some."""
@@ -249,9 +252,9 @@ class ManagedPages:
     ) -> list[tuple[int, int]]:
         """All pages of [low, high), or of those ``among`` them, without translation, ascending; of ``most`` blocks."""
         per_block, blocks, found = self.per_block, self.blocks, list[tuple[int, int]]()
-        index = low // per_block
-        base = index * per_block
-        pages = self._all >> low - base << low - base
+        index, rest = divmod(low, per_block)
+        base = low - rest
+        pages = self._all >> rest << rest
         while base < high and len(found) != most:
             if high - base < per_block:
                 pages &= (1 << high - base) - 1

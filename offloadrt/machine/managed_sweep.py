@@ -13,7 +13,7 @@ pages: the accesses after the first level are those of several windows then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import attrs
 import numpy as np
@@ -133,7 +133,11 @@ class Sweep:
     def look_ahead(self, pages: ManagedPages) -> None:
         """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
         if self.ahead > 1:
-            self.end = self._swept_up_to(pages, self.at_level[0], self.at + 1, min(self.windows, self.at + self.ahead))
+            first, last = self.at + 1, min(self.windows, self.at + self.ahead)
+            for place in self.at_level[0]:
+                if first < last and not self.accesses[place].scattered:
+                    last = self._swept_up_to(pages, place, first, last)
+            self.end = last
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
@@ -157,22 +161,20 @@ class Sweep:
         for place, access in enumerate(self.accesses):
             if last <= first:
                 break
-            if access.scattered and access.nbytes:
+            if not access.scattered:
+                last = self._swept_up_to(pages, place, first, last)
+            elif access.nbytes:
                 last = min(last, max(first, self._next_hit(place, first, rng)))
-            else:
-                last = self._swept_up_to(pages, (place,), first, last)
         self.until = last
 
-    def _swept_up_to(self, pages: ManagedPages, places: Iterable[int], first: int, last: int) -> int:
-        """The first window of [first, last) in which a swept one of these accesses misses a page; ``last`` if none."""
-        for place in places:
-            access = self.accesses[place]
-            if last <= first or not access.nbytes or access.scattered:
-                continue
+    def _swept_up_to(self, pages: ManagedPages, place: int, first: int, last: int) -> int:
+        """The first window of [first, last) in which a swept access misses a page; ``last`` if there is none."""
+        access = self.accesses[place]
+        if access.nbytes:
             page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
-                last = min(last, max(first, offset * self.windows // access.nbytes))
+                return min(last, max(first, offset * self.windows // access.nbytes))
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:

@@ -125,10 +125,13 @@ class FairShare:
             self._used = 0.0
         return left if left > 0.0 else 0.0
 
-    def serve_alone(self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool]) -> bool:
+    def serve_alone(
+        self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool], *, sleeps: bool = True
+    ) -> bool:
         """A user that comes when nobody is here, and is through before anybody else does anything, in one step.
 
-        ``pass_to`` lets time pass up to an instant, if nobody else is due before.  False when it could not.
+        ``pass_to`` lets time pass up to an instant, if nobody else is due before.  False when it could not.  Who
+        ``sleeps`` waits for the seconds up to that instant, as they are rounded.
         """
         if self.users or self._halts or not (amount >= 0 and cap > 0):
             return False
@@ -136,7 +139,9 @@ class FairShare:
         if amount <= _SPACINGS * (math.ulp(now) * rate + math.ulp(amount)):
             return False  # nothing to wait for
         self.advance(now)
-        due = now + (now + amount / rate - now)
+        due = now + amount / rate
+        if sleeps:
+            due = now + (due - now)
         if not pass_to(due):
             return False
         self._arrivals += 1
@@ -148,11 +153,14 @@ class FairShare:
         """When a user that comes at ``now``, and meets nobody until then, has ``amount`` units."""
         return now + (now + amount / self.capacity - now)
 
-    def was_alone(self, begin: float, end: float) -> None:
-        """A user came at ``begin``, met nobody, and was through at ``end``."""
+    def serve_at(self, now: float, amount: float) -> float:
+        """A user that comes at ``now`` meets nobody until it has ``amount`` units; returns when that is."""
+        capacity = self.capacity
+        due = now + (now + amount / capacity - now)
         self._arrivals += 1
-        self.delivered += self.capacity * (end - begin)
-        self._now = end
+        self.delivered += capacity * (due - now)
+        self._now = due
+        return due
 
     def halt(self, now: float) -> None:
         """Nobody progresses until ``resume`` has been called as often as ``halt``."""
