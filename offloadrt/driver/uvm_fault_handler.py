@@ -56,8 +56,9 @@ class UvmFaultHandler:
         self._wait_s = self._block_s = 0.0
         self._blocks = 0
         self._born = uvm.machine.sim.now
-        self._alone = None if uvm.draws or uvm.costs.restore else UvmAlone(uvm)
-        uvm.kernels.serve_alone = None if uncontended or self._alone is None else self._serve_alone
+        self.alone = None if uvm.draws or uvm.costs.restore else UvmAlone(uvm)
+        """Serves what nobody can disturb."""
+        uvm.kernels.serve_alone = None if uncontended or self.alone is None else self._serve_alone
 
     def start(self) -> None:
         """Spawn a worker."""
@@ -82,7 +83,7 @@ class UvmFaultHandler:
 
         None, and nothing is done, when anybody else could act before.
         """
-        uvm, alone, most = self._uvm, self._alone, self._uvm.costs.batch_max
+        uvm, alone, most = self._uvm, self.alone, self._uvm.costs.batch_max
         served = needed if len(needed) * uvm.pages.per_block <= most else merged(up_to(pages, most))
         if alone is None or not self.mailbox.getters or not uvm.lock_is_free() or not alone.may_serve(served):
             return None
@@ -141,7 +142,7 @@ class UvmFaultHandler:
         uvm, served, took = self._uvm, merged(pages), dict[int, float]()
         uvm.counters.batches += 1
         uvm.counters.duplicates += how_many(pages) - how_many([*served.items()])
-        if (alone := self._alone) is not None and alone.may_serve(served):
+        if (alone := self.alone) is not None and alone.may_serve(served):
             seconds, end, steps = alone.serve(served, self._sim.now)
             self._sim.pass_to(end, steps)
             took = dict(zip(sorted(served), seconds, strict=True))

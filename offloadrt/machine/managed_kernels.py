@@ -138,17 +138,9 @@ class ManagedKernels:
     def _step(self, resident: ResidentKernel, sweep: Sweep, alone: bool = False) -> None:
         """A kernel runs up to its next fault, or waits for the faults that it raises here.
 
-        Time may pass here when it is ``alone`` on the device.
+        Time may pass here when it is ``alone`` on the device: it goes from step to step.
         """
-        while True:
-            while sweep.level < len(sweep.levels):
-                if sweep.level == 1:
-                    sweep.look_ahead(self.pages)
-                missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
-                sweep.level += 1
-                if missing:
-                    self._stall(resident, sweep, missing)
-                    return
+        while not (missing := self._missing(sweep)):
             sweep.plan(self.pages, self.sim.rng)
             if self.pages.remote_pages:
                 self._reach(resident, sweep)
@@ -158,6 +150,18 @@ class ManagedKernels:
                 self._units.work(resident, part, 1)
                 return
             sweep.enter(sweep.until)
+        self._stall(resident, sweep, missing)
+
+    def _missing(self, sweep: Sweep) -> PageSets:
+        """What its window misses at the next level at which it misses something."""
+        while sweep.level < len(sweep.levels):
+            if sweep.level == 1:
+                sweep.look_ahead(self.pages)
+            missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
+            sweep.level += 1
+            if missing:
+                return missing
+        return ()
 
     def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: Sweep) -> None:
         """Translations were taken away that a kernel may have ahead: its step may end sooner.
@@ -186,7 +190,6 @@ class ManagedKernels:
             trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, how_many(missing))
 
     def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
-        packet = resident.packet
         sweep.needed = merged(missing)
         if self.serve_alone is not None and self._units.is_alone(resident):
             self.raised = resident, missing

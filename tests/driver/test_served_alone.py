@@ -52,7 +52,7 @@ def seen(rig):
 def by_messages(rig):
     """Faults go to the handler, and its blocks are fetched step by step."""
     rig.uvm.kernels.serve_alone = None
-    rig.uvm.draws = True  # as if each unit cost were another
+    rig.uvm.handler.alone = None
 
 
 def in_two_blocks(rig):
