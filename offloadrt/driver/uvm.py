@@ -144,7 +144,10 @@ class Uvm(UvmBlocks):
         if not costs.prefetch_tree:
             return wanted
         brought = with_prefetched(resident, wanted, block.valid, self.pages.per_block, costs.threshold)
-        return brought & ~(resident | block.remote | ((block.prefers_host | thrashing) & ~wanted))
+        stays = resident | block.remote
+        if kept := block.prefers_host | thrashing:
+            stays |= kept & ~wanted
+        return brought & ~stays
 
     def cost_of(self, block: ManagedBlock, brought: int) -> float:
         """Seconds of the driver's work for the migration of these pages of a block."""

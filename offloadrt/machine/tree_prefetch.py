@@ -23,22 +23,23 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold:
     ('0b11', '0b1111')
     """
     occupied, wanted, left = (there | faulted) & valid, faulted, faulted
-    for tree in _trees(pages):
-        if left & tree:
+    while left:
+        page = left & -left
+        left ^= page
+        for tree in _trees_of(page.bit_length() - 1, pages):
             subtree = tree & valid
             if (occupied & tree).bit_count() > threshold * subtree.bit_count():
                 wanted |= subtree
                 left &= ~tree
-                if not left:
-                    break
+                break
     return wanted
 
 
 @functools.cache
-def _trees(pages: int) -> tuple[int, ...]:
-    """The subtrees of a block with more than one page, the largest first."""
+def _trees_of(place: int, pages: int) -> tuple[int, ...]:
+    """The subtrees of a block with more than one page that a page is in, the largest first."""
     sizes = [1 << level for level in range(pages.bit_length() - 1, 0, -1)]
-    return tuple([(1 << size) - 1 << place for size in sizes for place in range(0, pages, size)])
+    return tuple([(1 << size) - 1 << place - place % size for size in sizes])
 
 
 @functools.lru_cache(maxsize=1 << 16)
