@@ -15,12 +15,11 @@ from offloadrt.study.claims.exahype.curves import (
     bench,
     halt_of,
     in_band,
-    listed,
-    number,
     saturations,
     strong,
     weak,
 )
+from offloadrt.study.claims.measured import listed, number
 from offloadrt.study.judging import Asking, Grid, Judgement
 
 

@@ -10,10 +10,10 @@ read as the claim says it, however little: the figure is printed beside the verd
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any
 
 from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Bench, Extent, Grid
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
@@ -119,15 +119,6 @@ def weak(grid: Grid, memory: str, *, threads: Iterable[int], batches: Sequence[i
     figure = "time_per_volume_per_thread_s" if per_thread else "time_per_volume_s"
     results = yield from grid.runs({**base, "threads": count, "batch": batch} for count, batch in places)
     return dict(zip(places, (number(result.measured[figure]) for result in results), strict=True))
-
-
-def number(value: Any) -> float:
-    assert isinstance(value, int | float)
-    return float(value)
-
-
-def listed(values: Mapping[int, float], form: str = ".3g") -> str:
-    return ", ".join(f"{place}: {value:{form}}" for place, value in values.items())
 
 
 def saturation(curve: Mapping[int, float]) -> int | None:

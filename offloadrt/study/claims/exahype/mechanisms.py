@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from offloadrt.study import profiles
-from offloadrt.study.claims.exahype.curves import (
-    MACHINE,
-    PROBES,
-    bench,
-    halt_of,
-    number,
-)
+from offloadrt.study.claims.exahype.curves import MACHINE, PROBES, bench, halt_of
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Asking, Grid, Judgement
 from offloadrt.study.parameters import Value
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from offloadrt.study.claims.exahype.curves import BATCH, CASES, UNIFIED_PROBES, bench, listed, number, strong
+from offloadrt.study.claims.exahype.curves import BATCH, CASES, UNIFIED_PROBES, bench, strong
+from offloadrt.study.claims.measured import listed, number
 from offloadrt.study.judging import Asking, Grid, Judgement, Registration
 from offloadrt.study.parameters import Value
 

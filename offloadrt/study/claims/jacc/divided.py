@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from offloadrt.models.openacc import Execution, KernelState, Mode, Rules, after_execution
-from offloadrt.study.claims.jacc.places import bench, listed, number
+from offloadrt.study.claims.jacc.places import bench
+from offloadrt.study.claims.measured import listed, number
 from offloadrt.study.judging import Asking, Judgement, Places
 from offloadrt.study.parameters import Value
 

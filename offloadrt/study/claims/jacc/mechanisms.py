@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from offloadrt.study.claims.jacc.places import bench, number
+from offloadrt.study.claims.jacc.places import bench
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Asking, Judgement, Places
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"

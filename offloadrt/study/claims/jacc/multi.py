@@ -5,18 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator
 
-from offloadrt.study.claims.jacc.places import (
-    HIMENO_SIZES,
-    Grid,
-    Whole,
-    banded,
-    bench,
-    claims,
-    listed,
-    mean,
-    number,
-    wholes,
-)
+from offloadrt.study.claims.jacc.places import HIMENO_SIZES, Grid, Whole, banded, bench, claims, wholes
+from offloadrt.study.claims.measured import listed, mean, number
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Point

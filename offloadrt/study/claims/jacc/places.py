@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any
 
 import attrs
 
 from offloadrt.programs.jacc import BENCHMARKS, benchmark
 from offloadrt.programs.jacc.benchmark import extent
 from offloadrt.study.claims import claims_of
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
@@ -129,23 +129,6 @@ def wholes(grid: Grid, cases: Iterable[Case]) -> Generator[list[Point], list[Res
 def iterations_of(name: str, size: str = "") -> int:
     """That a benchmark has."""
     return benchmark(name).program(extent, size).iterations
-
-
-def number(value: Any) -> float:
-    """A measured figure that is a number."""
-    assert isinstance(value, int | float)
-    return float(value)
-
-
-def mean(values: Iterable[float]) -> float:
-    """The arithmetic mean, as the paper's averages over benchmarks."""
-    listed = list(values)
-    return math.fsum(listed) / len(listed)
-
-
-def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
-    """`BT: 1.6, CG: 1.5`."""
-    return ", ".join(f"{place}: {value:{form}}" for place, value in values.items())
 
 
 def in_band(claim: str, value: float) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from offloadrt.study.claims.jacc.places import Grid, banded, bench, claims, in_band, listed, mean, wholes
+from offloadrt.study.claims.jacc.places import Grid, banded, bench, claims, in_band, wholes
+from offloadrt.study.claims.measured import listed, mean
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Point

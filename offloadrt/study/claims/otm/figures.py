@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from offloadrt.study.claims.measured import listed, mean, number
 from offloadrt.study.claims.otm.places import (
     BENCHMARKS,
     EXPLICIT,
@@ -12,9 +13,6 @@ from offloadrt.study.claims.otm.places import (
     banded,
     bench,
     handler_share,
-    listed,
-    mean,
-    number,
     runs,
     seconds,
     sizes,

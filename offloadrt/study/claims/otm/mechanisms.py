@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from offloadrt.study.claims.measured import number
 from offloadrt.study.claims.otm.placed import pinned, program
-from offloadrt.study.claims.otm.places import BENCHMARKS, OTM, Grid, bench, number, runs
+from offloadrt.study.claims.otm.places import BENCHMARKS, OTM, Grid, bench, runs
 from offloadrt.study.claims.otm.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value

@@ -10,6 +10,7 @@ from typing import Any
 
 from offloadrt.kernels import HostProgram
 from offloadrt.programs.rodinia import Bfs, Cfd, Srad
+from offloadrt.study.claims.measured import listed, mean, number
 from offloadrt.study.claims.otm.places import (
     BENCHMARKS,
     EXPLICIT,
@@ -19,9 +20,6 @@ from offloadrt.study.claims.otm.places import (
     Grid,
     banded,
     bench,
-    listed,
-    mean,
-    number,
     runs,
     seconds,
     sizes,

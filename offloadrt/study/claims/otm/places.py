@@ -7,14 +7,13 @@ free, `over` above its 16 GB.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any
 
 import attrs
 
 from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
@@ -130,27 +129,6 @@ def seconds(result: Result) -> float:
 def handler_share(result: Result) -> float:
     """The part of the time in which the page-fault handler is busy."""
     return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
-
-
-def number(value: Any) -> float:
-    """A measured figure that is a number."""
-    assert isinstance(value, int | float)
-    return float(value)
-
-
-def mean(values: Iterable[float]) -> float:
-    """The arithmetic mean, as averages of speed-ups in the paper."""
-    listed = list(values)
-    return math.fsum(listed) / len(listed)
-
-
-def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
-    """`2: 1.6, 4: 1.5`."""
-    return ", ".join(f"{_text(place)}: {value:{form}}" for place, value in values.items())
-
-
-def _text(place: Any) -> str:
-    return f"{place:g}" if isinstance(place, float) else str(place)
 
 
 def sizes(values: Iterable[float]) -> str:

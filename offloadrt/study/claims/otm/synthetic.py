@@ -6,7 +6,8 @@ is the part of the pages of 64 KiB that a kernel touches, at random. One array, 
 
 from __future__ import annotations
 
-from offloadrt.study.claims.otm.places import Grid, banded, bench, handler_share, number, synthetic
+from offloadrt.study.claims.measured import number
+from offloadrt.study.claims.otm.places import Grid, banded, bench, handler_share, synthetic
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 

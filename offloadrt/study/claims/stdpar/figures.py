@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from offloadrt.study.claims.measured import number
 from offloadrt.study.claims.stdpar.lulesh import PM, beside_vendors
 from offloadrt.study.claims.stdpar.places import (
     APPLICATIONS,
@@ -15,7 +16,6 @@ from offloadrt.study.claims.stdpar.places import (
     Grid,
     banded,
     bench,
-    number,
     runs,
     seconds,
 )

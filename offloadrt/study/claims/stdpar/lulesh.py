@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final
 
-from offloadrt.study.claims.stdpar.places import MACHINE, MI100, VENDORS, Grid, banded, bench, number, runs, seconds
+from offloadrt.study.claims.measured import number
+from offloadrt.study.claims.stdpar.places import MACHINE, MI100, VENDORS, Grid, banded, bench, runs, seconds
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Point

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from offloadrt.study.claims.stdpar.places import MACHINE, MI100, Grid, bench, facts, number, runs
+from offloadrt.study.claims.measured import number
+from offloadrt.study.claims.stdpar.places import MACHINE, MI100, Grid, bench, facts, runs
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 

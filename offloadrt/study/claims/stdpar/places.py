@@ -7,12 +7,13 @@ come. Ends of ranges and other choices of `--ranges` are tried on every system t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
@@ -126,12 +127,6 @@ def facts(
 def seconds(result: Result) -> float:
     """What the application's authors time."""
     return number(result.measured["time_s"])
-
-
-def number(value: Any) -> float:
-    """A measured figure that is a number."""
-    assert isinstance(value, int | float)
-    return float(value)
 
 
 def banded(claim: str, value: float, said: str, reason: str) -> Judgement:

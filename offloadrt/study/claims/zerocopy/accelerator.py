@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable
 
+from offloadrt.study.claims.measured import listed, number
 from offloadrt.study.claims.zerocopy.places import (
     CONFIGURATIONS,
     COPY,
@@ -23,8 +24,6 @@ from offloadrt.study.claims.zerocopy.places import (
     banded,
     bench,
     in_band,
-    listed,
-    number,
     ratios,
 )
 from offloadrt.study.judging import Asking, Judgement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from offloadrt.study.claims.measured import listed, number
 from offloadrt.study.claims.zerocopy.places import (
     COPY,
     IZC,
@@ -16,8 +17,6 @@ from offloadrt.study.claims.zerocopy.places import (
     call,
     in_band,
     kernel_seconds,
-    listed,
-    number,
     runs,
 )
 from offloadrt.study.judging import Asking, Judgement

@@ -9,17 +9,8 @@ from collections.abc import Mapping
 import attrs
 
 from offloadrt.runtime.environment import select_configuration
-from offloadrt.study.claims.zerocopy.places import (
-    COPY,
-    EAGER,
-    IZC,
-    S2,
-    SHORT,
-    USM,
-    Grid,
-    bench,
-    number,
-)
+from offloadrt.study.claims.measured import number
+from offloadrt.study.claims.zerocopy.places import COPY, EAGER, IZC, S2, SHORT, USM, Grid, bench
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.parameters import Value
 

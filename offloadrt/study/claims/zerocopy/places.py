@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any
 
 import attrs
 
 from offloadrt.study.claims import claims_of
+from offloadrt.study.claims.measured import number
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
@@ -124,17 +124,6 @@ def spanned(values: Mapping[Place, float]) -> str:
     """The smallest and the largest of some ratios, and where they are."""
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     return f"{values[low]:.3g} ({named(low)}) to {values[high]:.3g} ({named(high)})"
-
-
-def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
-    """`S2: 1.6, S4: 1.5`."""
-    return ", ".join(f"{place}: {value:{form}}" for place, value in values.items())
-
-
-def number(value: Any) -> float:
-    """A measured figure that is a number."""
-    assert isinstance(value, int | float)
-    return float(value)
 
 
 def measured_kernels(result: Result) -> float:

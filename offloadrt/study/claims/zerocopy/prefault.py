@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from offloadrt.study.claims.zerocopy.places import (
-    EAGER,
-    IZC,
-    S2,
-    Grid,
-    banded,
-    bench,
-    call,
-    kernel_seconds,
-    listed,
-    runs,
-)
+from offloadrt.study.claims.measured import listed
+from offloadrt.study.claims.zerocopy.places import EAGER, IZC, S2, Grid, banded, bench, call, kernel_seconds, runs
 from offloadrt.study.judging import Asking, Judgement
 
 PREFAULT = "svm_attributes_set"

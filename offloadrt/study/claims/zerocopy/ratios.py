@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from offloadrt.study.claims.measured import listed
 from offloadrt.study.claims.zerocopy.places import (
     CONFIGURATIONS,
     COPY,
@@ -18,7 +19,6 @@ from offloadrt.study.claims.zerocopy.places import (
     Place,
     bench,
     in_band,
-    listed,
     measured_kernels,
     named,
     runs,

@@ -1,0 +1,32 @@
+"""Measured figures as the judges of all papers need them: as numbers, their mean, and as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def number(value: Any) -> float:
+    """A measured figure that is a number."""
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def mean(values: Iterable[float]) -> float:
+    """The arithmetic mean, as the papers average."""
+    listed = list(values)
+    return math.fsum(listed) / len(listed)
+
+
+def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
+    """Figures by place.
+
+    >>> listed({2.0: 1.6, "S4": 1.5})
+    '2: 1.6, S4: 1.5'
+    """
+    return ", ".join(f"{_text(place)}: {value:{form}}" for place, value in values.items())
+
+
+def _text(place: Any) -> str:
+    return f"{place:g}" if isinstance(place, float) else str(place)
