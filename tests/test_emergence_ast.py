@@ -17,12 +17,14 @@ EXEMPT = {"machine/share.py"}
 
 PASSES_TIME = {
     "sleep", "compute", "serve", "work", "locked_work", "submit", "get_until", "move_on_after", "fail_after", "jitter",
+    "pay", "join", "pass_to", "serve_alone", "serve_at", "work_alone", "transfer_alone", "was", "was_read",
 }  # fmt: skip
 """Calls whose arguments are durations (``submit`` has one among its arguments)."""
 
 USERS = re.compile(
     r"waiters|tasks_waiting|getters|in_service|in_flight|contended|num_threads|n_threads|thread_count|queue_length|backlog"
     r"|_?resident$|_?launching$|_?waiting$|_?draining$|^users$|concurrent|occupants|pending|neighbours|actors"
+    r"|_?stalled$|_?faults$|^messages$|^items$|^needed$|^served$"
 )
 """Names of things that contend, or of how many there are."""
 
@@ -61,6 +63,8 @@ class Flow(ast.NodeVisitor):
             return node.attr in self.tainted or node.attr in COUNTS
         if isinstance(node, ast.Call):
             called = name_of(node.func)
+            if called == "how_many":  # faulted pages
+                return True
             if called == "len":
                 return any(mentions_users(inner) for argument in node.args for inner in ast.walk(argument))
             return called in self.tainted or (called in ARITHMETIC and any(map(self.counts, node.args)))
@@ -161,6 +165,10 @@ def test_no_duration_is_computed_from_a_number_of_users():
         "await self.sim.sleep(penalty(self))",
         "self.own_delay = cost * len(self.waiters)\n    await self.sim.sleep(self.own_delay)",
         "while True:\n        await sim.sleep(dt)\n        dt = cost * len(waiters)",
+        "await uvm.pay(costs.batch * how_many(first.pages))",
+        "await uvm.pay(costs.batch * (1 + len(mailbox.items)))",
+        "amount = alone * (1 + len(self.stalled))\n    self.share.join(now, amount, demand)",
+        "self.sim.pass_to(now + cost * len(self.waiters))",
     ],
 )
 def test_the_check_finds_what_is_not_allowed(body):

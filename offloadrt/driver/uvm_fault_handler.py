@@ -83,8 +83,9 @@ class UvmFaultHandler:
 
         None, and nothing is done, when anybody else could act before.
         """
-        uvm, alone, most = self._uvm, self.alone, self._uvm.costs.batch_max
-        served = needed if len(needed) * uvm.pages.per_block <= most else merged(up_to(pages, most))
+        uvm, alone, most, served = self._uvm, self.alone, self._uvm.costs.batch_max, needed
+        if len(needed) * uvm.pages.per_block > most:
+            served = merged(up_to(pages, most))
         if alone is None or not self.mailbox.getters or not uvm.lock_is_free() or not alone.may_serve(served):
             return None
         begin = self._sim.now

@@ -81,3 +81,10 @@ def test_without_contention_everybody_takes_the_time_of_one(uvm, contended):
 def test_what_is_lost_is_the_waiting(uvm, contended):
     (alone, _), (together, many) = (elapsed(uvm, contended, threads) for threads in (1, N))
     assert sum(together) - N * alone[0] == pytest.approx(contended.waited(many))
+
+
+@pytest.mark.parametrize("threads", [1, N])
+def test_a_batch_takes_its_unit_cost_besides_its_blocks_however_many_kernels_fault(uvm, threads):
+    _, rig = elapsed(uvm, OBJECTS[0], threads)
+    besides = (handler(rig).busy_s - handler(rig).block_s) / rig.counters.batches
+    assert besides == pytest.approx(rig.uvm.costs.batch)
