@@ -1,11 +1,12 @@
 """The driver library of a device, as host threads call it: allocation, pinning, streams, events, copies, kernels.
 
-``Driver`` has one coroutine for each call, under the names of CUDA's driver API (those for memory in its base
-``DriverMemory``, its state in ``Library``); ``Context`` holds the lock that they take; ``Copies`` knows the way of each copy, ``PeerCopies`` that of copies between devices, and ``Staging`` that
-of pageable memory; ``Halting`` is what allocations and frees do to running kernels.  On an APU the library is
-``Rocr``, under the names of the HSA runtime (``RocrMemory``, ``RocrLibrary``), with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.
-``Uvm`` is the part of a discrete device's kernel driver that migrates managed memory, with its ``UvmFaultHandler``
-and ``MigrationWorker``.  ``open_driver`` makes the library that a machine has.
+``Driver`` has one coroutine for each call, under the names of CUDA's driver API: those for memory in its base
+``DriverMemory``, what they all work on in ``Library``.  ``Context`` holds the lock that they take; ``Copies`` knows the
+way of each copy, ``PeerCopies`` that of copies between devices, and ``Staging`` that of pageable memory; ``Halting`` is
+what allocations and frees do to running kernels.  On an APU the library is ``Rocr``, under the names of the HSA runtime
+(below it ``RocrMemory`` and ``RocrLibrary``), with its ``AsyncHandler``; ``Kfd`` is the kernel driver.  ``Uvm`` is the
+part of a discrete device's kernel driver that migrates managed memory, with its ``UvmFaultHandler`` and
+``MigrationWorker``.  ``open_driver`` makes the library that a machine has.
 """
 
 from __future__ import annotations
