@@ -1,11 +1,12 @@
 """The driver library of a device, as host threads call it: allocation, pinning, streams, events, copies, kernels.
 
-``Driver`` has one coroutine for each call, under the names of CUDA's driver API; ``Context`` holds the lock that
-they take; ``Copies`` knows the way of each copy, ``PeerCopies`` that of copies between devices, and ``Staging`` that
-of pageable memory; ``Halting`` is what allocations and frees do to running kernels.  On an APU the library is
-``Rocr``, under the names of the HSA runtime, with its ``AsyncHandler``; ``Kfd`` is the kernel driver below it.
-``Uvm`` is the part of a discrete device's kernel driver that migrates managed memory, with its ``UvmFaultHandler``
-and ``MigrationWorker``.  ``open_driver`` makes the library that a machine has.
+``Driver`` has one coroutine for each call, under the names of CUDA's driver API: those for memory in its base
+``DriverMemory``, what they all work on in ``Library``.  ``Context`` holds the lock that they take; ``Copies`` knows the
+way of each copy, ``PeerCopies`` that of copies between devices, and ``Staging`` that of pageable memory; ``Halting`` is
+what allocations and frees do to running kernels.  On an APU the library is ``Rocr``, under the names of the HSA runtime
+(below it ``RocrMemory`` and ``RocrLibrary``), with its ``AsyncHandler``; ``Kfd`` is the kernel driver.  ``Uvm`` is the
+part of a discrete device's kernel driver that migrates managed memory, with its ``UvmFaultHandler`` and
+``MigrationWorker``.  ``open_driver`` makes the library that a machine has.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from offloadrt.driver.call_names import call_name
 from offloadrt.driver.context import Context
 from offloadrt.driver.copies import Copies, HostRange
 from offloadrt.driver.costs import DriverCosts
-from offloadrt.driver.driver import Driver, DriverStatistics
+from offloadrt.driver.driver import Driver
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
 from offloadrt.driver.event import Event
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.hsa_signal import HsaSignal
 from offloadrt.driver.kfd import Kfd, KfdStatistics
+from offloadrt.driver.library import DriverStatistics
 from offloadrt.driver.peer_copies import PeerCopies
 from offloadrt.driver.pinning import PinnedRanges
-from offloadrt.driver.rocr import NOTHING, Rocr, Touching
+from offloadrt.driver.rocr import Rocr
 from offloadrt.driver.staging import Staging
+from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.driver.uvm import ADVICE, Advice, Uvm
 from offloadrt.driver.uvm_counters import UvmCounters
 from offloadrt.machine import Machine

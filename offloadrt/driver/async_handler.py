@@ -13,6 +13,7 @@ import attrs
 
 from offloadrt.driver.kfd import Kfd
 from offloadrt.machine.level import Level
+from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal
 
 
@@ -62,10 +63,13 @@ class AsyncHandler:
         self._machine = machine
         self._sim = machine.sim
         self._spec = machine.spec.read(HandlerSpec)
-        self._threads = 0
-        self._idle = 0
+        names, grow = numbered_from_the_second(self.name, "thread"), self._spec.uncontended
+        self._servers: Servers[RunHandler] = Servers(machine.sim, self.mailbox, self._run, names, grow=grow)
+        self.start = self._servers.start
+        """Spawn the thread."""
+        self.submit = self._servers.submit
+        """A handler whose signal is set."""
         self._busy = Level(machine.sim)
-        self._queued = Level(machine.sim)
         self._handlers = 0
         self._born = machine.sim.now
 
@@ -74,33 +78,16 @@ class AsyncHandler:
         """As "device 0 async handler"."""
         return self.mailbox.name
 
-    def start(self) -> None:
-        """Spawn the thread."""
-        name = f"{self.name} thread {self._threads}" if self._threads else self.name
-        self._threads += 1
-        self._idle += 1
-        self._sim.spawn(self._run, name=name, daemon=True)
-
-    def submit(self, handler: RunHandler) -> None:
-        """A handler whose signal is set."""
-        if self._spec.uncontended and self._idle <= 0:
-            self.start()
-        self._idle -= 1
-        if not self.mailbox.getters:
-            self._queued.rise()
-        self.mailbox.put(handler)
-
     async def _run(self) -> None:
         """One handler after the other, for ever."""
-        sim, machine, cores = self._sim, self._machine, self._machine.cores
+        sim, machine, cores, servers = self._sim, self._machine, self._machine.cores, self._servers
         copy, pages = machine.host_memory.copy_on_core, machine.host_memory.pages
         while True:
             handler = await self.mailbox.get()
             if not isinstance(handler, RunHandler):
                 raise TypeError(f"the thread for asynchronous handlers does not understand {handler!r}")
             begin = sim.now
-            if self._queued.number > len(self.mailbox.items):  # it was not handed to an idle thread
-                self._queued.fall()
+            servers.took()
             self._busy.rise()
             if handler.written and not pages.covers(handler.written, handler.nbytes):
                 await self._kfd.host_touch(handler.written, handler.nbytes, of_program=False)
@@ -115,11 +102,11 @@ class AsyncHandler:
                 handler.move()
             self._busy.fall()
             self._handlers += 1
-            self._idle += 1
+            servers.ended()
             handler.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> HandlerStatistics:
         """What the thread did so far."""
         busy_s = self._busy.total_s
         idle_s = max(self._sim.now - self._born - busy_s, 0.0)
-        return HandlerStatistics(busy_s, idle_s, self._queued.total_s, self._handlers)
+        return HandlerStatistics(busy_s, idle_s, self._servers.queued.total_s, self._handlers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 INVALID = "CUDA_ERROR_INVALID_VALUE"
+INVALID_ARGUMENT = "HSA_STATUS_ERROR_INVALID_ARGUMENT"
+OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 
 
 class DriverError(Exception):

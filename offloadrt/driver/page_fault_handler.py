@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offloadrt.machine.messages import FaultServed, PageFault
+from offloadrt.machine.servers import Servers, numbered_from_the_second
 
 if TYPE_CHECKING:
     from offloadrt.driver.kfd import Kfd
@@ -23,16 +24,10 @@ class PageFaultHandler:
         self._sim = kfd.machine.sim
         self._mailbox = faults.handler
         self._serving = faults.serving
-        self._uncontended = uncontended
-        self._workers = 0
-        self._idle = 0
-
-    def start(self) -> None:
-        """Spawn a worker."""
-        name = f"{self._mailbox.name} worker {self._workers}" if self._workers else self._mailbox.name
-        self._workers += 1
-        self._idle += 1
-        self._sim.spawn(self._run, name=name, daemon=True)
+        names = numbered_from_the_second(faults.handler.name, "worker")
+        self._workers: Servers[PageFault] = Servers(self._sim, faults.handler, self._run, names, grow=uncontended)
+        self.start = self._workers.start
+        """Spawn the worker."""
 
     async def _run(self) -> None:
         """The actor: one fault after the other, for ever."""
@@ -41,11 +36,9 @@ class PageFaultHandler:
             fault = await self._mailbox.get()
             if not isinstance(fault, PageFault):
                 raise TypeError(f"the page-fault handler does not understand {fault!r}")
-            self._idle -= 1
-            if self._uncontended and not self._idle:
-                self.start()
+            self._workers.took_unannounced()
             pages, service_s = await self._serve(fault)
-            self._idle += 1
+            self._workers.ended()
             compute.put(FaultServed(fault.kernel, pages, service_s))
 
     async def _serve(self, fault: PageFault) -> tuple[int, float]:

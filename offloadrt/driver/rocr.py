@@ -7,180 +7,36 @@ that of its HSA queue, and what goes down to the kernel driver takes the kernel 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-import attrs
-
-from offloadrt.driver.async_handler import AsyncHandler, HandlerStatistics, RunHandler
+from offloadrt.driver.async_handler import RunHandler
 from offloadrt.driver.blit import blit
-from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
+from offloadrt.driver.errors import INVALID_ARGUMENT, DriverError
 from offloadrt.driver.hsa_signal import HsaSignal
-from offloadrt.driver.kfd import Kfd
-from offloadrt.driver.rocr_costs import RocrCosts
+from offloadrt.driver.rocr_memory import RocrMemory
+from offloadrt.driver.staging import Move
+from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.kernels import Launch
-from offloadrt.machine import (
-    AccessFault,
-    Device,
-    InvalidDeviceAddress,
-    LaunchOutOfResources,
-    Machine,
-    OutOfSegments,
-    Stream,
-)
-from offloadrt.machine.managed_sweep import Accesses
+from offloadrt.machine import Device, LaunchOutOfResources, Machine, Stream
 from offloadrt.machine.messages import BarrierPacket, BlitCopy, DmaPacket, KernelPacket
-from offloadrt.sim import Lock, LockStatistics, Signal
+from offloadrt.sim import Signal
 from offloadrt.trace import events
 
-Move = Callable[[], None]
-INVALID_ARGUMENT = "HSA_STATUS_ERROR_INVALID_ARGUMENT"
-OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 _CHECKED = 4096
 """Launches that are remembered as fitting before they are all forgotten."""
 
 
-@attrs.frozen(eq=False)
-class Touching:
-    """What a kernel reaches beside the device's blocks.
-
-    ``ranges``: (address, bytes) of host memory; give the same tuple again for the same kernel.  ``serial_s``: seconds
-    on top of what the kernel does.  ``fault``: told when it dies of a page that it may not fault in.  ``accesses``:
-    what it does with managed memory.
-    """
-
-    ranges: tuple[tuple[int, int], ...] = ()
-    serial_s: float = 0.0
-    fault: Callable[[AccessFault], None] | None = None
-    accesses: Accesses = ()
-
-
-NOTHING = Touching()
-
-
-class Rocr:
+class Rocr(RocrMemory):
     """The library on one device.  ``start`` it within a run.  Raises ProfileError when the machine is no APU."""
 
     def __init__(self, machine: Machine, device: Device) -> None:
-        self.machine = machine
-        self.sim = machine.sim
-        self.device = device
-        self.kfd = Kfd(machine, device)
-        self.costs = machine.spec.read(RocrCosts)
-        self.handler = AsyncHandler(self.kfd)
-        self._work = machine.work
-        self._trace = machine.trace
-        self._count = _uncounted if machine.calls is None else machine.calls.add
-        self._suffix = f" of device {device.index}" if device.index else ""
-        self._handoff = machine.spec.text("lock.handoff") == "barging"
-        self._ring_locks = {ring.number: self._lock(f"dma ring {ring.number} lock") for ring in device.rings}
-        self._queue_locks: dict[int, Lock] = {}
-        self._rings_contend = not machine.spec.flag("ring_lock.uncontended")
-        self._queues_contend = not machine.spec.flag("queue_lock.uncontended")
+        super().__init__(machine, device)
         self._fits: dict[int, Launch] = {}
-        self._started = False
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> Rocr:
         """The library on a machine's device ``number``."""
         return cls(machine, machine.devices[number])
-
-    def start(self) -> None:
-        """Spawn the actors of device, kernel driver and library, once."""
-        if not self._started:
-            self._started = True
-            self.kfd.start()
-            self.handler.start()
-
-    def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of its locks and the kernel driver's, by name."""
-        kfd = self.kfd.statistics()
-        found = {lock.name: lock.statistics() for lock in (*self._ring_locks.values(), *self._queue_locks.values())}
-        found[self.kfd.process_lock.name] = kfd.process
-        found[self.kfd.mmap_lock.name] = kfd.mmap.together()
-        return found
-
-    def engines(self) -> dict[str, HandlerStatistics]:
-        """What its own actors did, by name."""
-        return {self.handler.name: self.handler.statistics()}
-
-    def faults(self) -> dict[str, int]:
-        """Pages of host memory that came into page tables, by how they did: `study.run.Run.faults` has the names."""
-        gpu, kfd = self.device.fault_statistics(), self.kfd.statistics()
-        return {
-            "gpu": gpu.faults,
-            "gpu_pages": gpu.pages,
-            "gpu_duplicates": gpu.duplicates,
-            "cpu_pages": kfd.cpu_faults,
-            "prefault_pages": kfd.prefault_pages,
-        }
-
-    # Memory
-
-    async def memory_pool_allocate(self, nbytes: int, phantom: bool = False) -> int:
-        """The address of a new block of the device's pool; a phantom block has no bytes.
-
-        Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
-        """
-        api = "memory_pool_allocate"
-        begin = self._enter(api)
-        try:
-            if nbytes <= 0:
-                raise self._failed(DriverError(api, INVALID_ARGUMENT, f"{nbytes} bytes asked for"))
-            try:
-                address = await self.kfd.allocate(nbytes, phantom)
-            except OutOfSegments:
-                free, thread, device = self.device.memory.free_bytes, self.sim.current.name, self.device.index
-                error = OutOfDeviceMemory(api, nbytes, free, thread, self.sim.now, device, OUT_OF_RESOURCES)
-                raise self._failed(error) from None
-            if (trace := self._trace) is not None:
-                trace(events.Allocate, self.device.index, -1, self._cause(), address, nbytes, api)
-            return address
-        finally:
-            self._leave(api, begin)
-
-    async def memory_pool_free(self, address: int) -> None:
-        """Give a block back.  Raises DriverError for an address at which none begins."""
-        api = "memory_pool_free"
-        begin = self._enter(api)
-        try:
-            try:
-                block = await self.kfd.free(address)
-            except InvalidDeviceAddress as error:
-                raise self._failed(DriverError(api, INVALID_ARGUMENT, str(error))) from None
-            if (trace := self._trace) is not None:
-                trace(events.Free, self.device.index, -1, self._cause(), address, block.size, api)
-        finally:
-            self._leave(api, begin)
-
-    mem_alloc = memory_pool_allocate
-    mem_free = memory_pool_free
-
-    async def memory_lock(self, address: int, nbytes: int) -> None:
-        """Pin host memory, so that the device can copy it; pages that nobody has touched are populated."""
-        begin = self._enter("memory_lock")
-        try:
-            if address and not self.kfd.host_pages.covers(address, nbytes):
-                await self.kfd.host_touch(address, nbytes)
-            await self.kfd.in_kernel(self.costs.pin)
-        finally:
-            self._leave("memory_lock", begin)
-
-    async def memory_unlock(self, address: int) -> None:
-        """Take that back."""
-        begin = self._enter("memory_unlock")
-        try:
-            await self.kfd.in_kernel(self.costs.unpin)
-        finally:
-            self._leave("memory_unlock", begin)
-
-    async def svm_attributes_set(self, address: int, nbytes: int) -> int:
-        """Prefault host memory: kernels find its pages afterwards.  Returns how many were new to the device."""
-        begin = self._enter("svm_attributes_set")
-        try:
-            return await self.kfd.svm_attributes_set(address, nbytes)
-        finally:
-            self._leave("svm_attributes_set", begin)
 
     # Signals
 
@@ -366,26 +222,6 @@ class Rocr:
         finally:
             self._leave("memory_async_copy", begin, queue)
 
-    # What all calls share
-
-    def _enter(self, api: str, queue: int = -1) -> float:
-        if (trace := self._trace) is not None:
-            trace(events.CallBegin, self.device.index, queue, self._cause(), api)
-        return self.sim.now
-
-    def _leave(self, api: str, begin: float, queue: int = -1) -> None:
-        self._count(api, self.sim.now - begin)
-        if (trace := self._trace) is not None:
-            trace(events.CallEnd, self.device.index, queue, self._cause(), api)
-
-    def _failed(self, error: DriverError) -> DriverError:
-        if (trace := self._trace) is not None:
-            trace(events.RuntimeError_, self.device.index, -1, self._cause(), error.call, str(error))
-        return error
-
-    def _cause(self) -> int:
-        return (self.sim.running or self.sim.current).cause
-
     def _check(self, launch: Launch) -> None:
         try:
             self.device.compute.spec.demand(launch)
@@ -394,19 +230,3 @@ class Rocr:
         if len(self._fits) == _CHECKED:
             self._fits.clear()
         self._fits[id(launch)] = launch
-
-    def _lock(self, name: str) -> Lock:
-        return Lock(self.sim, name + self._suffix, "barging" if self._handoff else "fifo")
-
-    async def _wait_for(self, lock: Lock) -> float:
-        """Wait for a lock; returns what the thread owes for its hand-over."""
-        since, contended = self.sim.now, lock.owner is not None
-        await lock.acquire()
-        if not contended:
-            return 0.0
-        self.machine.host_time.add("driver lock", self.sim.now - since)
-        return self.costs.handover
-
-
-def _uncounted(api: str, dt: float) -> None:
-    """Of a machine whose calls nobody counts."""

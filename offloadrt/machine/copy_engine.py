@@ -9,6 +9,7 @@ import attrs
 
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import CopyPacket, Resume, Suspend
+from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace, events
@@ -63,10 +64,12 @@ class CopyEngines:
         self._share = self._pool.share
         self._latency = spec.latency
         self._told = trace is not None or spec.halts_kernels
-        self._engines = 0
-        self._idle = 0
+        name = self.mailbox.name
+        names = numbered(name) if spec.engines > 1 else lambda _: name
+        self._servers: Servers[CopyPacket] = Servers(sim, self.mailbox, self._run, names, grow=spec.engine_uncontended)
+        self.submit = self._servers.submit
+        """Queue a transfer; it starts when an engine is idle."""
         self._busy = Level(sim)
-        self._queued = Level(sim)
         self.bytes = 0
         """Bytes of the transfers that have ended."""
         self._transfers = 0
@@ -80,15 +83,7 @@ class CopyEngines:
     def start(self) -> None:
         """Spawn the engines."""
         for _ in range(self.spec.engines):
-            self._start_one()
-
-    def submit(self, packet: CopyPacket) -> None:
-        """Queue a transfer; it starts when an engine is idle."""
-        if self.spec.engine_uncontended and self._idle <= 0:
-            self._start_one()
-        self._idle -= 1
-        self._queued.rise()
-        self.mailbox.put(packet)
+            self._servers.start()
 
     @property
     def is_free(self) -> bool:
@@ -119,20 +114,15 @@ class CopyEngines:
         self.transfer_alone(begin, nbytes)
         return True
 
-    def _start_one(self) -> None:
-        name = self.mailbox.name if self.spec.engines == 1 else f"{self.mailbox.name} {self._engines}"
-        self._engines += 1
-        self._idle += 1
-        self.sim.spawn(self._run, name.removeprefix(f"device {self.device} "), name=name, daemon=True)
-
-    async def _run(self, engine: str) -> None:
+    async def _run(self) -> None:
         """The actor: one transfer after the other, for ever."""
-        sim, spec = self.sim, self.spec
+        sim, spec, servers = self.sim, self.spec, self._servers
+        engine = sim.current.name.removeprefix(f"device {self.device} ")
         while True:
             packet = await self.mailbox.get()
             if not isinstance(packet, CopyPacket):
                 raise TypeError(f"a copy engine does not understand {packet!r}")
-            self._queued.fall()
+            servers.took()
             if spec.halts_kernels:
                 await self._compute.call(Suspend("transfer", packet.cause))
             begin = sim.now
@@ -160,11 +150,12 @@ class CopyEngines:
             self._busy.fall()
             self._transfers += 1
             self.bytes += packet.nbytes
-            self._idle += 1
+            servers.ended()
             packet.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> EngineStatistics:
         """What the engines did so far."""
         elapsed, busy_s = (self.sim.now - self._born) * self.spec.engines, self._busy.total_s
         idle_s = max(elapsed - busy_s, 0.0)
-        return EngineStatistics(self.spec.engines, busy_s, idle_s, self._queued.total_s, self._transfers, self.bytes)
+        wait_s = self._servers.queued.total_s
+        return EngineStatistics(self.spec.engines, busy_s, idle_s, wait_s, self._transfers, self.bytes)

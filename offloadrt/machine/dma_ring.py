@@ -11,6 +11,7 @@ import attrs
 
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import DmaPacket
+from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace, events
 
@@ -53,11 +54,14 @@ class DmaRing:
         self.mailbox = Mailbox(sim, f"device {device} dma ring {number}")
         self.moved: dict[str, int] = {}
         """Bytes of the transfers that have ended, by direction."""
-        self._servers = 0
-        self._idle = 0
+        names = numbered_from_the_second(self.name, "server")
+        self._servers: Servers[DmaPacket] = Servers(sim, self.mailbox, self._run, names, grow=spec.uncontended)
+        self.start = self._servers.start
+        """Spawn the ring's actor."""
+        self.submit = self._servers.submit
+        """Append a transfer."""
         self._busy = Level(sim)
         self._blocked = Level(sim)
-        self._queued = Level(sim)
         self._transfers = 0
         self._bytes = 0
         self._born = sim.now
@@ -67,33 +71,16 @@ class DmaRing:
         """As "device 0 dma ring 0"."""
         return self.mailbox.name
 
-    def start(self) -> None:
-        """Spawn the ring's actor."""
-        name = f"{self.name} server {self._servers}" if self._servers else self.name
-        self._servers += 1
-        self._idle += 1
-        self.sim.spawn(self._run, name=name, daemon=True)
-
-    def submit(self, packet: DmaPacket) -> None:
-        """Append a transfer."""
-        if self.spec.uncontended and self._idle <= 0:
-            self.start()
-        self._idle -= 1
-        if not self.mailbox.getters:
-            self._queued.rise()
-        self.mailbox.put(packet)
-
     async def _run(self) -> None:
         """The actor: one packet after the other, for ever."""
-        sim, spec, trace, get, items = self.sim, self.spec, self.trace, self.mailbox.get, self.mailbox.items
-        queued, busy, moved, sleep = self._queued, self._busy, self.moved, sim.sleep
+        sim, spec, trace, get, servers = self.sim, self.spec, self.trace, self.mailbox.get, self._servers
+        busy, moved, sleep = self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
         while True:
             packet = await get()
             if not isinstance(packet, DmaPacket):
                 raise TypeError(f"a DMA ring does not understand {packet!r}")
-            if queued.number > len(items):  # it was not handed to an idle ring
-                queued.fall()
+            servers.took()
             depends = packet.depends
             if depends is not None and not depends.is_set:
                 self._blocked.rise()
@@ -114,11 +101,12 @@ class DmaRing:
             self._transfers += 1
             self._bytes += nbytes
             moved[direction] = moved.get(direction, 0) + nbytes
-            self._idle += 1
+            servers.ended()
             packet.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> RingStatistics:
         """What the ring did so far."""
         busy_s = self._busy.total_s
         idle_s = max(self.sim.now - self._born - busy_s, 0.0)
-        return RingStatistics(busy_s, self._blocked.total_s, idle_s, self._queued.total_s, self._transfers, self._bytes)
+        wait_s = self._servers.queued.total_s
+        return RingStatistics(busy_s, self._blocked.total_s, idle_s, wait_s, self._transfers, self._bytes)

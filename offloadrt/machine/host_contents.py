@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -25,18 +23,21 @@ class HostArrayLike(Protocol):
 
 
 class HostContents:
-    """Arrays by address.  It keeps none of them alive: what the program has forgotten is not there any more."""
+    """Arrays by address, from when they are made until the program frees them.
+
+    As in C, to forget an array frees nothing: pointers to it lead there still.  So what a kernel finds does not depend
+    on when Python throws an object away.
+    """
 
     __slots__ = ("_arrays",)
 
     def __init__(self) -> None:
-        self._arrays: AddressMap[weakref.ref[HostArrayLike]] = AddressMap()
+        self._arrays: AddressMap[HostArrayLike] = AddressMap()
 
     def add(self, array: HostArrayLike) -> None:
         """An array lies at its address from now on; one of no bytes lies nowhere."""
         if array.nbytes:
-            self._arrays.pop(array.address)
-            self._arrays[array.address] = weakref.ref(array, partial(self._forget, array.address))
+            self._arrays[array.address] = array
 
     def remove(self, address: int) -> None:
         """The memory of the array that begins there was given back."""
@@ -45,8 +46,7 @@ class HostContents:
     def find(self, address: int) -> HostArrayLike | None:
         """The array that holds ``address``."""
         found = self._arrays.before(address)
-        array = None if found is None else found[1]()
-        return array if array is not None and address < array.address + array.nbytes else None
+        return found[1] if found is not None and address < found[0] + found[1].nbytes else None
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """The bytes [address, address + nbytes), writable.
@@ -63,7 +63,3 @@ class HostContents:
         if array.bytes is None:
             raise InvalidDeviceAddress(f"array {array.name!r} is a phantom: it has a size but no values")
         return array.bytes[offset : offset + nbytes]
-
-    def _forget(self, address: int, array: weakref.ref[HostArrayLike]) -> None:
-        if self._arrays.get(address) is array:
-            self._arrays.pop(address)

@@ -16,6 +16,7 @@ import attrs
 from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.messages import CopyPacket, PeerPacket
 from offloadrt.machine.peer_link import PeerLink
+from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.stream import internal_channel
 from offloadrt.sim import Mailbox, Signal, Simulation
 
@@ -60,17 +61,10 @@ class PeerRelay:
         self._links = links
         self._next_number = next_number
         self._channel = internal_channel()
-        self._idle = 0
-        self._servers = 0
-
-    def submit(self, packet: PeerPacket) -> None:
+        names = numbered(self.mailbox.name)
+        self._servers: Servers[PeerPacket] = Servers(sim, self.mailbox, self._run, names, grow=True)
+        self.submit = self._servers.submit
         """A copy that its stream has come to."""
-        if self._idle <= 0:
-            self.sim.spawn(self._run, name=f"{self.mailbox.name} {self._servers}", daemon=True)
-            self._servers += 1
-            self._idle += 1
-        self._idle -= 1
-        self.mailbox.put(packet)
 
     async def _run(self) -> None:
         """The actor: one copy after the other, for ever."""
@@ -78,12 +72,13 @@ class PeerRelay:
             packet = await self.mailbox.get()
             if not isinstance(packet, PeerPacket):
                 raise TypeError(f"a peer relay does not understand {packet!r}")
+            self._servers.took()
             begin = self.sim.now
             await self.sim.sleep(self.spec.latency)
             await self._carry(packet)
             if packet.move is not None:
                 packet.move()
-            self._idle += 1
+            self._servers.ended()
             packet.done.set(("copies", begin, self.sim.now))
 
     async def _carry(self, packet: PeerPacket) -> None:

@@ -6,6 +6,7 @@ Copies and migrations in that direction share the same bandwidth.
 from __future__ import annotations
 
 from offloadrt.machine.messages import RemoteAccess, RemoteDone
+from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Mailbox, Simulation
 
@@ -23,17 +24,10 @@ class RemotePort:
         self._link = link
         self._bandwidth = bandwidth
         self._compute = compute
-        self._idle = 0
-        self._servers = 0
-
-    def submit(self, message: RemoteAccess) -> None:
+        names = numbered(self.mailbox.name)
+        self._servers: Servers[RemoteAccess] = Servers(sim, self.mailbox, self._run, names, grow=True)
+        self.submit = self._servers.submit
         """A kernel's step reaches over the link; the compute units get a ``RemoteDone``."""
-        if self._idle <= 0:
-            self.sim.spawn(self._run, name=f"{self.mailbox.name} {self._servers}", daemon=True)
-            self._servers += 1
-            self._idle += 1
-        self._idle -= 1
-        self.mailbox.put(message)
 
     async def _run(self) -> None:
         """The actor: one access after the other, for ever."""
@@ -41,7 +35,8 @@ class RemotePort:
             message = await self.mailbox.get()
             if not isinstance(message, RemoteAccess):
                 raise TypeError(f"a remote port does not understand {message!r}")
+            self._servers.took()
             await self._link.serve(message.nbytes, self._bandwidth)
             self.bytes += message.nbytes
-            self._idle += 1
+            self._servers.ended()
             self._compute.put(RemoteDone(message.kernel))

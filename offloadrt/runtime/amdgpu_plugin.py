@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Touching, Uvm
-from offloadrt.driver.rocr import INVALID_ARGUMENT
+from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
 from offloadrt.machine.backing import Bytes

@@ -24,6 +24,13 @@ def arguments_of(kernel: Kernel, memory: Mapping[str, Any]) -> list[Any]:
     return [memory[name] for name in kernel.analysis.parameters]
 
 
+def on_one_device(kernel: Kernel, memory: Mapping[str, Any]) -> Memory:
+    """What is in memory after a kernel."""
+    after = copied(memory)
+    kernel.body.interpret(*arguments_of(kernel, after))  # type: ignore[union-attr]
+    return after
+
+
 def raw(array: Any) -> Any:
     return array.reshape(-1).view(np.uint8)
 
@@ -91,3 +98,8 @@ def same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(
         np.array_equal(raw(value), raw(other[name])) for name, value in one.items() if isinstance(value, np.ndarray)
     )
+
+
+def same_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Are all arrays and numbers equal?"""
+    return all(np.array_equal(value, other[name]) for name, value in one.items())

@@ -6,10 +6,10 @@ from typing import Any
 
 from written import function
 
-from offloadrt.kernels import (
-    Kernel,
-    kernel,
-)
+from offloadrt.kernels import Kernel, kernel, predicate, split_loop
+
+WAYS = (predicate, split_loop)
+"""To divide a kernel."""
 
 
 def of(text: str, **options: Any) -> Kernel:

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.machine import Machine
 from offloadrt.sim import Simulation
@@ -53,3 +54,8 @@ class Rig:
 
 
 MakeRig = Callable[..., Rig]
+
+
+@kernel
+def scale(a, s):  # type: ignore[no-untyped-def]  # a kernel's arguments are views of device memory
+    a[:] = s * a[:]

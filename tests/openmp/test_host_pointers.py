@@ -117,14 +117,31 @@ def test_a_pointer_to_what_the_device_does_not_reach(
         rig(machine_name=machine, configuration=configuration).alone(body)
 
 
-def test_freed_and_forgotten_memory_is_not_there_any_more(rig: MakeRig) -> None:
+@pytest.mark.parametrize(("machine", "configuration"), [*IN_PLACE, *MIGRATING])
+def test_what_the_program_forgets_without_freeing_it_is_there_still(
+    rig: MakeRig, machine: str, configuration: str
+) -> None:
+    async def body(t: omp.HostThread) -> list[list[float]]:
+        addresses = [array.address for array in two_arrays(t)]
+        pointers = t.array("pointers", 2, np.uint64, fill=addresses, align=PAGE)
+        await t.target(double_each, omp.pointees(pointers, 6, np.float64), maps=omp.map(to=pointers))
+        view = made.machine.host_memory.contents.view
+        return [view(address, 48).view(np.float64).tolist() for address in addresses]
+
+    made = rig(machine_name=machine, configuration=configuration)
+    assert made.alone(body) == [[2.0] * 6, [6.0] * 6]
+
+
+def test_freed_memory_is_not_there_any_more(rig: MakeRig) -> None:
     async def body(t: omp.HostThread) -> None:
         heap, stack = two_arrays(t)
         find, addresses = made.machine.host_memory.contents.find, (heap.address, stack.address)
         assert find(heap.address + 47) is heap and find(heap.address + 48) is None
         t.free(heap)
-        del stack
-        assert [find(address) for address in addresses] == [None, None]
+        assert [find(address) for address in addresses] == [None, stack]
+        again = t.array("again", 6, kind="heap", align=PAGE)
+        assert again.address == heap.address and find(heap.address) is again
+        t.free(again)
         await follow(t, [heap])
 
     made = rig(machine_name="mi300a", configuration="usm")

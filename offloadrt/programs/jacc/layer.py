@@ -56,7 +56,7 @@ class Directives:
     def __init__(self, thread: acc.HostThread, factors: Factors) -> None:
         self.thread = thread
         self._factors = factors
-        self._codes: dict[tuple[Any, ...], tuple[Kernel, int | None]] = {}
+        self._codes: dict[tuple[Any, ...], tuple[Kernel, Kernel, int | None]] = {}
 
     async def create(self, *arrays: acc.HostArray) -> None:
         await self.thread.enter_data(acc.create(*arrays))
@@ -73,8 +73,8 @@ class Directives:
     async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
         key = (id(kernel), args)
         if key not in self._codes:
-            self._codes[key] = self._compiled(kernel, args)
-        code, iterations = self._codes[key]
+            self._codes[key] = (kernel, *self._compiled(kernel, args))  # kept, so that no other kernel gets its id
+        _, code, iterations = self._codes[key]
         await self.thread.parallel(
             code, *args, default="present", num_gangs=_gangs(code, iterations), iterations=iterations
         )
@@ -108,7 +108,7 @@ class Routines:
     def __init__(self, jacc: acc.Jacc, flags: acc.PushFlags) -> None:
         self.jacc = jacc
         self._flags = flags
-        self._args: dict[tuple[Any, ...], tuple[acc.Argument, ...]] = {}
+        self._args: dict[tuple[Any, ...], tuple[Kernel, tuple[acc.Argument, ...]]] = {}
 
     async def create(self, *arrays: acc.HostArray) -> None:
         await self.jacc.jacc_create(*arrays)
@@ -125,9 +125,9 @@ class Routines:
     async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
         key = (id(kernel), args)
         if key not in self._args:
-            self._args[key] = acc.jacc_args(kernel, *args)
+            self._args[key] = (kernel, acc.jacc_args(kernel, *args))
         flags = self._flags & ~acc.PushFlags.VAR_OPT if varies else self._flags
-        await self.jacc.jacc_kernel_push(kernel, self._args[key], flags)
+        await self.jacc.jacc_kernel_push(kernel, self._args[key][1], flags)
 
     async def update_host(self, array: acc.HostArray) -> None:
         await self.jacc.jacc_update_host(array)
