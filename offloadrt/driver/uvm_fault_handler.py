@@ -18,6 +18,7 @@ from offloadrt.driver.uvm_alone import UvmAlone
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import ManagedFault, Replay
 from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
+from offloadrt.machine.servers import Servers, numbered_from_the_second
 
 if TYPE_CHECKING:
     from offloadrt.driver.uvm import Uvm
@@ -50,8 +51,8 @@ class UvmFaultHandler:
         self._sim = uvm.machine.sim
         self.mailbox = mailbox
         self._uncontended = uncontended
-        self._workers = 0
-        self._idle = 0
+        names = numbered_from_the_second(mailbox.name, "worker")
+        self._workers: Servers[ManagedFault] = Servers(self._sim, mailbox, self._run, names, grow=uncontended)
         self._busy = Level(uvm.machine.sim)
         self._wait_s = self._block_s = 0.0
         self._blocks = 0
@@ -62,21 +63,17 @@ class UvmFaultHandler:
 
     def start(self) -> None:
         """Spawn a worker."""
-        name = f"{self.mailbox.name} worker {self._workers}" if self._workers else self.mailbox.name
-        self._workers += 1
-        self._idle += 1
-        self._sim.spawn(self._run, name=name, daemon=True)
+        self._workers.start()
 
     async def _run(self) -> None:
         """The actor: one batch after the other, for ever."""
         compute = self._uvm.device.compute.mailbox
         while True:
             message = await self._next()
-            self._idle -= 1
-            if self._uncontended and not self._idle:
-                self.start()
-            compute.put(await self._batch(message))
-            self._idle += 1
+            self._workers.took_unannounced()
+            replay = await self._batch(message)
+            self._workers.ended()
+            compute.put(replay)
 
     def _serve_alone(self, pages: PageSets, needed: dict[int, int]) -> Mapping[int, int] | None:
         """A kernel's faults, as ``Replay`` has them, served in one step of the compute units' actor.
