@@ -167,9 +167,11 @@ class DividedKernel(abc.ABC):
     ) -> list[Box] | None:
         """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
 
-        A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
+        A dimension in which the share reaches all that the launch does is taken whole, which joins pieces; of a
+        `divided` one and of those on its left, along which there are pieces of their own, only what is touched is.
         """
         now, all_ = self._countings_of(share, arguments)
+        last = -1 if divided is None else divided
         found: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
@@ -180,7 +182,7 @@ class DividedKernel(abc.ABC):
                 sides = []
                 for dimension, side in enumerate(box):
                     same = side == (min(b[dimension][0] for b in most), max(b[dimension][1] for b in most))
-                    sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
+                    sides.append((0, shape[dimension] - 1) if same and dimension > last else side)
                 found.append(tuple(sides))
         return found
 
