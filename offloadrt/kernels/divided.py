@@ -167,23 +167,30 @@ class DividedKernel(abc.ABC):
     ) -> list[Box] | None:
         """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
 
-        A dimension in which the share reaches all that the launch does is taken whole, which joins pieces; of a
-        `divided` one and of those on its left, along which there are pieces of their own, only what is touched is.
+        A dimension of which the share reaches as much as the launch does is taken whole, which joins pieces; but not
+        the `divided` one (without it the leftmost in which shares differ), nor those on its left: each index there is a
+        piece of its own.
         """
         now, all_ = self._countings_of(share, arguments)
-        last = -1 if divided is None else divided
         found: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
             some, most = boxes(access, now, shape), boxes(access, all_, shape)
             if some is None or most is None:
                 return None
+            launch = [
+                (min(low for low, _ in sides), max(high for _, high in sides)) for sides in zip(*most, strict=True)
+            ]
             for box in some:
-                sides = []
-                for dimension, side in enumerate(box):
-                    same = side == (min(b[dimension][0] for b in most), max(b[dimension][1] for b in most))
-                    sides.append((0, shape[dimension] - 1) if same and dimension > last else side)
-                found.append(tuple(sides))
+                alike = [side == all_of_it for side, all_of_it in zip(box, launch, strict=True)]
+                last = divided if divided is not None else alike.index(False) if False in alike else -1
+                whole = [same and place > last for place, same in enumerate(alike)]
+                found.append(
+                    tuple(
+                        (0, length - 1) if taken else side
+                        for taken, length, side in zip(whole, shape, box, strict=True)
+                    )
+                )
         return found
 
     def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
