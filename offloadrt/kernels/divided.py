@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges
+from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges, reaching_as_much
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.counts import counting_of, launch_key
 from offloadrt.kernels.errors import KernelError
@@ -178,17 +178,13 @@ class DividedKernel(abc.ABC):
             some, most = boxes(access, now, shape), boxes(access, all_, shape)
             if some is None or most is None:
                 return None
-            launch = [
-                (min(low for low, _ in sides), max(high for _, high in sides)) for sides in zip(*most, strict=True)
-            ]
             for box in some:
-                alike = [side == all_of_it for side, all_of_it in zip(box, launch, strict=True)]
+                alike = reaching_as_much(box, most)
                 last = divided if divided is not None else alike.index(False) if False in alike else -1
-                whole = [same and place > last for place, same in enumerate(alike)]
+                sides = zip(box, shape, alike, strict=True)
                 found.append(
                     tuple(
-                        (0, length - 1) if taken else side
-                        for taken, length, side in zip(whole, shape, box, strict=True)
+                        (0, length - 1) if same and at > last else side for at, (side, length, same) in enumerate(sides)
                     )
                 )
         return found

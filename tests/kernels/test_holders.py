@@ -1,4 +1,4 @@
-"""Who has which bytes right, checked byte by byte: each device keeps a copy, in which a byte holds when it was stored."""
+"""Who has which bytes right, byte by byte: each device has a copy, in which a byte says when it was stored."""
 
 from __future__ import annotations
 
