@@ -133,7 +133,7 @@ class DividedKernel(abc.ABC):
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
         """The contiguous pieces of each divided region that a device owns: one where the dimension is the leftmost,
-        one for each index on its left otherwise.
+        one for each index on its left otherwise (for each that is stored to, where a loop is split).
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)
