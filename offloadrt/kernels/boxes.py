@@ -115,6 +115,14 @@ def _dimension(
     return (0, length - 1) if low < 0 or high >= length else (low, high)
 
 
+def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
+    """By dimension: does a box reach from the first to the last index of all of these?"""
+    return [
+        side == (min(low for low, _ in sides), max(high for _, high in sides))
+        for side, sides in zip(box, zip(*found, strict=True), strict=True)
+    ]
+
+
 def ranges(found: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
     """The bytes of some boxes of an array in C order; pieces that meet are one."""
     starts: list[int] = []

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges
+from offloadrt.kernels.boxes import Box, Ranges, boxes, ranges, reaching_as_much
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.counts import counting_of, launch_key
 from offloadrt.kernels.errors import KernelError
@@ -133,7 +133,7 @@ class DividedKernel(abc.ABC):
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
         """The contiguous pieces of each divided region that a device owns: one where the dimension is the leftmost,
-        one for each index on its left otherwise.
+        one for each index on its left otherwise (for each that is stored to, where a loop is split).
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)
@@ -167,7 +167,9 @@ class DividedKernel(abc.ABC):
     ) -> list[Box] | None:
         """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
 
-        A dimension in which the share reaches all that the launch does is taken whole, but not the `divided` one.
+        A dimension of which the share reaches as much as the launch does is taken whole, which joins pieces; but not
+        the `divided` one (without it the leftmost in which shares differ), nor those on its left: each index there is a
+        piece of its own.
         """
         now, all_ = self._countings_of(share, arguments)
         found: list[Box] = []
@@ -177,11 +179,14 @@ class DividedKernel(abc.ABC):
             if some is None or most is None:
                 return None
             for box in some:
-                sides = []
-                for dimension, side in enumerate(box):
-                    same = side == (min(b[dimension][0] for b in most), max(b[dimension][1] for b in most))
-                    sides.append((0, shape[dimension] - 1) if same and dimension != divided else side)
-                found.append(tuple(sides))
+                alike = reaching_as_much(box, most)
+                last = divided if divided is not None else alike.index(False) if False in alike else -1
+                sides = zip(box, shape, alike, strict=True)
+                found.append(
+                    tuple(
+                        (0, length - 1) if same and at > last else side for at, (side, length, same) in enumerate(sides)
+                    )
+                )
         return found
 
     def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
+from itertools import accumulate
 
 import attrs
 
@@ -46,11 +48,15 @@ class Holders:
             for offset, nbytes in pieces
         ]
         owned.sort(key=lambda piece: piece.start)
+        reached = [*accumulate((mine.end for mine in owned), max)]
         left: list[_Piece] = []
         for piece in self._pieces.get(array, []):
             start = piece.start
-            for mine in owned:
-                if mine.end > start and mine.start < piece.end:
+            for place in range(bisect_right(reached, start), len(owned)):
+                mine = owned[place]
+                if mine.start >= piece.end:
+                    break
+                if mine.end > start:
                     if start < mine.start:
                         left.append(attrs.evolve(piece, start=start, end=mine.start))
                     start = mine.end
@@ -64,16 +70,20 @@ class Holders:
             return []
         pieces: list[_Piece] = []
         transfers: list[Transfer] = []
-        wanted = None if needed is None else [(offset, offset + nbytes) for offset, nbytes in needed]
+        starts = None if needed is None else [offset for offset, _ in needed]
+        ends = [] if needed is None else [offset + nbytes for offset, nbytes in needed]
         for piece in known:
             if device in piece.holders:
                 pieces.append(piece)
                 continue
             start = piece.start
-            for first, end in [(piece.start, piece.end)] if wanted is None else wanted:
+            if starts is None:
+                wanted = [(start, piece.end)]
+            else:
+                here = slice(bisect_right(ends, start), bisect_left(starts, piece.end))
+                wanted = [*zip(starts[here], ends[here], strict=True)]
+            for first, end in wanted:
                 first, end = max(first, start), min(end, piece.end)
-                if first >= end:
-                    continue
                 if start < first:
                     pieces.append(attrs.evolve(piece, start=start, end=first))
                 pieces.append(attrs.evolve(piece, start=first, end=end, holders=piece.holders | {device}))

@@ -23,6 +23,9 @@ from offloadrt.kernels import (
 from offloadrt.kernels.intervals import Cut, cut_range
 from offloadrt.kernels.polynomial import Polynomial
 
+RIM = "def k(v, n):\n    for j in range(n):\n        for d in range(2):\n            v[1 - d, j] = v[2 + d, j]"
+"""Two rows are mirrored."""
+
 
 class TestOwnership:
     @pytest.mark.parametrize("devices", [1, 2, 3, 4, 7, 40])
@@ -47,6 +50,19 @@ class TestOwnership:
         first, second = (divided.segments(share, arguments)["right"] for share in divided.split(2, arguments))
         assert first == tuple((64 * k, 32) for k in range(75))
         assert second == tuple((64 * k + 32, 32) for k in range(75))
+
+    def test_rows_that_a_split_kernel_does_not_store_are_not_its_own(self) -> None:
+        """Two rows at the rim, divided by columns: two pieces for each device, however many rows there are."""
+        divided, arguments = split_loop(of(RIM)), [Phantom((50, 16)), 16]
+        owned = [divided.segments(share, arguments)["v"] for share in divided.split(4, arguments)]
+        assert owned == [((32 * part, 32), (128 + 32 * part, 32)) for part in range(4)]
+
+    def test_elements_between_those_that_a_split_kernel_stores_are_its_own_where_that_joins_pieces(self) -> None:
+        """A column at the rim, divided by rows: one piece for each device."""
+        text = "def k(v, n):\n    for i in range(n):\n        v[i, 0] = v[i, 3]"
+        divided, arguments = split_loop(of(text)), [Phantom((16, 8)), 16]
+        owned = [divided.segments(share, arguments)["v"] for share in divided.split(4, arguments)]
+        assert owned == [((4 * 64 * part, 4 * 64),) for part in range(4)]
 
     def test_each_written_array_has_bounds_of_its_own(self) -> None:
         divided = predicate(of(MULTI))
@@ -96,6 +112,19 @@ class TestReads:
         for divided in (predicate(of(SINGLE)), split_loop(of(SINGLE))):
             reads = [divided.reads_of(share, arguments)["u"] for share in divided.split(2, arguments)]
             assert reads == [((0, 6 * 32),), ((4 * 32, 6 * 32),)]
+
+    def test_rows_that_nobody_reads_are_not_needed(self) -> None:
+        """Columns of the mirrored rows, and those at the rim that are its own."""
+        divided, arguments = split_loop(of(RIM)), [Phantom((50, 16)), 16]
+        reads = [divided.reads_of(share, arguments)["v"] for share in divided.split(4, arguments)]
+        assert reads == [tuple((128 * row + 32 * part, 32) for row in range(4)) for part in range(4)]
+
+    def test_what_all_shares_read_alike_is_needed_whole(self) -> None:
+        text = "def k(u, v, n):\n    for i in range(n):\n        for j in range(1, 3):\n            v[i] += u[j, 1]"
+        arguments = [Phantom((9, 4)), Phantom((8,)), 8]
+        for divided in (predicate(of(text)), split_loop(of(text))):
+            reads = [divided.reads_of(share, arguments)["u"] for share in divided.split(2, arguments)]
+            assert reads == [((0, 9 * 32),)] * 2
 
     def test_what_data_decide_needs_everything(self) -> None:
         text = "def k(p, at, q, n):\n    for i in range(n):\n        q[i] = p[at[i]]"

@@ -70,3 +70,13 @@ def test_a_quarter_of_what_a_kernel_writes_is_sent() -> None:
     planes = 3840 * 1920 * 8
     row = found.kernels["viscous_pressure"]
     assert row.sent_bytes / row.divided == pytest.approx(3 * planes, rel=0.01)
+
+
+@pytest.mark.parametrize(("communication", "least"), [("all-to-all", 3 * 3840 * 8), ("needed", 0)])
+def test_of_the_rim_split_loops_send_the_rows_that_they_store(communication: Any, least: int) -> None:
+    """One or two rows, whose columns are divided; what is needed of them is no more."""
+    found = run_benchmark("CloverLeaf", 4, phantom=True, strategy="macc", fraction=1e-3, communication=communication)
+    for name in ("halo_density1_bottom", "halo_xvel1_top"):
+        row = found.kernels[name]
+        assert row.divided == row.executions
+        assert least <= row.sent_bytes / row.divided <= 3 * 2 * 3845 * 8
