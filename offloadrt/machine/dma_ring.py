@@ -10,6 +10,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.machine.level import Level
+from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import DmaPacket
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace, events
@@ -22,6 +23,7 @@ class RingSpec:
     latency: Annotated[float, "dma.latency"]
     """That a transfer takes besides its bytes."""
     bandwidth: Annotated[float, "dma.bw"]
+    """At most: each byte is read from the memory and written to it."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
     """Whether every packet finds an idle ring (an ablation)."""
 
@@ -42,13 +44,16 @@ class RingStatistics:
 
 
 class DmaRing:
-    """One ring: ``submit`` a DmaPacket."""
+    """One ring: ``submit`` a DmaPacket.  Its bytes are part of the ``traffic`` of the memory."""
 
-    def __init__(self, sim: Simulation, device: int, number: int, spec: RingSpec, trace: Trace | None) -> None:
+    def __init__(
+        self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
+    ) -> None:
         self.sim = sim
         self.device = device
         self.number = number
         self.spec = spec
+        self.traffic = traffic
         self.trace = trace
         self.mailbox = Mailbox(sim, f"device {device} dma ring {number}")
         self.moved: dict[str, int] = {}
@@ -86,7 +91,8 @@ class DmaRing:
     async def _run(self) -> None:
         """The actor: one packet after the other, for ever."""
         sim, spec, trace, get, items = self.sim, self.spec, self.trace, self.mailbox.get, self.mailbox.items
-        queued, busy, moved, sleep = self._queued, self._busy, self.moved, sim.sleep
+        queued, busy, moved, copy = self._queued, self._busy, self.moved, self.traffic.copy
+        latency, bandwidth = spec.latency, spec.bandwidth
         engine = f"dma ring {self.number}"
         while True:
             packet = await get()
@@ -105,7 +111,7 @@ class DmaRing:
             if trace is not None:
                 row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
-            await sleep(spec.latency + nbytes / spec.bandwidth)
+            await copy(latency, nbytes, bandwidth)
             if packet.move is not None:
                 packet.move()
             if trace is not None:

@@ -125,6 +125,19 @@ class FairShare:
             self._used = 0.0
         return left if left > 0.0 else 0.0
 
+    def limit(self, now: float, ticket: Ticket, cap: float) -> Ticket:
+        """A user can use at most ``cap`` units per second from now on: its ticket, in its place in the order of arrival."""
+        if ticket.group.cap == cap:
+            return ticket
+        left = self.leave(now, ticket)
+        group = self._class(cap)
+        group.users += 1
+        self.users += 1
+        limited = Ticket(group, group.clock + left, ticket.order, ticket.user, box=ticket.box)
+        heapq.heappush(group.heap, limited)
+        self._divide()
+        return limited
+
     def serve_alone(self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool]) -> bool:
         """A user that comes when nobody is here, and is through before anybody else does anything, in one step.
 
@@ -282,6 +295,16 @@ class SharedPool:
             self._boxes.append(box)
             if share.users:
                 self._wake_first()
+
+    def hold(self, cap: float) -> Ticket:
+        """Somebody uses the pool at most at ``cap`` units per second until ``release``, and waits for nothing."""
+        return self.share.join(self._sim.now, math.inf, cap)
+
+    def release(self, ticket: Ticket) -> None:
+        """Whoever held the pool by this ticket is gone."""
+        self.share.leave(self._sim.now, ticket)
+        if self.share.users:
+            self._wake_first()
 
     def _wake_first(self) -> None:
         first, _ = self.share.first()
