@@ -191,7 +191,8 @@ class Device:
     def statistics(
         self,
     ) -> dict[
-        str, ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics | TrafficStatistics
+        str,
+        ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics | TrafficStatistics,
     ]:
         """By name: the compute units, engines or rings, the queues in use, and of an APU its memory and the page-fault
         handler.

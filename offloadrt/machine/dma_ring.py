@@ -23,7 +23,7 @@ class RingSpec:
     latency: Annotated[float, "dma.latency"]
     """That a transfer takes besides its bytes."""
     bandwidth: Annotated[float, "dma.bw"]
-    """At most: each byte is read from the memory and written to it."""
+    """At most; a byte is read from the memory and written to it."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
     """Whether every packet finds an idle ring (an ablation)."""
 
@@ -44,7 +44,7 @@ class RingStatistics:
 
 
 class DmaRing:
-    """One ring: ``submit`` a DmaPacket.  Its bytes are part of the ``traffic`` of the memory."""
+    """One ring: ``submit`` a DmaPacket.  What it transfers is part of the ``traffic`` of the memory."""
 
     def __init__(
         self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
@@ -91,9 +91,9 @@ class DmaRing:
     async def _run(self) -> None:
         """The actor: one packet after the other, for ever."""
         sim, spec, trace, get, items = self.sim, self.spec, self.trace, self.mailbox.get, self.mailbox.items
-        queued, busy, moved, copy = self._queued, self._busy, self.moved, self.traffic.copy
-        latency, bandwidth = spec.latency, spec.bandwidth
+        queued, busy, moved, sleep = self._queued, self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
+        flow, bandwidth = self.traffic.open_flow(), min(spec.bandwidth, self.traffic.spec.copies)
         while True:
             packet = await get()
             if not isinstance(packet, DmaPacket):
@@ -111,7 +111,13 @@ class DmaRing:
             if trace is not None:
                 row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
-            await copy(latency, nbytes, bandwidth)
+            alone = spec.latency + nbytes / bandwidth
+            flow.begin(nbytes, alone)
+            await sleep(alone)
+            if flow.part is None:
+                flow.draw = 0.0
+            else:
+                await flow.end(flow.part)
             if packet.move is not None:
                 packet.move()
             if trace is not None:

@@ -1,15 +1,14 @@
-"""The memory bandwidth of an APU, which DMA rings take from its kernels.
+"""The memory bandwidth of an APU, which the copies of DMA rings take from kernels.
 
-A copy within one memory reads and writes each byte.  While its bytes flow, the copies and the kernels that are there
-divide the memory's bandwidth (``share.py``).  A kernel can use what it draws alone; when it gets less, it can use so
-much less of the SMs.  Without copies there is nothing to divide: of the SMs, kernels never get more than what the
-memory feeds, because what a kernel demands of them is never less than what it draws of the bandwidth.
+A copy within one memory reads and writes each byte; it draws on the memory evenly from its begin to its end.  While
+kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel can use
+what it draws alone, and when it gets less, it can use so much less of the SMs.  Kernels without copies have nothing to
+divide here: what a kernel demands of the SMs is never less than what it draws of the bandwidth.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -18,15 +17,13 @@ from offloadrt.machine.level import Level
 from offloadrt.machine.messages import TrafficChanged
 from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.share import SharedPool, Ticket
-from offloadrt.sim import PASSED, Simulation
+from offloadrt.sim import Simulation
 
 if TYPE_CHECKING:
     from offloadrt.machine.compute_units import ComputeUnits
 
 _READ_AND_WRITTEN = 2
 """Bytes of traffic for each byte that is copied within one memory."""
-_SPACINGS = 16
-"""A copy that takes less than so many spacings of the floating-point clock is left to the division to end."""
 
 
 @attrs.frozen
@@ -35,109 +32,141 @@ class TrafficSpec:
 
     bandwidth: Annotated[float, "mem.bw"]
     uncontended: Annotated[bool, "memory_traffic.uncontended"]
-    """Whether kernels and each copy have all of the bandwidth for themselves (an ablation)."""
+    """Whether the kernels and each copy have all of the bandwidth for themselves (an ablation)."""
+
+    @property
+    def copies(self) -> float:
+        """Bytes/s that a copy alone can have."""
+        return self.bandwidth / _READ_AND_WRITTEN
 
 
 @attrs.frozen
 class TrafficStatistics:
-    """What the copies of DMA rings drew; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+    """How the memory was divided; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """With bytes of a copy flowing."""
+    """With copies that divide the bandwidth, among themselves or with kernels."""
     idle_s: float
     wait_s: float
-    """That the copies which have ended took longer than alone, because others drew on the memory as well."""
-    copies: int
-    bytes: int
-    """Read and written."""
+    """That the copies which have ended took longer than alone."""
 
 
 class MemoryTraffic:
-    """Divides the bandwidth: a DMA ring awaits ``copy``, the compute units call ``divide`` while it is ``shared``."""
+    """Divides the bandwidth between the copies in its ``flows`` and the kernels of the compute units, who call
+    ``divide`` while it is ``shared``.
+    """
 
     def __init__(self, sim: Simulation, units: ComputeUnits, spec: TrafficSpec) -> None:
         self.sim = sim
         self.name = f"device {units.device} memory"
+        self.spec = spec
+        self.flows: list[Flow] = []
         self.shared = False
-        """Whether bytes of a copy flow, or kernels have yet to get back what copies have left."""
+        """Whether there have been copies since kernels last had all that they can use."""
+        self.pool = SharedPool(sim, spec.bandwidth, self.name)
+        self.dividing = Level(sim)
+        """Of the copies that divide."""
+        self.wait_s = 0.0
+        self.resident = units.resident
         self._units = units
-        self._resident = units.resident
-        self._bandwidth, self._uncontended = spec.bandwidth, spec.uncontended
-        self._most = spec.bandwidth / _READ_AND_WRITTEN
-        """Bytes/s that a copy can have."""
-        self._pool = SharedPool(sim, spec.bandwidth, self.name, uncontended=spec.uncontended)
-        self._draws: list[float] = []
-        """Bytes/s that each copy can use."""
         self._kernels: dict[ResidentKernel, Ticket] = {}
-        """Those that divide the bandwidth with copies, and their parts."""
-        self._flowing = Level(sim)
-        self._alone_s = self._wait_s = 0.0
-        self._copies = 0
-        self._bytes = 0
+        """Those that divide, and their parts."""
         self._born = sim.now
 
-    def copy(self, latency: float, nbytes: int, rate: float) -> Awaitable[None]:
-        """After ``latency`` read and write ``nbytes`` bytes, at most ``rate`` of them per second, at the bandwidth that
-        is left to them.  Await it at once: where nobody can come in between, the time has passed already.
-        """
-        if not (self._draws or self._resident or self._uncontended):
-            sim, alone = self.sim, nbytes / min(rate, self._most)
-            came = sim.now + latency
-            if alone > _SPACINGS * math.ulp(came) and sim.pass_to(came + (came + alone - came), 2):
-                self._copies += 1
-                self._bytes += _READ_AND_WRITTEN * nbytes
-                self._alone_s += alone
-                return PASSED
-        return self._copy(latency, _READ_AND_WRITTEN * nbytes, _READ_AND_WRITTEN * rate)
+    def open_flow(self) -> Flow:
+        """For a DMA ring: the copies that it makes, one after the other."""
+        self.flows.append(Flow(self))
+        return self.flows[-1]
 
-    async def _copy(self, latency: float, traffic: int, draw: float) -> None:
-        sim, draws = self.sim, self._draws
-        await sim.sleep(latency)
-        begin = sim.now
-        if self._is_scarce(draw):
+    def copy_began(self) -> None:
+        """Divide, if there is not enough for all."""
+        if self._needed() > self.spec.bandwidth:
+            self._copies_divide()
+            self.tell()
+
+    def tell(self) -> None:
+        """Kernels have another part from now on."""
+        if self.resident:
             self._units.mailbox.put(TrafficChanged())
-        self._flowing.rise()
-        draws.append(draw)
-        self.shared = True
-        try:
-            await self._pool.serve(traffic, draw)
-        finally:
-            self._flowing.fall()
-            draws.remove(draw)
-            self.shared = bool(draws or self._kernels)
-            if self._kernels:
-                self._units.mailbox.put(TrafficChanged())
-        self._copies += 1
-        self._bytes += traffic
-        self._wait_s += max(sim.now - begin - traffic / min(draw, self._bandwidth), 0.0)
-
-    def _is_scarce(self, draw: float = 0.0) -> bool:
-        """Whether the kernels and the copies, and one that draws so much more, could use more than there is."""
-        if not self._resident or self._uncontended:
-            return False
-        return math.fsum([draw, *self._draws, *[one.draw for one in self._resident.values()]]) > self._bandwidth
 
     def divide(self) -> None:
-        """Give each resident kernel its part for now; where there is enough for all, nobody divides."""
-        kernels, scarce = self._kernels, bool(self._draws) and self._is_scarce()
+        """Give each resident kernel its part for now."""
+        kernels, needed = self._kernels, self._needed()
+        scarce = needed > self.spec.bandwidth
         if not (scarce or kernels):
+            self.shared = needed > 0.0
             return
-        share, resident, pool, now = self._units.share, self._resident, self._pool, self.sim.now
+        share, resident, now = self._units.share, self.resident, self.sim.now
+        if scarce:
+            self._copies_divide()
         drawing = [one for one in resident.values() if one.draw] if scarce else []
         for gone in [one for one in kernels if one not in drawing]:
-            pool.release(kernels.pop(gone))
+            self.pool.leave(kernels.pop(gone))
         for come in drawing:
             if come not in kernels:
-                kernels[come] = pool.hold(come.draw)
+                kernels[come] = self.pool.enter(math.inf, come.draw)
         for ticket, one in list(resident.items()):
-            part = pool.share.rate(kernels[one]) / one.draw if one in kernels else 1.0
+            part = self.pool.share.rate(kernels[one]) / one.draw if one in kernels else 1.0
             if (limited := share.limit(now, ticket, one.demand * part)) is not ticket:
                 del resident[ticket]
                 resident[limited] = one
-        self.shared = bool(self._draws or kernels)
+        self.shared = needed > 0.0
+
+    def _needed(self) -> float:
+        """Bytes/s that copies, and kernels beside them, could use; 0 without copies."""
+        needed = 0.0
+        for flow in self.flows:
+            needed += flow.draw
+        if needed:
+            for one in self.resident.values():
+                needed += one.draw
+        return needed
+
+    def _copies_divide(self) -> None:
+        """What is left of each copy has its share of the bandwidth."""
+        for flow in self.flows:
+            if flow.draw and flow.part is None:
+                left = max(flow.traffic - (self.sim.now - flow.begun) * flow.draw, 0.0)
+                flow.part = self.pool.enter(left, flow.draw)
+                self.dividing.rise()
 
     def statistics(self) -> TrafficStatistics:
-        """What the copies did so far."""
-        busy_s = self._alone_s + self._flowing.some_s
-        idle_s = self.sim.now - self._born - busy_s
-        return TrafficStatistics(busy_s, idle_s, self._wait_s, self._copies, self._bytes)
+        """How the memory was divided so far."""
+        busy_s = self.dividing.some_s
+        return TrafficStatistics(busy_s, self.sim.now - self._born - busy_s, self.wait_s)
+
+
+@attrs.define(eq=False)
+class Flow:
+    """The copies that a DMA ring makes, one after the other: ``begin``, the time that it takes alone, and ``end``."""
+
+    memory: MemoryTraffic
+    draw: float = 0.0
+    """Bytes/s that the copy in progress can use; 0 without one."""
+    traffic: float = 0.0
+    """Bytes that it reads and writes."""
+    begun: float = 0.0
+    part: Ticket | None = None
+    """Its share of the bandwidth, while copies divide it."""
+
+    def begin(self, nbytes: int, alone: float) -> None:
+        """A copy of ``nbytes`` bytes begins; it takes ``alone`` virtual seconds without others."""
+        self.traffic = _READ_AND_WRITTEN * nbytes
+        self.draw = self.traffic / alone if nbytes else 0.0
+        memory = self.memory
+        self.begun = memory.sim.now
+        if not memory.spec.uncontended:
+            memory.shared = True
+            if memory.resident or len(memory.flows) > 1:
+                memory.copy_began()
+
+    async def end(self, part: Ticket) -> None:
+        """Wait for what a copy that divides has not got in the time that it takes alone."""
+        memory = self.memory
+        came = memory.sim.now
+        await memory.pool.finish(part)
+        memory.wait_s += memory.sim.now - came
+        memory.dividing.fall()
+        self.part = None
+        self.draw = 0.0
+        memory.tell()

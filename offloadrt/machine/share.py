@@ -273,10 +273,25 @@ class SharedPool:
         if self._uncontended:
             await sim.sleep(amount / min(cap, self._width))
             return
+        await self.finish(share.join(sim.now, amount, cap), came=True)
+
+    def enter(self, amount: float, cap: float) -> Ticket:
+        """Somebody comes who does not wait yet: ``finish`` or ``leave``, before it could be through, is up to it."""
+        return self.share.join(self._sim.now, amount, cap)
+
+    def leave(self, ticket: Ticket) -> None:
+        """Somebody who came by ``enter`` goes."""
+        self.share.leave(self._sim.now, ticket)
+        if self.share.users:
+            self._wake_first()
+
+    async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
+        """Wait until a user has got all it needs; ``came`` tells that it comes just now."""
+        sim, share = self._sim, self.share
         box = self._boxes.pop() if self._boxes else Mailbox(sim, self.name)
-        ticket = share.join(sim.now, amount, cap)
         ticket.box = box
-        woken = False
+        woken = not came
+        share.advance(sim.now)
         try:
             while not share.is_finished(ticket):
                 first, time = share.first()
@@ -295,16 +310,6 @@ class SharedPool:
             self._boxes.append(box)
             if share.users:
                 self._wake_first()
-
-    def hold(self, cap: float) -> Ticket:
-        """Somebody uses the pool at most at ``cap`` units per second until ``release``, and waits for nothing."""
-        return self.share.join(self._sim.now, math.inf, cap)
-
-    def release(self, ticket: Ticket) -> None:
-        """Whoever held the pool by this ticket is gone."""
-        self.share.leave(self._sim.now, ticket)
-        if self.share.users:
-            self._wake_first()
 
     def _wake_first(self) -> None:
         first, _ = self.share.first()
