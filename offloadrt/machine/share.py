@@ -126,7 +126,7 @@ class FairShare:
         return left if left > 0.0 else 0.0
 
     def limit(self, now: float, ticket: Ticket, cap: float) -> Ticket:
-        """A user can use at most ``cap`` units per second from now on: its ticket, in its place in the order of arrival."""
+        """A user can use ``cap`` units per second at most from now on; its new ticket, in its place among arrivals."""
         if ticket.group.cap == cap:
             return ticket
         left = self.leave(now, ticket)
@@ -266,17 +266,12 @@ class SharedPool:
         sim, share = self._sim, self.share
         if not (self._uncontended or share.users or sim.ready) and share.serve_alone(sim.now, amount, cap, sim.pass_to):
             return PASSED
-        return self._serve(amount, cap)
-
-    async def _serve(self, amount: float, cap: float) -> None:
-        sim, share = self._sim, self.share
         if self._uncontended:
-            await sim.sleep(amount / min(cap, self._width))
-            return
-        await self.finish(share.join(sim.now, amount, cap), came=True)
+            return sim.sleep(amount / min(cap, self._width))
+        return self.finish(share.join(sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Somebody comes who does not wait yet: ``finish`` or ``leave``, before it could be through, is up to it."""
+        """Somebody comes who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
@@ -291,7 +286,8 @@ class SharedPool:
         box = self._boxes.pop() if self._boxes else Mailbox(sim, self.name)
         ticket.box = box
         woken = not came
-        share.advance(sim.now)
+        if woken:
+            share.advance(sim.now)
         try:
             while not share.is_finished(ticket):
                 first, time = share.first()
