@@ -133,6 +133,11 @@ def test_a_ring_is_no_faster_than_the_memory(rig):
     assert copy == pytest.approx(SWEEP_S)
 
 
+def test_a_copy_of_nothing_takes_nothing_from_a_kernel(rig):
+    (kernel, copy), _ = ends(rig, SWEEP, (1e-4, 0), **FAST)
+    assert (kernel, copy) == (LAUNCH + SWEEP_S, 1e-4)
+
+
 def test_nothing_is_divided_without_the_contention(rig):
     jobs = (SWEEP, (LAUNCH, WHOLE), (LAUNCH, WHOLE))
     together, did = ends(rig, *jobs, **FAST, **{"dma.rings": 2, "memory_traffic.uncontended": True})

@@ -184,27 +184,40 @@ def test_a_user_whose_cap_changes_goes_on_with_what_is_left_of_it(jobs, capacity
 
 
 def test_who_enters_a_pool_and_waits_later_is_served_from_the_first_moment_on():
+    # a third of 10/s for each up to 1.5 s; halves until a has its 10 at 2.5 s; b then needs 10 more
+    waiting = {"a": (10.0, math.inf, 1.0), "b": (20.0, math.inf, 2.0)}
+    assert pool_ends(10.0, waiting, stays=(0.0, 1.5)) == pytest.approx({"a": 2.5, "b": 3.5})
+
+
+def test_who_waits_in_a_pool_learns_that_it_is_first_from_who_was_and_comes_later():
+    # a has 11/s and would be first, at 2 s, but from 1 s on has 5.5/s; b has 1/s always; when b is gone, a has 6/s
+    waiting = {"a": (22.0, math.inf, 2.0), "b": (2.2, 1.0, 0.0)}
+    assert pool_ends(12.0, waiting, stays=(1.0, 9.0)) == pytest.approx({"a": 2.2 + 4.4 / 6, "b": 2.2})
+
+
+def pool_ends(capacity, waiting, stays):
+    """When each has what it needs: (amount, cap, when it begins to wait); somebody else is there in the time `stays`."""
     sim = Simulation(gear="turbo")
-    pool = SharedPool(sim, 10.0, "pool")
+    pool = SharedPool(sim, capacity, "pool")
     ends = {}
 
-    async def enters(name, amount, away):
-        ticket = pool.enter(amount, math.inf)
+    async def enters(name, amount, cap, away):
+        ticket = pool.enter(amount, cap)
         await sim.sleep(away)
         await pool.finish(ticket)
         ends[name] = sim.now
 
-    async def goes(after):
+    async def somebody(begin, end):
+        await sim.sleep(begin)
         ticket = pool.enter(math.inf, math.inf)
-        await sim.sleep(after)
+        await sim.sleep(end - begin)
         pool.leave(ticket)
 
     async def main():
         async with sim.open_nursery() as nursery:
-            nursery.spawn(enters, "a", 10.0, 1.0, name="a")
-            nursery.spawn(enters, "b", 20.0, 2.0, name="b")
-            nursery.spawn(goes, 1.5, name="c")
+            for name, needs in waiting.items():
+                nursery.spawn(enters, name, *needs, name=name)
+            nursery.spawn(somebody, *stays, name="somebody")
 
     sim.run(main)
-    # thirds of 10/s up to 1.5 s, 5 each; halves until a has its 10 at 2.5 s; b then needs 10 more
-    assert ends == pytest.approx({"a": 2.5, "b": 3.5})
+    return ends
