@@ -93,24 +93,23 @@ class MemoryTraffic:
         """Give each resident kernel its part for now."""
         kernels, needed = self._kernels, self._needed()
         scarce = needed > self.spec.bandwidth
+        self.shared = needed > 0.0
         if not (scarce or kernels):
-            self.shared = needed > 0.0
             return
         share, resident, now = self._units.share, self.resident, self.sim.now
         if scarce:
             self._copies_divide()
-        drawing = [one for one in resident.values() if one.draw] if scarce else []
+        drawing = {one: one.draw for one in resident.values() if one.draw} if scarce else {}
         for gone in [one for one in kernels if one not in drawing]:
             self.pool.leave(kernels.pop(gone))
-        for come in drawing:
+        for come, draw in drawing.items():
             if come not in kernels:
-                kernels[come] = self.pool.enter(math.inf, come.draw)
+                kernels[come] = self.pool.enter(math.inf, draw)
         for ticket, one in list(resident.items()):
             part = self.pool.share.rate(kernels[one]) / one.draw if one in kernels else 1.0
             if (limited := share.limit(now, ticket, one.demand * part)) is not ticket:
                 del resident[ticket]
                 resident[limited] = one
-        self.shared = needed > 0.0
 
     def _needed(self) -> float:
         """Bytes/s that copies, and kernels beside them, could use; 0 without copies."""

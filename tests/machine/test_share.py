@@ -196,7 +196,7 @@ def test_who_waits_in_a_pool_learns_that_it_is_first_from_who_was_and_comes_late
 
 
 def pool_ends(capacity, waiting, stays):
-    """When each has what it needs: (amount, cap, when it begins to wait); somebody else is there in the time `stays`."""
+    """When each of (amount, cap, when it begins to wait) has all it needs; somebody else is there while it `stays`."""
     sim = Simulation(gear="turbo")
     pool = SharedPool(sim, capacity, "pool")
     ends = {}
