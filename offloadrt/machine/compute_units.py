@@ -20,6 +20,7 @@ from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.level import Level
 from offloadrt.machine.managed_kernels import ManagedKernels
+from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import (
     BlitCopy,
     Drain,
@@ -29,6 +30,7 @@ from offloadrt.machine.messages import (
     Replay,
     Resume,
     Suspend,
+    TrafficChanged,
     Unmapped,
 )
 from offloadrt.machine.page_fault import MemoryAccessFault
@@ -63,8 +65,8 @@ class _Tally:
 class ComputeUnits:
     """Runs the kernels of one device.
 
-    Send it KernelPacket, FaultServed, Replay, Unmapped, RemoteDone and Resume with ``put``, Drain and Suspend with
-    ``call``.
+    Send it KernelPacket, FaultServed, Replay, Unmapped, RemoteDone, TrafficChanged and Resume with ``put``, Drain and
+    Suspend with ``call``.
 
     Without ``faults`` and ``managed`` it does not matter what a kernel touches.
     """
@@ -78,6 +80,8 @@ class ComputeUnits:
         self.trace = trace
         self.faults = faults
         self.managed: ManagedKernels | None = None
+        self.traffic: MemoryTraffic | None = None
+        """Who shares the memory's bandwidth with the kernels, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
         """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
         self.mailbox = Mailbox(sim, f"device {device} compute units")
@@ -106,6 +110,8 @@ class ComputeUnits:
                 await managed.serve_raised()
                 self._retire()
                 continue
+            if (traffic := self.traffic) is not None and traffic.shared:
+                traffic.divide()
             ends = first()[1] if self.resident else math.inf
             due = launching[0][0] if launching and launching[0][0] < ends else ends
             message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
@@ -120,6 +126,8 @@ class ComputeUnits:
                     continue
             elif isinstance(message, FaultServed):
                 self._served(message)
+            elif isinstance(message, TrafficChanged):
+                continue
             elif isinstance(message, (Replay, Unmapped, RemoteDone)):
                 assert self.managed is not None
                 self.managed.understand(message)

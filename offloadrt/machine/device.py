@@ -21,6 +21,7 @@ from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_usage import ManagedUsage
+from offloadrt.machine.memory_traffic import MemoryTraffic, TrafficSpec, TrafficStatistics
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.page_fault import FaultStatistics
 from offloadrt.machine.page_table import PageTable
@@ -108,8 +109,11 @@ class Device:
         uncontended = spec.flag("hardware_queue.uncontended")
         connections = queues = 0
         if self.apu:
-            ring = spec.read(RingSpec)
-            self.rings += [DmaRing(sim, index, number, ring, trace) for number in range(spec.count("dma.rings"))]
+            ring, compute = spec.read(RingSpec), self.compute
+            traffic = compute.traffic = MemoryTraffic(sim, compute, spec.read(TrafficSpec))
+            self.rings += [
+                DmaRing(sim, index, number, ring, traffic, trace) for number in range(spec.count("dma.rings"))
+            ]
             queues = spec.count("hsa.queues")
         else:
             for one in engine_specs(spec):
@@ -186,12 +190,18 @@ class Device:
 
     def statistics(
         self,
-    ) -> dict[str, ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics]:
-        """By name: the compute units, engines or rings, the queues in use, and the page-fault handler of an APU."""
+    ) -> dict[
+        str,
+        ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics | TrafficStatistics,
+    ]:
+        """By name: the compute units, engines or rings, the queues in use, and of an APU its memory and the page-fault
+        handler.
+        """
         return {
             self.compute.mailbox.name: self.compute.statistics(),
             **{engines.mailbox.name: engines.statistics() for engines in self.engines.values()},
             **{ring.name: ring.statistics() for ring in self.rings},
+            **({traffic.name: traffic.statistics()} if (traffic := self.compute.traffic) is not None else {}),
             **{queue.mailbox.name: queue.statistics() for queue in self.queues.queues},
             **{queue.mailbox.name: queue.statistics() for queue in self.hsa_queues.queues},
             **({self.faults.handler.name: self.faults.statistics()} if self.faults is not None else {}),

@@ -10,6 +10,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.machine.level import Level
+from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import DmaPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Simulation
@@ -23,6 +24,7 @@ class RingSpec:
     latency: Annotated[float, "dma.latency"]
     """That a transfer takes besides its bytes."""
     bandwidth: Annotated[float, "dma.bw"]
+    """At most; a byte is read from the memory and written to it."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
     """Whether every packet finds an idle ring (an ablation)."""
 
@@ -43,13 +45,16 @@ class RingStatistics:
 
 
 class DmaRing:
-    """One ring: ``submit`` a DmaPacket."""
+    """One ring: ``submit`` a DmaPacket.  What it transfers is part of the ``traffic`` of the memory."""
 
-    def __init__(self, sim: Simulation, device: int, number: int, spec: RingSpec, trace: Trace | None) -> None:
+    def __init__(
+        self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
+    ) -> None:
         self.sim = sim
         self.device = device
         self.number = number
         self.spec = spec
+        self.traffic = traffic
         self.trace = trace
         self.mailbox = Mailbox(sim, f"device {device} dma ring {number}")
         self.moved: dict[str, int] = {}
@@ -76,6 +81,7 @@ class DmaRing:
         sim, spec, trace, get, servers = self.sim, self.spec, self.trace, self.mailbox.get, self._servers
         busy, moved, sleep = self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
+        flow, bandwidth = self.traffic.open_flow(), min(spec.bandwidth, self.traffic.spec.copies)
         while True:
             packet = await get()
             if not isinstance(packet, DmaPacket):
@@ -92,7 +98,13 @@ class DmaRing:
             if trace is not None:
                 row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
-            await sleep(spec.latency + nbytes / spec.bandwidth)
+            alone = spec.latency + nbytes / bandwidth
+            flow.begin(nbytes, alone)
+            await sleep(alone)
+            if flow.part is None:
+                flow.draw = 0.0
+            else:
+                await flow.end(flow.part)
             if packet.move is not None:
                 packet.move()
             if trace is not None:

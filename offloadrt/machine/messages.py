@@ -237,8 +237,15 @@ class RemoteDone:
     kernel: int
 
 
+@attrs.frozen
+class TrafficChanged:
+    """The bytes of a DMA transfer begin to flow, or cease to: kernels have another part of the memory's bandwidth; to
+    the compute units.
+    """
+
+
 MESSAGES: tuple[type, ...] = (
     *PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed,
-    ManagedFault, Replay, Unmapped, RemoteAccess, RemoteDone,
+    ManagedFault, Replay, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
 )  # fmt: skip
 """Every type of message that the actors of a device receive."""

@@ -25,3 +25,8 @@ class ResidentKernel:
     """How far it is in managed memory; None when it uses none."""
     stalled_since: float = 0.0
     """Since when it waits for a page, while it does."""
+
+    @property
+    def draw(self) -> float:
+        """Bytes/s of memory that it reads and writes alone, evenly over its time."""
+        return self.packet.launch.bytes / self.alone if self.alone else 0.0

@@ -125,6 +125,19 @@ class FairShare:
             self._used = 0.0
         return left if left > 0.0 else 0.0
 
+    def limit(self, now: float, ticket: Ticket, cap: float) -> Ticket:
+        """A user can use ``cap`` units per second at most from now on; its new ticket, in its place among arrivals."""
+        if ticket.group.cap == cap:
+            return ticket
+        left = self.leave(now, ticket)
+        group = self._class(cap)
+        group.users += 1
+        self.users += 1
+        limited = Ticket(group, group.clock + left, ticket.order, ticket.user, box=ticket.box)
+        heapq.heappush(group.heap, limited)
+        self._divide()
+        return limited
+
     def serve_alone(
         self, now: float, amount: float, cap: float, pass_to: Callable[[float], bool], *, sleeps: bool = True
     ) -> bool:
@@ -261,17 +274,28 @@ class SharedPool:
         sim, share = self._sim, self.share
         if not (self._uncontended or share.users or sim.ready) and share.serve_alone(sim.now, amount, cap, sim.pass_to):
             return PASSED
-        return self._serve(amount, cap)
-
-    async def _serve(self, amount: float, cap: float) -> None:
-        sim, share = self._sim, self.share
         if self._uncontended:
-            await sim.sleep(amount / min(cap, self._width))
-            return
+            return sim.sleep(amount / min(cap, self._width))
+        return self.finish(share.join(sim.now, amount, cap), came=True)
+
+    def enter(self, amount: float, cap: float) -> Ticket:
+        """Somebody comes who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""
+        return self.share.join(self._sim.now, amount, cap)
+
+    def leave(self, ticket: Ticket) -> None:
+        """Somebody who came by ``enter`` goes."""
+        self.share.leave(self._sim.now, ticket)
+        if self.share.users:
+            self._wake_first()
+
+    async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
+        """Wait until a user has got all it needs; ``came`` tells that it comes just now."""
+        sim, share = self._sim, self.share
         box = self._boxes.pop() if self._boxes else Mailbox(sim, self.name)
-        ticket = share.join(sim.now, amount, cap)
         ticket.box = box
-        woken = False
+        woken = not came
+        if woken:
+            share.advance(sim.now)
         try:
             while not share.is_finished(ticket):
                 first, time = share.first()

@@ -67,12 +67,23 @@ def ring(rig):
     return rig.machine.statistics()["device 0 dma ring 0"]
 
 
+def memory(rig):
+    return rig.machine.statistics()["device 0 memory"]
+
+
 def units(rig):
     return rig.machine.statistics()["device 0 compute units"]
 
 
 OBJECTS = [
     Contended("dma_ring", transfers, lambda rig: ring(rig).busy_s / ring(rig).transfers, lambda rig: ring(rig).wait_s),
+    Contended(
+        "memory_traffic",
+        transfers,
+        lambda rig: (ring(rig).busy_s - memory(rig).wait_s) / ring(rig).transfers,
+        lambda rig: memory(rig).wait_s,
+        {"dma_ring.uncontended": True, "dma.bw": "1700 GB/s", "dma.latency": 0},
+    ),
     Contended(
         "hardware_queue", launches_two, lambda rig: units(rig).wall_s / units(rig).kernels, None, {"hsa.queues": 1}
     ),

@@ -163,3 +163,61 @@ def test_capacity_and_amounts_are_checked():
         FairShare(0.0)
     with pytest.raises(ValueError, match="amount"):
         FairShare(1.0).join(0.0, -1.0)
+
+
+@given(jobs, st.integers(1, 12), st.lists(st.tuples(st.integers(0, 40), st.sampled_from([1, 2, 3, 7])), max_size=5))
+@examples(60)
+def test_a_user_whose_cap_changes_goes_on_with_what_is_left_of_it(jobs, capacity, changes):
+    """A user that is limited at a time is, from then on, as another that comes then and needs what is left."""
+    changed, replaced = FairShare(float(capacity)), FairShare(float(capacity))
+    users = [[share.join(0.0, float(amount), float(cap)) for _, amount, cap in jobs] for share in (changed, replaced)]
+    for at, cap in sorted(changes):
+        users[0][0] = changed.limit(float(at), users[0][0], float(cap))
+        left = replaced.leave(float(at), users[1][0])
+        users[1][0] = replaced.join(float(at), left, float(cap))
+        rates = [[share.rate(user) for user in those] for share, those in zip((changed, replaced), users, strict=True)]
+        assert rates[0] == rates[1]
+    first = changed.join(41.0, 5.0, 3.0), changed.join(41.0, 5.0, 3.0)
+    limited = changed.limit(41.0, changed.limit(41.0, first[0], 1.0), 3.0)
+    assert limited.order < first[1].order and limited.mark == pytest.approx(first[1].mark)
+    assert changed.limit(41.0, limited, 3.0) is limited
+
+
+def test_who_enters_a_pool_and_waits_later_is_served_from_the_first_moment_on():
+    # a third of 10/s for each up to 1.5 s; halves until a has its 10 at 2.5 s; b then needs 10 more
+    waiting = {"a": (10.0, math.inf, 1.0), "b": (20.0, math.inf, 2.0)}
+    assert pool_ends(10.0, waiting, stays=(0.0, 1.5)) == pytest.approx({"a": 2.5, "b": 3.5})
+
+
+def test_who_waits_in_a_pool_learns_that_it_is_first_from_who_was_and_comes_later():
+    # a has 11/s and would be first, at 2 s, but from 1 s on has 5.5/s; b has 1/s always; when b is gone, a has 6/s
+    waiting = {"a": (22.0, math.inf, 2.0), "b": (2.2, 1.0, 0.0)}
+    assert pool_ends(12.0, waiting, stays=(1.0, 9.0)) == pytest.approx({"a": 2.2 + 4.4 / 6, "b": 2.2})
+
+
+def pool_ends(capacity, waiting, stays):
+    """When each of (amount, cap, when it begins to wait) has all it needs; somebody else is there while it `stays`."""
+    sim = Simulation(gear="turbo")
+    pool = SharedPool(sim, capacity, "pool")
+    ends = {}
+
+    async def enters(name, amount, cap, away):
+        ticket = pool.enter(amount, cap)
+        await sim.sleep(away)
+        await pool.finish(ticket)
+        ends[name] = sim.now
+
+    async def somebody(begin, end):
+        await sim.sleep(begin)
+        ticket = pool.enter(math.inf, math.inf)
+        await sim.sleep(end - begin)
+        pool.leave(ticket)
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            for name, needs in waiting.items():
+                nursery.spawn(enters, name, *needs, name=name)
+            nursery.spawn(somebody, *stays, name="somebody")
+
+    sim.run(main)
+    return ends
