@@ -28,7 +28,7 @@ from offloadrt.machine import (
     OutOfSegments,
     Stream,
 )
-from offloadrt.machine.managed_sweep import Accesses
+from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.messages import BarrierPacket, BlitCopy, DmaPacket, KernelPacket
 from offloadrt.sim import Lock, LockStatistics, Signal
 from offloadrt.trace import events
