@@ -165,23 +165,31 @@ class Sweep:
         return False
 
     def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[Access, float, float]]:
-        """Bytes that the present step reads and writes over the link, in whole sectors.
-
-        All pages that a step comes to have a translation, so that of its accesses those go over the link that belong to
-        such pages, among all with one.
-        """
-        for access in self.accesses:
-            if not access.nbytes:
-                continue
-            if access.scattered:
-                low, high = self._all(pages, access)
-                part = (self.until - self.at) / self.windows
-            else:
-                low, high = self._pages(pages, access, self.at, self.until)
-                part = (self._byte(access, self.until) - self._byte(access, self.at)) / access.nbytes
-            if part and (remote := pages.how_many(REMOTE, low, high)):
-                part *= remote / (remote + pages.how_many(LOCAL, low, high))
+        """Bytes that the present step reads and writes over the link, in whole sectors."""
+        for access, picks in zip(self.accesses, self.picks, strict=True):
+            part = self._remote_part(pages, access, picks) if access.nbytes else 0.0
+            if part:
                 yield access, part * access.moved(access.reads, sector), part * access.moved(access.writes, sector)
+
+    def _remote_part(self, pages: ManagedPages, access: Access, picks: Picks | None) -> float:
+        """The part of an access' bytes that the present step moves over the link.
+
+        All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
+        these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
+        """
+        if picks is not None:
+            size = pages.page_size
+            low, high = (-(-(access.begin + self._byte(access, one)) // size) for one in (self.at, self.until))
+            low = low if self.at else access.begin // size
+            return pages.remote_among(picks, low, high) / max(picks.count, 1)
+        if access.scattered:
+            low, high = self._all(pages, access)
+            part = (self.until - self.at) / self.windows
+        else:
+            low, high = self._pages(pages, access, self.at, self.until)
+            part = (self._byte(access, self.until) - self._byte(access, self.at)) / access.nbytes
+        remote = pages.how_many(REMOTE, low, high)
+        return part * remote / (remote + pages.how_many(LOCAL, low, high)) if remote else 0.0
 
     # where accesses are
 
@@ -253,4 +261,4 @@ def _picks(access: Access, pages: ManagedPages, rng: np.random.Generator) -> Pic
     touched = np.zeros((last - first, per_block), np.bool_)
     touched.reshape(-1)[low - first * per_block : high - first * per_block] = rng.random(high - low) < part
     rows = np.packbits(touched, axis=1, bitorder="little")
-    return Picks(first, [int.from_bytes(row, "little") for row in map(bytes, rows)])
+    return Picks(first, [int.from_bytes(row, "little") for row in map(bytes, rows)], int(np.count_nonzero(touched)))

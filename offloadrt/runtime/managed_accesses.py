@@ -2,7 +2,8 @@
 
 A loop nest's launch counts it (`kernels.streams`), and says where in the array (`kernels.reach`). Of a kernel that is
 declared, `ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random
-(``irregular`` and ``indirect``), read or written, and after how many loads of others. An array without one is swept once, read and written.
+(``irregular`` and ``indirect``), read or written, and after how many loads of others. An array without one is swept
+once, read and written.
 """
 
 from __future__ import annotations

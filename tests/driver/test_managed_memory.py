@@ -12,9 +12,9 @@ from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
+from offloadrt.machine.managed_access import Access, Places
 from offloadrt.machine.managed_draws import divided
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
-from offloadrt.machine.managed_access import Access, Places
 from offloadrt.machine.tree_prefetch import runs, with_prefetched
 
 # the tree prefetcher
