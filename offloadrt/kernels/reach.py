@@ -1,9 +1,9 @@
-"""Where a stream's accesses lie in their array: the range around them, and the places within it.
+"""Where a stream's accesses lie in their array: the ranges around them, and the places within these.
 
 A *place* is a run of neighbouring elements. An affine index that no branch guards walks runs at even distances: loops
 from the smallest step to the largest either lengthen the run or repeat it (a triangle's runs have their mean length).
-What a branch or data leave out of it may be anywhere in the range. The range is the smallest that surely holds
-everything, so a strided access and the block of a matrix have all between their first element and their last one in it.
+What a branch or data leave out of it may be anywhere in a range. The range of an access is the smallest that surely
+holds it, so a stride and the block of a matrix have all between their first element and their last one in it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ class Places:
     """Each begins at a multiple of so many elements; 0: at the array's first one."""
 
 
+Range = tuple[int, int]
+"""First and last element, both inclusive, in C order."""
+
+
 @attrs.frozen
 class Reach:
     """What a launch touches of an array in one order."""
 
-    around: tuple[int, int] | None
-    """First and last element (inclusive, in C order) that it may touch; None where data decide."""
+    ranges: tuple[Range, ...] | None
+    """In which everything lies that it touches, in ascending order; None where data decide."""
     read: tuple[Places, ...]
     written: tuple[Places, ...]
 
@@ -56,26 +60,37 @@ class _Stretch:
     slopes: tuple[tuple[str, int], ...]
 
 
-def around(counting: Counting, accesses: Iterable[Access], near: Callable[[Access], float]) -> tuple[int, int] | None:
-    """First and last element that some accesses to one array may touch; None when data decide."""
-    low, high = math.inf, -1
+def ranges(counting: Counting, accesses: Iterable[Access], near: Callable[[Access], float]) -> tuple[Range, ...] | None:
+    """In which everything lies that some accesses to one array may touch; None when data decide."""
+    found: list[Range] = []
     for access in accesses:
         shape = _shape(counting, access)
         if shape is None:
             return None
         if near(access):
-            found = _near_its_iterations(counting, access, shape)
-            if found is None:
+            around = _near_its_iterations(counting, access, shape)
+            if around is None:
                 return None
-            low, high = min(low, found[0]), max(high, found[1])
+            found.append(around)
             continue
         sides = boxes(access, counting, shape)
         if sides is None:
             return None
         for box in sides:
-            low = min(low, _element([side[0] for side in box], shape))
-            high = max(high, _element([side[1] for side in box], shape))
-    return (int(low), high) if low <= high else None
+            low, high = (_element([side[end] for side in box], shape) for end in (0, 1))
+            found.append((low, high))
+    return merged(found)
+
+
+def merged(found: Iterable[Range]) -> tuple[Range, ...]:
+    """The same elements in ranges that do not touch one another."""
+    apart: list[Range] = []
+    for low, high in sorted(found):
+        if apart and low <= apart[-1][1] + 1:
+            apart[-1] = apart[-1][0], max(apart[-1][1], high)
+        else:
+            apart.append((low, high))
+    return tuple(apart)
 
 
 def even_places(counting: Counting, accesses: Sequence[Access]) -> tuple[Places, ...] | None:
@@ -127,7 +142,7 @@ def _stretch(counting: Counting, access: Access) -> _Stretch | None:
     return _Stretch(ends[0], run, count, step, tuple((symbol, distance) for distance, _, symbol, _ in slopes))
 
 
-def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int]) -> tuple[int, int] | None:
+def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int]) -> Range | None:
     """An index that is data as it stands, and lies near its iteration of one loop: the range of that loop.
 
     Where anything is computed with the data, or several loops count the iterations, it is not known which element is

@@ -17,7 +17,7 @@ import attrs
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop
-from offloadrt.kernels.reach import Places, Reach, around, even_places
+from offloadrt.kernels.reach import Places, Reach, even_places, ranges
 from offloadrt.kernels.traffic import elements
 
 Order = Literal["swept", "in order", "random"]
@@ -111,13 +111,13 @@ def _reach_along(
             ]
             found = (*found, Places(count, min(max(moved), limit) / count))
         places[kind] = found
-    return Reach(around(counting, accesses, lambda access: nearness.get(access, 0.0)), places["read"], places["write"])
+    return Reach(ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), places["read"], places["write"])
 
 
 def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, written: float) -> Reach:
     """Of accesses at random: each is a place of its own."""
     loads, stores = ((Places(count, 1.0),) if count else () for count in (read, written))
-    return Reach(around(counting, accesses, lambda access: 0.0), loads, stores)
+    return Reach(ranges(counting, accesses, lambda access: 0.0), loads, stores)
 
 
 def _near(counting: Counting, access: Access) -> float:

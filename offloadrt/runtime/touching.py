@@ -1,19 +1,21 @@
 """What a kernel touches of the host's memory, which a device with page faults has to be told at its launch.
 
-Of each argument that the device uses in place: the range of elements that the kernel's source says, as far as the
-region maps it. Where data decide, or the kernel is declared by its costs: the sections that the region maps; the whole
-array when it maps none, as a pointer says nothing of its extent.
+Of each argument that the device uses in place: the ranges of elements that the kernel's source says, as far as the
+region maps them. Where data decide, or the kernel is declared by its costs: the sections that the region maps; the
+whole array when it maps none, as a pointer says nothing of its extent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import attrs
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import Launch
+from offloadrt.kernels.reach import merged
 from offloadrt.kernels.streams import Stream
 from offloadrt.machine import AccessFault, MemoryAccessFault
 from offloadrt.machine.host_contents import HostContents
@@ -80,16 +82,16 @@ def touched(streams: Iterable[Stream], array: HostArray, element_size: int, mapp
 
     When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
     """
-    around = [stream.reach.around for stream in streams]
+    around = [stream.reach.ranges for stream in streams]
     known = [found for found in around if found is not None]
     if len(known) < len(around):
         return mapped
-    if not known:
-        return []
-    low = array.address + min(first for first, _ in known) * element_size
-    high = array.address + (max(last for _, last in known) + 1) * element_size
-    parts = [(max(begin, low), min(begin + nbytes, high)) for begin, nbytes in mapped]
-    return [(begin, end - begin) for begin, end in parts if begin < end] or [(low, high - low)]
+    begin, parts = array.address, list[Range]()
+    ranges = [(begin + low * element_size, begin + (high + 1) * element_size) for low, high in merged(chain(*known))]
+    for low, high in ranges:
+        ends = [(max(first, low), min(first + nbytes, high)) for first, nbytes in mapped]
+        parts += [(first, end - first) for first, end in ends if first < end]
+    return parts or [(low, high - low) for low, high in ranges]
 
 
 def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:

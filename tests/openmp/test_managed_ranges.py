@@ -15,7 +15,6 @@ from offloadrt.study.run import Run
 PAGE, BLOCK = 64 << 10, 2 << 20
 N = 8 * BLOCK // 8
 """Elements of an array of eight blocks."""
-HERE = {"prefetch.tree": "false"}
 
 
 @kernel
@@ -124,6 +123,18 @@ def test_a_section_limits_what_a_kernel_touches() -> None:
         return t.target(part, a, 0, N // 2, maps=omp.map(tofrom=omp.section(a, 0, N // 4)))
 
     assert migrated(run_of(launch)) == 2 * BLOCK
+
+
+def test_the_ends_of_an_array_are_two_pages() -> None:
+    @kernel
+    def ends(a: Any, b: Any, n: int, last: int) -> None:
+        for i in range(n):
+            b[i] = a[i] + a[last - i]
+
+    async def launch(t: omp.HostThread, a: omp.HostArray) -> None:
+        await t.target(ends, a, t.array("b", 10, fill=0.0, align=BLOCK), 10, N - 1)
+
+    assert migrated(run_of(launch)) == 2 * PAGE
 
 
 def test_real_values_move_the_same_pages() -> None:
