@@ -18,7 +18,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop
 from offloadrt.kernels.reach import Places, Reach, even_places, ranges
-from offloadrt.kernels.traffic import elements
+from offloadrt.kernels.traffic import elements, stored_just_now
 
 Order = Literal["swept", "in order", "random"]
 
@@ -95,11 +95,13 @@ def _reach_along(
     places: dict[str, tuple[Places, ...]] = {}
     for kind in ("read", "write"):
         dense, others = list[Access](), dict[float, list[Access]]()
-        for access in accesses:
+        for number, access in enumerate(accesses):
             near = nearness.get(access, 1.0)
-            if access.kind == kind and near == 1.0 and _in_every_iteration(counting, access):
+            if access.kind != kind or any(stored_just_now(earlier, access) for earlier in accesses[:number]):
+                continue
+            if near == 1.0 and _in_every_iteration(counting, access):
                 dense.append(access)
-            elif access.kind == kind:
+            else:
                 others.setdefault(near, []).append(access)
         found = even_places(counting, dense) if not any(access in nearness for access in dense) else None
         if found is None:  # neighbours share elements, so that nothing is left out between them

@@ -128,6 +128,17 @@ def test_a_triangle_moves_half_of_its_matrix() -> None:
 
 
 @kernel
+def store_and_load(a: Any, b: Any, n: int) -> None:
+    for i in range(n):
+        a[i] = 1.0
+        b[i] = a[i] + 1.0
+
+
+def test_what_an_iteration_has_stored_itself_is_not_loaded() -> None:
+    assert moved(store_and_load, array("a", N), array("b", N, begin=1 << 31), N) == (0.0, 8 * N)
+
+
+@kernel
 def rarely(a: Any, n: int, often: float) -> None:
     for i in range(n):
         if expect(a[i] > 0.0, probability=often):
