@@ -10,7 +10,9 @@ the kernel, so that a phantom program can say how much each launch does.
 
 `near` is about data that decide an index: the part of them that lies near its own iteration, so that a kernel whose
 iterations are done in order comes to those elements in order (the rows of a compressed matrix, the neighbours in a mesh
-that is numbered well). The others may lie anywhere; without the hint all may.
+that is numbered well). The others may lie anywhere; without the hint all may. An index that is data as it stands
+(``a[expect(neighbours[i], near=1)]``) lies near its own number, and so within the range of `i`; one that is computed
+from data lies near an unknown place.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ what lies near, so that an element moves once, however often it is accessed. All
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import attrs
@@ -16,7 +17,8 @@ import attrs
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop
-from offloadrt.kernels.traffic import elements
+from offloadrt.kernels.reach import Places, Reach, even_places, ranges
+from offloadrt.kernels.traffic import elements, stored_just_now
 
 Order = Literal["swept", "in order", "random"]
 
@@ -34,6 +36,12 @@ class Stream:
     """Elements to memory."""
     places: float
     """Where runs of neighbouring elements begin, counted each time."""
+    _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
+
+    @property
+    def reach(self) -> Reach:
+        """Where that is, loads and stores apart; found when it is asked for."""
+        return self._reach()
 
 
 def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
@@ -66,15 +74,52 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
         places = max(_places(counting, access) * nearness.get(access, 1.0) for access in along)
         swept = any(_in_every_iteration(counting, access) and nearness.get(access, 1.0) == 1.0 for access in along)
         level = min(access.level for access in along)
-        found.append(Stream("swept" if swept else "in order", level, read, written, places))
+        reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
+        found.append(Stream("swept" if swept else "in order", level, read, written, places, reach))
     read = written = places = 0.0
     away = [access for access in by_data if nearness[access] < 1.0]
     for part in sorted({nearness[access] for access in away}):
         far_read, far_written = elements([access for access in away if nearness[access] == part], moves)
         read, written = read + far_read * (1.0 - part), written + far_written * (1.0 - part)
     if away:
-        found.append(Stream("random", min(access.level for access in away), read, written, read + written))
+        reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
+        found.append(Stream("random", min(access.level for access in away), read, written, read + written, reach))
     return tuple(found)
+
+
+def _reach_along(
+    counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float], size: int | None
+) -> Reach:
+    """Of accesses that follow the iterations; data decide those that have a nearness."""
+    limit = math.inf if size is None else size
+    places: dict[str, tuple[Places, ...]] = {}
+    for kind in ("read", "write"):
+        dense, others = list[Access](), dict[float, list[Access]]()
+        for number, access in enumerate(accesses):
+            near = nearness.get(access, 1.0)
+            if access.kind != kind or any(stored_just_now(earlier, access) for earlier in accesses[:number]):
+                continue
+            if near == 1.0 and _in_every_iteration(counting, access):
+                dense.append(access)
+            else:
+                others.setdefault(near, []).append(access)
+        found = even_places(counting, dense) if not any(access in nearness for access in dense) else None
+        if found is None:  # neighbours share elements, so that nothing is left out between them
+            found = (Places(1.0, min(max(elements(dense, functools.partial(runs_without, counting))), limit), True),)
+        count = max((_places(counting, access) * near for near, some in others.items() for access in some), default=0.0)
+        if count:
+            moved = [
+                max(elements(some, functools.partial(runs_without, counting))) * near for near, some in others.items()
+            ]
+            found = (*found, Places(count, min(max(moved), limit) / count))
+        places[kind] = found
+    return Reach(ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), places["read"], places["write"])
+
+
+def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, written: float) -> Reach:
+    """Of accesses at random: each is a place of its own."""
+    loads, stores = ((Places(count, 1.0),) if count else () for count in (read, written))
+    return Reach(ranges(counting, accesses, lambda access: 0.0), loads, stores)
 
 
 def _near(counting: Counting, access: Access) -> float:
@@ -83,13 +128,15 @@ def _near(counting: Counting, access: Access) -> float:
 
 
 def _places(counting: Counting, access: Access) -> float:
-    """Runs of an access, but for the loops over data that step through neighbouring elements."""
+    """Runs of an access, but for the loops that step through neighbouring elements without leaving any out."""
     often = counting.runs(access.path)
-    index = access.index[0] if len(access.index) == 1 else None
-    for part in access.path:
-        if index is None or not isinstance(part, Loop) or part.distributed or counting.counted(part):
+    *others, index = access.index
+    for part in reversed(access.path):
+        if index is None or isinstance(part, Branch) or part.distributed:
+            break
+        if any(other is None or part.symbol in other.symbols for other in others):
             continue
-        if abs(index.coefficient(part.symbol).constant or 0) == 1:
+        if abs(index.coefficient(part.symbol).constant or 0) * abs(part.step) == 1:
             often /= max(1.0, counting.mean_trips(access.path, part))
     return often
 

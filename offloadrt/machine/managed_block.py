@@ -58,7 +58,8 @@ class Watch:
 
 @attrs.frozen(eq=False)
 class Picks:
-    """Some pages of a range: ``pages[k]`` are those of block ``first + k``."""
+    """Some pages of a range: ``pages[k]`` are those of block ``first + k``, ``count`` of them in all."""
 
     first: int
     pages: list[int]
+    count: int

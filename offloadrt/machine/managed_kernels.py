@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.managed_sweep import Accesses, Sweep
+from offloadrt.machine.managed_sweep import Sweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
 from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
@@ -44,7 +45,7 @@ class ManagedSpec:
     remote_bandwidth: Annotated[float, "remote.access_bw"]
     """Of one direction, for kernels that reach host memory."""
     sector: Annotated[int, "remote.sector"]
-    """Bytes that an access at random moves over the link."""
+    """What moves over the link is a whole number of so many bytes."""
 
 
 class ManagedKernels:
@@ -77,7 +78,7 @@ class ManagedKernels:
         compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
-            swept += 0 if access.scattered else round(access.nbytes * access.part_of(self.pages.page_size))
+            swept += 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.pages.page_size))
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
@@ -224,11 +225,10 @@ class ManagedKernels:
     def _reach(self, resident: ResidentKernel, sweep: Sweep) -> None:
         """What a step reads and writes in host memory goes over the link meanwhile."""
         reads = writes = 0.0
-        for access, nbytes in sweep.remote_bytes(self.pages, self.spec.sector):
-            if nbytes:
-                reads += nbytes if access.reads else 0.0
-                writes += nbytes if access.writes else 0.0
-                self.pages.usage_at(access.begin).remote_bytes += nbytes * (access.reads + access.writes)
+        for access, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
+            reads += read
+            writes += written
+            self.pages.usage_at(access.begin).remote_bytes += read + written
         for direction, nbytes in (("h2d", reads), ("d2h", writes)):
             if nbytes:
                 sweep.remote += 1
@@ -259,7 +259,7 @@ def _teams_held(accesses: Accesses, launch: Launch) -> float:
     The others need not be managed memory: what is in device memory is at level 0 as well, and found there at once.
     """
     later = [access for access in accesses if access.level]
-    if not later or any(not (access.picked or access.scattered) for access in later):
+    if not later or any(not (access.visits) for access in later):
         return 1.0
-    most = max(access.picked or access.scattered for access in later)
+    most = max(access.visits for access in later)
     return max(-math.expm1(-most * launch.threads / launch.iterations), 1.0 / launch.teams)

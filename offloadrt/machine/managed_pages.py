@@ -269,6 +269,17 @@ class ManagedPages:
             pages = self._all
         return found
 
+    def remote_among(self, picks: Picks, low: int, high: int) -> int:
+        """How many of some pages, of those in [low, high), the GPU reaches over the link."""
+        per_block, count = self.per_block, 0
+        for index in range(low // per_block, -(-high // per_block)):
+            block = self.blocks.get(index)
+            if block is not None and block.remote:
+                base = index * per_block
+                there = (1 << min(high - base, per_block)) - (1 << max(low - base, 0))
+                count += (picks.pages[index - picks.first] & block.remote & there).bit_count()
+        return count
+
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
         """The same, each page by its number: of a range in which few are missing."""
         found: list[int] = []

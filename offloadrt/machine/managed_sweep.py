@@ -18,48 +18,15 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
+from offloadrt.machine.managed_access import Access, Accesses
 from offloadrt.machine.managed_block import Picks, Watch
-from offloadrt.machine.managed_pages import REMOTE, ManagedPages
+from offloadrt.machine.managed_pages import LOCAL, REMOTE, ManagedPages
 from offloadrt.machine.page_sets import PageSets, by_block, joined
 
 _FEW = 4
 """Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
 _ALL = 1.0 - 1e-6
 """A sweep that touches such a part of the pages touches all of them."""
-
-
-@attrs.frozen
-class Access:
-    """What a kernel does with one range of managed memory."""
-
-    begin: int
-    """Address."""
-    nbytes: int
-    level: int = 0
-    """How many loads of other arrays its accesses wait for, one after the other."""
-    scattered: float = 0.0
-    """Accesses of the whole launch, to places at random; 0: it is swept once, in order."""
-    reads: bool = True
-    writes: bool = True
-    picked: float = 0.0
-    """Places that a sweep visits, at random among all of them; 0: it leaves nothing out."""
-    run: float = 0.0
-    """Bytes at each such place, a multiple of the alignment on average."""
-    alignment: int = 1
-    """Each such place begins at a multiple of so many bytes."""
-
-    def part_of(self, size: int) -> float:
-        """The part of the pieces of `size` bytes, page or sector, that a sweep touches; 1 of those that leave nothing
-        out.
-
-        Where a place begins within a piece is a multiple of what alignment and size have in common: aligned to its own
-        length, it lies in one piece.
-        """
-        reach = size + max(self.run - math.gcd(self.alignment, size), 0.0)
-        return -math.expm1(-self.picked * reach / self.nbytes) if self.picked else 1.0
-
-
-Accesses = tuple[Access, ...]
 
 
 @attrs.define(eq=False)
@@ -197,18 +164,32 @@ class Sweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[Access, float]]:
-        """Bytes of the present step over the link, each way that an access goes; accesses at random in sectors."""
-        for access in self.accesses:
-            if not access.nbytes:
-                continue
-            if access.scattered:
-                low, high = self._all(pages, access)
-                amount = access.scattered * sector * (self.until - self.at) / self.windows
-            else:
-                low, high = self._pages(pages, access, self.at, self.until)
-                amount = (self._byte(access, self.until) - self._byte(access, self.at)) * access.part_of(sector)
-            yield access, amount * pages.how_many(REMOTE, low, high) / max(high - low, 1)
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[Access, float, float]]:
+        """Bytes that the present step reads and writes over the link, in whole sectors."""
+        for access, picks in zip(self.accesses, self.picks, strict=True):
+            part = self._remote_part(pages, access, picks) if access.nbytes else 0.0
+            if part:
+                yield access, part * access.moved(access.reads, sector), part * access.moved(access.writes, sector)
+
+    def _remote_part(self, pages: ManagedPages, access: Access, picks: Picks | None) -> float:
+        """The part of an access' bytes that the present step moves over the link.
+
+        All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
+        these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
+        """
+        if picks is not None:
+            size = pages.page_size
+            low, high = (-(-(access.begin + self._byte(access, one)) // size) for one in (self.at, self.until))
+            low = low if self.at else access.begin // size
+            return pages.remote_among(picks, low, high) / max(picks.count, 1)
+        if access.scattered:
+            low, high = self._all(pages, access)
+            part = (self.until - self.at) / self.windows
+        else:
+            low, high = self._pages(pages, access, self.at, self.until)
+            part = (self._byte(access, self.until) - self._byte(access, self.at)) / access.nbytes
+        remote = pages.how_many(REMOTE, low, high)
+        return part * remote / (remote + pages.how_many(LOCAL, low, high)) if remote else 0.0
 
     # where accesses are
 
@@ -272,7 +253,7 @@ class Sweep:
 def _picks(access: Access, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
     """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
     size, per_block = pages.page_size, pages.per_block
-    part = access.part_of(size) if access.nbytes else 1.0
+    part = access.part_of_pages(size)
     if part >= _ALL:
         return None
     low, high = access.begin // size, -(-(access.begin + access.nbytes) // size)
@@ -280,4 +261,4 @@ def _picks(access: Access, pages: ManagedPages, rng: np.random.Generator) -> Pic
     touched = np.zeros((last - first, per_block), np.bool_)
     touched.reshape(-1)[low - first * per_block : high - first * per_block] = rng.random(high - low) < part
     rows = np.packbits(touched, axis=1, bitorder="little")
-    return Picks(first, [int.from_bytes(row, "little") for row in map(bytes, rows)])
+    return Picks(first, [int.from_bytes(row, "little") for row in map(bytes, rows)], int(np.count_nonzero(touched)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.managed_sweep import Accesses
+from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.page_fault import AccessFault
 from offloadrt.machine.page_sets import PageSets
 from offloadrt.sim import Signal

@@ -89,7 +89,9 @@ class OutsideArray(OffloadError):
 
 
 class FreedHostMemory(OffloadError):
-    """A directive maps or copies an array of the host after it was freed; what a real program does then is open."""
+    """A directive, a kernel, a call of the driver library or the host itself uses an array of the host after it was
+    freed; what a real program does then is open.
+    """
 
 
 class InvalidFree(OffloadError):

@@ -1,25 +1,27 @@
 """What a kernel does with managed memory, which its launch says: for each array, the range, the order and the way.
 
-A loop nest's launch counts it (`kernels.streams`). Of a kernel that is declared, `ArrayUse` tells whether an array is
-swept in order (``constant`` and ``affine``) or met at random (``irregular`` and ``indirect``), read or written, and
-after how many loads of others. An array without one is swept once, read and written.
+A loop nest's launch counts it (`kernels.streams`), and says where in the array (`kernels.reach`). Of a kernel that is
+declared, `ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random
+(``irregular`` and ``indirect``), read or written, and after how many loads of others. An array without one is swept
+once, read and written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 
 from offloadrt.driver import NOTHING, Touching
-from offloadrt.kernels import ArrayUse, Launch
+from offloadrt.kernels import ArrayUse, Launch, reach
 from offloadrt.kernels.streams import Stream
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access, Places
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.touching import sections
+from offloadrt.runtime.touching import Range, sections, touched
 
 
 @attrs.frozen(eq=False)
@@ -51,41 +53,75 @@ def accesses_of(
     for position, argument in enumerate(arguments):
         array = argument.pointers if isinstance(argument, Pointees) else argument
         if isinstance(array, HostArray) and array in managed:
-            ranges = sections(items, array)
-            total = 0
-            for _, nbytes in ranges:
-                total += nbytes
-            for begin, nbytes in ranges:
-                found.update(dict.fromkeys(_accesses(uses.get(position), launch, begin, nbytes, nbytes / total)))
+            whole = isinstance(argument, Pointees)
+            found.update(dict.fromkeys(_accesses(uses.get(position), launch, array, whole, sections(items, array))))
     touching = Touching(accesses=tuple(found)) if found else NOTHING
     if isinstance(items, MapItems):
         items.touching[device] = _Known(launch, on_host, touching)
     return touching
 
 
-def _accesses(use: ArrayUse | None, launch: Launch, begin: int, nbytes: int, share: float) -> list[Access]:
-    """`share`: the part of the array's accesses that go to this section of it."""
+def _accesses(
+    use: ArrayUse | None, launch: Launch, array: HostArray, whole: bool, mapped: Sequence[Range]
+) -> Iterator[Access]:
+    """`whole`: the array holds the pointers that the kernel follows, of which its source says nothing."""
     if use is None:
-        return [Access(begin, nbytes)]
-    if launch.counts is None:
-        return [_declared(use, launch, begin, nbytes, share)]
-    counts = launch.counts.array(use.name)
-    return [_counted(stream, counts.element_size, begin, nbytes, share) for stream in counts.streams]
+        for begin, nbytes in mapped:
+            yield Access(begin, nbytes)
+    elif launch.counts is None:
+        for begin, nbytes, part in _parts(mapped):
+            yield _declared(use, launch, begin, nbytes, part)
+    else:
+        counts = launch.counts.array(use.name)
+        for stream in counts.streams:
+            ranges = mapped if whole else touched([stream], array, counts.element_size, mapped)
+            for begin, nbytes, part in _parts(ranges):
+                yield _counted(stream, array.address, counts.element_size, begin, nbytes, part)
 
 
-def _counted(stream: Stream, element_size: int, begin: int, nbytes: int, share: float) -> Access:
+def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
+    """Each range, and the part of the accesses that go there."""
+    total = 0
+    for _, nbytes in ranges:
+        total += nbytes
+    for begin, nbytes in ranges:
+        yield begin, nbytes, nbytes / total
+
+
+def _counted(stream: Stream, address: int, element_size: int, begin: int, nbytes: int, part: float) -> Access:
     """What a loop nest does, as its launch counts it."""
-    places = 0.0 if stream.order == "swept" else stream.places * share
-    scattered, picked = (places, 0.0) if stream.order == "random" else (0.0, places)
-    run = max(stream.read, stream.written) * element_size / stream.places if picked else 0.0
-    reads, writes = stream.read > 0, stream.written > 0
-    return Access(begin, nbytes, stream.level, scattered, reads, writes, picked, run, element_size)
+    picked = None
+    if stream.order == "in order":
+        places = stream.places * part
+        run = max(stream.read, stream.written) * element_size / stream.places if places else 0.0
+        picked = Places(places, run, element_size)
+    scattered = stream.places * part if stream.order == "random" else 0.0
+    reads, writes = (
+        tuple([_in_bytes(one, address, element_size, part) for one in places])
+        for places in (stream.reach.read, stream.reach.written)
+    )
+    return Access(begin, nbytes, stream.level, scattered, reads, writes, picked)
 
 
-def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, share: float) -> Access:
+def _in_bytes(places: reach.Places, address: int, element_size: int, part: float) -> Places:
+    alignment = math.gcd(address, places.step * element_size)
+    return Places(places.count * part, places.run * element_size, alignment, places.even)
+
+
+def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> Access:
     """What a kernel does that is declared by its costs."""
-    scattered = 0.0
+    scattered, often = 0.0, launch.iterations * part
     if use.pattern in ("irregular", "indirect"):
-        elements = use.elements_read + use.elements_written or use.laf
-        scattered = elements * launch.iterations * share
-    return Access(begin, nbytes, use.level, scattered, use.reads > 0 or not use.laf, use.writes > 0 or not use.laf)
+        scattered = (use.elements_read + use.elements_written or use.laf) * often
+    reads, writes = (
+        _of_declared(use, elements * often, scattered > 0.0)
+        for elements in (use.elements_read or use.reads, use.elements_written or use.writes)
+    )
+    return Access(begin, nbytes, use.level, scattered, reads, writes)
+
+
+def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[Places, ...] | None:
+    """Elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
+    if use.laf and not elements:
+        return ()
+    return (Places(elements, use.element_size, use.element_size),) if at_random else None

@@ -15,12 +15,13 @@ import numpy as np
 from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import IllegalAddress, MappingError
+from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import (
     BadAccess,
@@ -115,12 +116,15 @@ async def target(
     touching = NOTHING
     if plugin.managed is not None:
         migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
+        for array, in_place in zip(arrays, migrating, strict=True):
+            if in_place:
+                check_alive(device, array, call)
         touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
         if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
             more = [Access(begin, nbytes) for begin, nbytes in pointed]
             touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
     elif plugin.kernels_fault:
-        touching = touching_of(device, items, arrays, on_host)
+        touching = touching_of(device, launch, items, arguments, arrays, on_host)
         if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
             touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
         if plugin.kernels_die and touching.ranges:

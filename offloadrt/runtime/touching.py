@@ -1,21 +1,28 @@
 """What a kernel touches of the host's memory, which a device with page faults has to be told at its launch.
 
-Of each argument that the device uses in place: the sections of it that the region maps; the whole array when it maps
-none, as a pointer says nothing of its extent.
+Of each argument that the device uses in place: the ranges of elements that the kernel's source says, as far as the
+region maps them. Where data decide, or the kernel is declared by its costs: the sections that the region maps; the
+whole array when it maps none, as a pointer says nothing of its extent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import attrs
 
 from offloadrt.driver import NOTHING, Touching
+from offloadrt.kernels import Launch
+from offloadrt.kernels.reach import merged
+from offloadrt.kernels.streams import Stream
 from offloadrt.machine import AccessFault, MemoryAccessFault
 from offloadrt.machine.host_contents import HostContents
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE
 from offloadrt.sim import Actor
@@ -25,35 +32,69 @@ from offloadrt.sim import Actor
 class _Known:
     """What was found for a construct: with these arguments in these places."""
 
+    launch: Launch
     on_host: Sequence[bool]
     touching: Touching
 
 
+Range = tuple[int, int]
+"""Address and bytes."""
+
+
 def touching_of(
-    device: OffloadDevice, items: Sequence[MapItem], arrays: Sequence[HostArray], on_host: Sequence[bool]
+    device: OffloadDevice,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    arrays: Sequence[HostArray],
+    on_host: Sequence[bool],
 ) -> Touching:
-    """`arrays`: the region's arguments; `on_host`: whether the device uses each in place. Remembered with a construct.
+    """`arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place. Remembered with a
+    construct.
 
     A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
     """
     known = items.touching.get(device.number) if isinstance(items, MapItems) else None
-    if isinstance(known, _Known) and (known.on_host is on_host or known.on_host == on_host):
+    known = known if isinstance(known, _Known) and known.launch is launch else None
+    if known is not None and (known.on_host is on_host or known.on_host == on_host):
         known.on_host = on_host  # the same list next time, which need not be compared
         return known.touching
-    ranges: dict[tuple[int, int], None] = {}
+    ranges: dict[Range, None] = {}
     indirect = False
-    for array, in_place in zip(arrays, on_host, strict=True):
+    places = [k for k, argument in enumerate(arguments) if isinstance(argument, HostArray | Pointees)]
+    for position, array, in_place in zip(places, arrays, on_host, strict=True):
         if in_place:
-            ranges.update(dict.fromkeys(sections(items, array)))
+            found: Sequence[Range] = sections(items, array)
+            for counts in launch.counts.arrays if launch.counts and isinstance(arguments[position], HostArray) else ():
+                if counts.position == position:
+                    found = touched(counts.streams, array, counts.element_size, found)
+            ranges.update(dict.fromkeys(found))
             indirect = indirect or (array.kind in ("global", "link") and device.configuration.globals_on_host)
     serial_s = device.plugin.global_indirection if indirect else 0.0
     touching = Touching(tuple(ranges), serial_s) if ranges else NOTHING
     if isinstance(items, MapItems):
-        items.touching[device.number] = _Known(on_host, touching)
+        items.touching[device.number] = _Known(launch, on_host, touching)
     return touching
 
 
-def sections(items: Sequence[MapItem], array: HostArray) -> list[tuple[int, int]]:
+def touched(streams: Iterable[Stream], array: HostArray, element_size: int, mapped: Sequence[Range]) -> Sequence[Range]:
+    """What a launch touches of an array, as far as it is mapped (`sections`), and all of that where data decide.
+
+    When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
+    """
+    around = [stream.reach.ranges for stream in streams]
+    known = [found for found in around if found is not None]
+    if len(known) < len(around):
+        return mapped
+    begin, parts = array.address, list[Range]()
+    ranges = [(begin + low * element_size, begin + (high + 1) * element_size) for low, high in merged(chain(*known))]
+    for low, high in ranges:
+        ends = [(max(first, low), min(first + nbytes, high)) for first, nbytes in mapped]
+        parts += [(first, end - first) for first, end in ends if first < end]
+    return parts or [(low, high - low) for low, high in ranges]
+
+
+def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
     """(address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
     mapped = [
         (item.begin, item.size)

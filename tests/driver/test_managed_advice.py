@@ -6,7 +6,7 @@ import pytest
 from managed_rig import BLOCK, assert_sound, small, sweep
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access
 
 
 @pytest.mark.parametrize("evicts", [True, False])
@@ -51,9 +51,9 @@ def test_what_prefers_the_host_is_reached_over_the_link_and_never_migrates(uvm):
         await rig.driver.mem_advise(kept, 44 * BLOCK, "prefer_host")
         for _ in range(2):
             await rig.kernel(sweep(10 * BLOCK), Access(other, 10 * BLOCK))
-            await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=False))
+            await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=()))
         begin = rig.sim.now
-        await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=False))
+        await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=()))
         times.append(rig.sim.now - begin)
 
     rig.run(main)
@@ -73,7 +73,7 @@ def test_kernels_that_reach_the_host_share_the_link(uvm, kernels, uncontended):
         await rig.uvm.advise(address, nbytes, "accessed_by")
         async with rig.sim.open_nursery() as nursery:
             for _ in range(kernels):
-                nursery.spawn(rig.kernel, sweep(nbytes), Access(address, nbytes, writes=False))
+                nursery.spawn(rig.kernel, sweep(nbytes), Access(address, nbytes, writes=()))
 
     rig.run(main)
     expected = nbytes / port if uncontended else max(kernels * nbytes / link, nbytes / port)
@@ -151,7 +151,7 @@ def half_remote(uvm, chunk, remote):
         await rig.driver.mem_advise(address + there, nbytes - there, "prefer_host")
         await rig.driver.mem_advise(address + there, nbytes - there, "accessed_by")
         begin = rig.sim.now
-        await rig.kernel(busy, Access(address, nbytes, writes=False))
+        await rig.kernel(busy, Access(address, nbytes, writes=()))
         return rig.sim.now - begin
 
     return rig.run(main)

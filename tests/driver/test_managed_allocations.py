@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
@@ -85,7 +85,7 @@ def test_what_becomes_of_objects_adds_up_to_the_totals(uvm, steps):
             if what == "sweep":
                 await rig.kernel(sweep(nbytes), Access(address, nbytes))
             elif what == "scatter":
-                await rig.kernel(sweep(nbytes), Access(address, nbytes, scattered=1e4, writes=False))
+                await rig.kernel(sweep(nbytes), Access(address, nbytes, scattered=1e4, writes=()))
             elif what == "host":
                 await rig.uvm.host_access(address, nbytes)
             elif what == "pin":

@@ -12,9 +12,9 @@ from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
+from offloadrt.machine.managed_access import Access, Places
 from offloadrt.machine.managed_draws import divided
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
-from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.tree_prefetch import runs, with_prefetched
 
 # the tree prefetcher
@@ -180,7 +180,7 @@ def test_levels_are_asked_for_one_after_the_other(uvm):
     assert rig.counters.batches == 3
 
 
-@pytest.mark.parametrize("further", [{"picked": 200.0, "run": 8.0}, {"scattered": 200.0}])
+@pytest.mark.parametrize("further", [{"picked": Places(200.0, 8.0)}, {"scattered": 200.0}])
 def test_teams_that_only_read_device_memory_make_room_as_those_that_find_their_pages(uvm, further):
     """A kernel whose first accesses are to a device block is one whose first accesses are to pages that it has."""
     count = 1 << 24

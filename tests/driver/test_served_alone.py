@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access, Places
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
@@ -92,7 +92,7 @@ def test_whatever_happens_at_once_no_way_of_serving_faults_changes_it(uvm, opera
                 nbytes = min(pages * PAGE, (12 - place) * BLOCK)
                 if what in ("sweep", "scatter", "pick"):
                     scattered, picked = (nbytes / 8 * (what == "scatter"), nbytes / 1e5 * (what == "pick"))
-                    access = Access(begin, nbytes, 0, scattered, picked=picked, run=64.0)
+                    access = Access(begin, nbytes, 0, scattered, picked=Places(picked, 64.0) if picked else None)
                     await rig.kernel(sweep(nbytes), access, Access(address, BLOCK, 1))
                 elif what == "host":
                     await rig.uvm.host_access(begin, nbytes)

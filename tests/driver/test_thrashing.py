@@ -5,7 +5,7 @@ import pytest
 from offloadrt.driver import UvmCounters
 from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access
 
 PAGE = 64 << 10
 LAPSE = NAP = 500e-6

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.machine.managed_sweep import Access
+from offloadrt.machine.managed_access import Access, Places
 
 
 @pytest.mark.parametrize("size", [32, 4096])
@@ -26,16 +26,16 @@ def test_the_part_of_the_pieces_is_what_random_places_touch(
     for piece in range(-(-run // size) + 1):
         met = begins // size + piece
         touched[met[met * size < begins + run] % pieces] = True
-    expected = Access(0, nbytes, picked=picked, run=run, alignment=alignment).part_of(size)
+    expected = Access(0, nbytes, picked=Places(picked, run, alignment)).part_of_pages(size)
     assert touched.mean() == pytest.approx(expected, rel=0.03)
 
 
 @given(st.integers(1, 10**6), st.sampled_from([1, 2, 4, 8, 16, 32]))
 def test_places_that_are_far_apart_and_aligned_to_their_length_touch_one_piece_each(picked: int, run: int) -> None:
     nbytes = 1 << 50
-    part = Access(0, nbytes, picked=picked, run=run, alignment=run).part_of(32)
+    part = Access(0, nbytes, picked=Places(picked, run, run)).part_of_pages(32)
     assert part * nbytes / 32 == pytest.approx(picked, rel=1e-3)
 
 
 def test_a_sweep_that_leaves_nothing_out_touches_everything() -> None:
-    assert Access(0, 1 << 20).part_of(32) == 1.0
+    assert Access(0, 1 << 20).part_of_pages(32) == 1.0

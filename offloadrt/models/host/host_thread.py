@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike
 
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.section import Section
+from offloadrt.models.host.section import Section, array_of
+from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
 
 if TYPE_CHECKING:
@@ -88,14 +89,17 @@ class ProgramThread(ABC):
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
         """Write to all pages of an array that was made without `fill`: on an APU, those that nobody has touched are
-        populated now, which takes its time, instead of when a kernel or a copy comes to them.
+        populated now, which takes its time, instead of when a kernel or a copy comes to them. Raises FreedHostMemory.
         """
+        check_alive(self.program.devices[0], array, "first_touch")
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
     def host_access(self, place: HostArray | Section) -> Awaitable[object]:
         """Read or write all of an array, or of a section, on the host. Managed memory that the device owns comes back
-        by page faults; other memory takes no time here. What the thread computes with it is not included.
+        by page faults; other memory takes no time here. What the thread computes with it is not included. Raises
+        FreedHostMemory.
         """
+        check_alive(self.program.devices[0], array_of(place), "host_access")
         if isinstance(place, Section):
             begin, nbytes = place.begin, max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
         else:

@@ -41,6 +41,7 @@ from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, make_values, shape_of
 
 if TYPE_CHECKING:
@@ -106,10 +107,11 @@ class HostThread(Routines):
     def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
         """cuMemPrefetchAsync of an array to the device, or to the host; returns when it has migrated.
 
-        Raises DriverError when the program uses no managed memory.
+        Raises DriverError when the program uses no managed memory, and FreedHostMemory.
         """
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            check_alive(where, array, "cuMemPrefetchAsync")
             return where.plugin.prefetch(queue, array.address, array.nbytes, to_host)
 
         return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work)
@@ -117,10 +119,11 @@ class HostThread(Routines):
     def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
         """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
         `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by` take
-        these back. Raises DriverError when the program uses no managed memory.
+        these back. Raises DriverError when the program uses no managed memory, and FreedHostMemory.
         """
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            check_alive(where, array, "cuMemAdvise")
             return where.plugin.advise(array.address, array.nbytes, advice)
 
         return in_directive(self.program, "cuMemAdvise", self.default_device, work)

@@ -1,0 +1,76 @@
+"""Bytes over the link of kernels of which some pages stay on the host: by hand, each way by itself."""
+
+from __future__ import annotations
+
+import pytest
+from managed_rig import BLOCK, assert_sound, sweep
+
+from offloadrt.machine.managed_access import Access, Places
+
+BLOCKS = 40
+NBYTES = BLOCKS * BLOCK
+SECTOR = 32
+
+
+def over_the_link(uvm, pinned, *, launches=1, gear="turbo", **fields):
+    """Bytes in and out of kernels with an access to an array of which the last so many blocks are pinned to the host,
+    and the others on the device.
+    """
+    rig = uvm(gear=gear)
+    address = rig.array(NBYTES, touched=True)
+    kept = (BLOCKS - pinned) * BLOCK
+
+    async def main():
+        stream = await rig.driver.stream_create()
+        await rig.driver.mem_prefetch_async(address, kept, stream)
+        await rig.driver.stream_synchronize(stream)
+        await rig.driver.mem_advise(address + kept, NBYTES - kept, "prefer_host")
+        for _ in range(launches):
+            await rig.kernel(sweep(NBYTES), Access(address, NBYTES, **fields))
+
+    rig.run(main)
+    assert_sound(rig)
+    ports = rig.machine.devices[0].compute.managed.ports
+    return ports["h2d"].bytes, ports["d2h"].bytes
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize("pinned", [0, 1, 20, 40])
+def test_a_sweep_moves_what_is_pinned(uvm, pinned, gear):
+    """But for the step in which pinned pages begin: its bytes are shared out by whole pages."""
+    by_hand = pinned * BLOCK
+    assert over_the_link(uvm, pinned, gear=gear) == pytest.approx((by_hand, by_hand), abs=64 << 10)
+
+
+def test_what_is_only_read_does_not_go_back(uvm):
+    assert over_the_link(uvm, 40, writes=()) == pytest.approx((NBYTES, 0))
+
+
+def test_a_sweep_moves_a_sector_once_however_many_places_lie_in_it(uvm):
+    crowded = Places(NBYTES / 8, 8.0, 8, even=True)
+    assert over_the_link(uvm, 40, reads=(crowded,), writes=()) == pytest.approx((NBYTES, 0))
+
+
+@pytest.mark.parametrize("pinned", [10, 20, 40])
+@pytest.mark.parametrize("launches", [1, 3])
+def test_accesses_at_random_go_over_the_link_as_often_as_pages_are_pinned(uvm, pinned, launches):
+    count = 1e5
+    reads, writes = (Places(count, 8.0, 8),), (Places(count / 4, 8.0, 8),)
+    found = over_the_link(uvm, pinned, launches=launches, scattered=1.25 * count, reads=reads, writes=writes)
+    by_hand = launches * count * SECTOR * pinned / BLOCKS
+    assert found == pytest.approx((by_hand, by_hand / 4), rel=0.02)
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize("count", [10, 300, 10_000])
+def test_all_that_a_sweep_picks_goes_over_the_link(uvm, count, gear):
+    """However few of the pages it comes to."""
+    picked = Places(count, 8.0, 8)
+    read, written = over_the_link(uvm, 40, gear=gear, picked=picked, writes=())
+    assert (read, written) == (pytest.approx(count * SECTOR, rel=0.01), 0)
+
+
+def test_of_what_a_sweep_picks_the_pinned_half_goes_over_the_link(uvm):
+    picked = Places(2000, 8.0, 8)
+    read, written = over_the_link(uvm, 20, picked=picked)
+    assert read == written == pytest.approx(1000 * SECTOR, rel=0.1)
