@@ -17,20 +17,7 @@ from offloadrt.driver.rocr_memory import RocrMemory
 from offloadrt.driver.staging import Move
 from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.kernels import Launch
-<<<<<<< HEAD
 from offloadrt.machine import Device, LaunchOutOfResources, Machine, Stream
-=======
-from offloadrt.machine import (
-    AccessFault,
-    Device,
-    InvalidDeviceAddress,
-    LaunchOutOfResources,
-    Machine,
-    OutOfSegments,
-    Stream,
-)
-from offloadrt.machine.managed_access import Accesses
->>>>>>> MAN
 from offloadrt.machine.messages import BarrierPacket, BlitCopy, DmaPacket, KernelPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import events

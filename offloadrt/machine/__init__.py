@@ -32,11 +32,7 @@ from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.machine import Machine, Statistics
 from offloadrt.machine.managed_access import Access
 from offloadrt.machine.managed_pages import ManagedPages
-<<<<<<< HEAD
-from offloadrt.machine.managed_sweep import Access
 from offloadrt.machine.memory_traffic import TrafficStatistics
-=======
->>>>>>> MAN
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
 from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
