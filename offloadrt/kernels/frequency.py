@@ -51,12 +51,12 @@ class Loop:
 
 @attrs.frozen
 class Within:
-    """The condition ``low <= index <= high``, whose bounds no loop changes."""
+    """The condition ``low <= index <= high``, whose bounds no loop changes; a bound that is None excludes nothing."""
 
-    low: Polynomial
+    low: Polynomial | None
     index: Polynomial | None
     """None: read from data."""
-    high: Polynomial
+    high: Polynomial | None
     among: Polynomial | None = None
     """How many values an index from data can have: n of ``data % n``."""
 
@@ -68,8 +68,8 @@ class Probability:
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
     hint: Hint = None
-    within: Within | None = None
-    """What decides the branch, where that is a range: a launch knows how often it holds."""
+    within: tuple[Within, ...] = ()
+    """What decides the branch, where that is some ranges, all of which hold: a launch knows how often they do."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
         """The number, when each branch has the probability that `of_branch` makes of its hint."""
@@ -81,6 +81,14 @@ class Probability:
             product *= 1.0 - found if self.kind in ("not", "or") else found
         return 1.0 - product if self.kind == "or" else product
 
+    @property
+    def plain(self) -> tuple[Probability, bool]:
+        """The condition without the `not` before it, and whether there was one."""
+        if self.kind != "not":
+            return self, False
+        plain, negated = self.parts[0].plain
+        return plain, not negated
+
     def hints(self) -> Iterable[Hint]:
         """The hints of its branches."""
         if self.kind == "branch":
@@ -90,8 +98,7 @@ class Probability:
 
     def ranges(self) -> Iterable[Within]:
         """The ranges among its branches."""
-        if self.within is not None:
-            yield self.within
+        yield from self.within
         for part in self.parts:
             yield from part.ranges()
 

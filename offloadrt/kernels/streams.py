@@ -8,6 +8,7 @@ what lies near, so that an element moves once, however often it is accessed. All
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -15,8 +16,8 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Branch, Loop
-from offloadrt.kernels.traffic import elements
+from offloadrt.kernels.frequency import Branch, Loop, Path
+from offloadrt.kernels.traffic import elements, jointly
 
 Order = Literal["swept", "in order", "random"]
 
@@ -63,8 +64,8 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
             read, written = max(read, near_read * part), max(written, near_written * part)
         if size is not None and len(along) > len(affine):
             read, written = min(read, size), min(written, size)
-        places = max(_places(counting, access) * nearness.get(access, 1.0) for access in along)
-        swept = any(_in_every_iteration(counting, access) and nearness.get(access, 1.0) == 1.0 for access in along)
+        places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
+        swept = _in_every_iteration(counting, [access for access in along if nearness.get(access, 1.0) == 1.0])
         level = min(access.level for access in along)
         found.append(Stream("swept" if swept else "in order", level, read, written, places))
     read = written = places = 0.0
@@ -94,6 +95,15 @@ def _places(counting: Counting, access: Access) -> float:
     return often
 
 
-def _in_every_iteration(counting: Counting, access: Access) -> bool:
-    """Does nothing but loops of known length stand around it?"""
-    return not access.guarded and all(counting.counted(part) for part in access.path if isinstance(part, Loop))
+def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
+    """Does one of them happen in each iteration of some loops of known length?"""
+    nests: dict[Path, list[Access]] = {}
+    for access in accesses:
+        loops = tuple(part for part in access.path if isinstance(part, Loop))
+        if all(map(counting.counted, loops)):
+            nests.setdefault(loops, []).append(access)
+    return any(
+        any(not access.guarded for access in nest)
+        or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
+        for loops, nest in nests.items()
+    )
