@@ -13,7 +13,18 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP, Branch, Hint, Loop, Path, Probability, Within
+from offloadrt.kernels.frequency import (
+    BRANCH,
+    UNKNOWN_LOOP,
+    Branch,
+    Hint,
+    Loop,
+    Path,
+    Probability,
+    Within,
+    guessed_branch,
+    guessed_loop,
+)
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.intervals import EVERYWHERE, FAR, Cut, Cuts, Share, both, cut_range, neither
 from offloadrt.kernels.polynomial import Polynomial
@@ -116,13 +127,13 @@ class Counting:
     def probability(self, hint: Hint, line: int) -> float:
         """Of a branch: its hint, or 0.5."""
         if hint is None:
-            self.assumed.add(f"line {line}: the branch is taken with probability {BRANCH}")
+            self.assumed.add(guessed_branch(line))
             return BRANCH
         return self.scalars[hint] if isinstance(hint, str) else float(hint)
 
     def assumed_trips(self, loop: Loop) -> float:
         if loop.trips is None:
-            self.assumed.add(f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times")
+            self.assumed.add(guessed_loop(loop))
             return UNKNOWN_LOOP
         return self.scalars[loop.trips] if isinstance(loop.trips, str) else float(loop.trips)
 

@@ -96,6 +96,18 @@ class Probability:
         for part in self.parts:
             yield from part.hints()
 
+    @property
+    def guessed(self) -> bool:
+        """Is one of its branches neither a range nor hinted at?"""
+        if self.kind == "branch":
+            return self.hint is None and not self.within
+        return any(part.guessed for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Is each of its branches a range?"""
+        return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
+
     def ranges(self) -> Iterable[Within]:
         """The ranges among its branches."""
         yield from self.within
@@ -119,6 +131,16 @@ class Branch:
 
 Path = tuple[Loop | Branch, ...]
 """What a block is nested in, from the outside in."""
+
+
+def guessed_branch(line: int) -> str:
+    """What is assumed of a branch of which nothing is known."""
+    return f"line {line}: the branch is taken with probability {BRANCH}"
+
+
+def guessed_loop(loop: Loop) -> str:
+    """What is assumed of a loop over data."""
+    return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 
 def static_trips(loop: Loop) -> float:
