@@ -28,6 +28,8 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
         yield _none_found(reference)
     for kernel in found:
         yield from ([declared(kernel)] if kernel.analysis is None else analysed(kernel, kernel.analysis))
+    if any(kernel.analysis is not None for kernel in found):
+        yield "\nbytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
     for host, program in programs.items():
         yield from frequencies(host, program)
     for message in unread:

@@ -54,7 +54,7 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
     by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
-    nearness = {access: _near(counting, access) for access in by_data}
+    nearness = {access: nearness_of(counting, access) for access in by_data}
     found = []
     along = affine + [access for access in by_data if nearness[access]]
     if along:
@@ -78,7 +78,8 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
     return tuple(found)
 
 
-def _near(counting: Counting, access: Access) -> float:
+def nearness_of(counting: Counting, access: Access) -> float:
+    """The part of an access that `expect` calls near."""
     hint = access.near
     return 0.0 if hint is None else counting.scalars[hint] if isinstance(hint, str) else float(hint)
 

@@ -18,6 +18,8 @@ class ComputeSpec:
     flops: Annotated[float, "gpu.fp64"]
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
+    sector: Annotated[int, "mem.sector"]
+    cache: Annotated[float, "mem.l2"]
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
     sm_bandwidth: Annotated[float, "sm.bandwidth"]
@@ -33,7 +35,7 @@ class ComputeSpec:
         filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
         if launch.kernel.loads_in_flight is None or not taken:
             return filled
-        full = max(launch.flops / self._flops(launch), launch.bytes / self.bandwidth)
+        full = max(launch.flops / self._flops(launch), self._moved(launch) / self.bandwidth)
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
@@ -45,25 +47,35 @@ class ComputeSpec:
         """
         return self._roofline(launch) + launch.kernel.dependent_accesses * self.memory_latency
 
-    def drawn(self, launch: Launch) -> float:
-        """Bytes/s of memory that the threads of a launch draw alone, by Little's law: bytes in flight over latency.
+    def _drawing(self, launch: Launch) -> float:
+        """Seconds in which the threads of a launch alone draw what they need of the memory: by Little's law, in which
+        bytes in flight over latency are the rate.
 
-        At most what the SMs that have teams, and the memory, let through; teams are spread over SMs before any gets a
-        second one. Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic
-        units busy also draw all of the bandwidth.
+        At least what the memory, and the SMs that have teams, take for the sectors in which it lies; teams are spread
+        over SMs before any gets a second one. What a cache holds comes from there to the SMs each time. Where it is not
+        known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy also draw all of
+        the bandwidth.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
-            return self.bandwidth * self._filled(launch, teams) / self.sms
+            return launch.bytes / (self.bandwidth * self._filled(launch, teams) / self.sms)
         working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
         threads = min(working, float(self.sms * self.limits.resident_teams(launch) * launch.threads))
         in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
-        return min(self.bandwidth, min(self.sms, teams) * self.sm_bandwidth, in_flight / self.memory_latency)
+        return max(
+            self._moved(launch) / self.bandwidth,
+            launch.bytes_moved(self.sector, 0.0) / (min(self.sms, teams) * self.sm_bandwidth),
+            launch.bytes / (in_flight / self.memory_latency),
+        )
+
+    def _moved(self, launch: Launch) -> float:
+        """Bytes to and from memory, in sectors."""
+        return launch.bytes_moved(self.sector, self.cache)
 
     def _roofline(self, launch: Launch) -> float:
         """Seconds that arithmetic or memory takes, whichever is more."""
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
-        return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
+        return max(arithmetic, self._drawing(launch)) if launch.bytes else arithmetic
 
     def _flops(self, launch: Launch) -> float:
         """Of the code, where all SMs are busy."""
