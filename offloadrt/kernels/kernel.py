@@ -90,6 +90,12 @@ class Kernel:
             raise KernelError(f"kernel {self.name!r} is a phantom: it has costs but no body to run")
         self.body(*args)
 
+    def moved_per_byte(self, sector: int, cache: float) -> float:
+        """Bytes that move for each byte of elements where memory gives sectors of so many bytes, and a cache holds so
+        many (`sectors.py`).
+        """
+        return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
+
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
         """How many arguments a body over views takes, at least and at most; a loop nest's analysis counts its own."""
@@ -174,8 +180,7 @@ class Launch:
 
     def bytes_moved(self, sector: int, cache: float) -> float:
         """The same where memory gives sectors of so many bytes, and a cache holds so many (`sectors.py`)."""
-        moves = self.kernel.moves
-        return self.bytes if moves is None else self.bytes * moves.per_byte(sector, cache)
+        return self.bytes * self.kernel.moved_per_byte(sector, cache)
 
 
 @overload

@@ -35,7 +35,7 @@ class ComputeSpec:
         filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
         if launch.kernel.loads_in_flight is None or not taken:
             return filled
-        full = max(launch.flops / self._flops(launch), self._moved(launch) / self.bandwidth)
+        full = max(launch.flops / self._flops(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
@@ -47,35 +47,30 @@ class ComputeSpec:
         """
         return self._roofline(launch) + launch.kernel.dependent_accesses * self.memory_latency
 
-    def _drawing(self, launch: Launch) -> float:
-        """Seconds in which the threads of a launch alone draw what they need of the memory: by Little's law, in which
-        bytes in flight over latency are the rate.
+    def drawn(self, launch: Launch) -> float:
+        """Bytes/s of memory that the threads of a launch draw alone, by Little's law: bytes in flight over latency.
 
-        At least what the memory, and the SMs that have teams, take for the sectors in which it lies; teams are spread
-        over SMs before any gets a second one. What a cache holds comes from there to the SMs each time. Where it is not
-        known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy also draw all of
-        the bandwidth.
+        At most what the SMs that have teams, and the memory, let through of the sectors in which those bytes lie; teams
+        are spread over SMs before any gets a second one. What a cache holds comes from there to the SMs each time.
+        Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy
+        also draw all of the bandwidth.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
-            return launch.bytes / (self.bandwidth * self._filled(launch, teams) / self.sms)
+            return self.bandwidth * self._filled(launch, teams) / self.sms
         working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
         threads = min(working, float(self.sms * self.limits.resident_teams(launch) * launch.threads))
         in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
-        return max(
-            self._moved(launch) / self.bandwidth,
-            launch.bytes_moved(self.sector, 0.0) / (min(self.sms, teams) * self.sm_bandwidth),
-            launch.bytes / (in_flight / self.memory_latency),
+        return min(
+            self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+            min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
+            in_flight / self.memory_latency,
         )
-
-    def _moved(self, launch: Launch) -> float:
-        """Bytes to and from memory, in sectors."""
-        return launch.bytes_moved(self.sector, self.cache)
 
     def _roofline(self, launch: Launch) -> float:
         """Seconds that arithmetic or memory takes, whichever is more."""
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
-        return max(arithmetic, self._drawing(launch)) if launch.bytes else arithmetic
+        return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
 
     def _flops(self, launch: Launch) -> float:
         """Of the code, where all SMs are busy."""
