@@ -18,6 +18,8 @@ from offloadrt.study.tracebacks import script_failure
 
 _PROGRAMS = "offloadrt.programs."
 
+_HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), expect(range(FIRST, LAST), trips=6)"
+
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
     """Everything that is printed for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
@@ -26,6 +28,8 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
         yield _none_found(reference)
     for kernel in found:
         yield from ([declared(kernel)] if kernel.analysis is None else analysed(kernel, kernel.analysis))
+    if any(kernel.analysis is not None for kernel in found):
+        yield "\nbytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
     for host, program in programs.items():
         yield from frequencies(host, program)
     for message in unread:
@@ -167,6 +171,12 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
             *(escape(show_ranges(a for a in mine if a.kind == kind)) for kind in ("read", "write")),
         )
     yield table
+    if analysis.guessed:
+        yield escape(f"guessed: {'; '.join(analysis.guessed)}")
+        yield escape(_HINTS)
+    if analysis.exact_at_launch:
+        lines = ", ".join(map(str, analysis.exact_at_launch))
+        yield f"conditions on an index count as 0.5 here, and exactly at a launch: line {lines}"
 
 
 def frequencies(host: str, program: HostProgram) -> Iterable[RenderableType]:

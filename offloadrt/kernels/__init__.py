@@ -10,10 +10,12 @@ with teams, threads and iterations.
 ``accesses.py``     the walk through it: loads, stores, operations (`values.py`, `polynomial.py`: what an index is)
 ``frequency.py``    block frequencies by a compiler's rules
 ``analysis.py``     `KernelAnalysis`: all that is known from the source alone, LAF above all (`array_use.py`)
-``counts.py``       `LaunchCounts`: what a launch does, its arguments known (`counting.py`, `footprint.py`)
+``conditions.py``   comparisons that are ranges of an index
+``counts.py``       `LaunchCounts`: what a launch does, its arguments known (`counting`, `touched`, `footprint`)
 ``index_ranges.py`` from where to where an index runs
 ``streams.py``      in which orders a launch comes to the elements of an array
 ``traffic.py``      which accesses move the same elements
+``sectors.py``      what moves where memory gives whole sectors
 ``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`)
 ``predicated.py``   `predicate`: JACC's kernel for several devices (`written_regions.py`: what is divided along
                     which dimension; `dependence.py`: what feeds what; `filtering.py`: the source)

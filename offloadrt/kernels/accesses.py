@@ -12,7 +12,8 @@ from typing import Literal
 import attrs
 
 from offloadrt.kernels.array_use import Pattern
-from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability, Within
+from offloadrt.kernels.conditions import range_of_data, ranges_of
+from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.reductions import reduction, stored_names
 from offloadrt.kernels.source import range_of, text
@@ -240,22 +241,25 @@ class _Walker:
                 return Probability("and" if isinstance(op, ast.And) else "or", tuple(parts)), total
             case ast.Name(id=name) if name in self.tests:
                 return self.tests[name], self.expression(node, path)
-            case ast.Compare(left=left, ops=[ast.LtE(), ast.LtE()], comparators=[middle, right]):
-                low, index = self.expression(left, path), self.expression(middle, path)
-                high = self.expression(right, (*path, Branch(Probability(), right.lineno)))
-                return Probability(within=self.within(low, index, middle, high)), low.mixed((index, high), True)
+            case ast.Compare():
+                return self.comparison(node, path)
         return Probability(), self.expression(node, path)
 
-    def within(self, low: Value, index: Value, node: ast.expr, high: Value) -> Within | None:
-        """The range that decides a comparison; None when its bounds, or what is between them, have no form."""
-        if low.polynomial is None or high.polynomial is None or low.loops | high.loops:
-            return None
-        among = None
-        if index.polynomial is None:
-            if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_length(node.right)):
-                return None
-            among = self.expression(node.right, ()).polynomial
-        return Within(low.polynomial, index.polynomial, high.polynomial, among)
+    def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
+        """A chain of them is one branch for a compiler."""
+        values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
+        last = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
+        values += [self.expression(other, last) for other in node.comparators[1:]]
+        value = values[0].mixed(values[1:], True)
+        match node:
+            case ast.Compare(ops=[ast.NotEq()]):
+                return _not(Probability(within=ranges_of(values, [ast.Eq()]))), value
+            case ast.Compare(
+                ops=[ast.LtE(), ast.LtE()], comparators=[ast.BinOp(op=ast.Mod(), right=ast.Subscript() as length), _]
+            ) if isinstance(length.value, ast.Attribute):
+                among = self.expression(length, ()).polynomial
+                return Probability(within=range_of_data(values[0], values[1], among, values[2])), value
+        return Probability(within=ranges_of(values, node.ops)), value
 
     def expression(self, node: ast.expr, path: Path) -> Value:
         match node:
@@ -271,13 +275,8 @@ class _Walker:
                 return attrs.evolve(negative, integer=positive.integer)
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
                 return self.expression(operand, path)
-            case ast.UnaryOp() | ast.BoolOp():
+            case ast.UnaryOp() | ast.BoolOp() | ast.Compare():
                 return self.condition(node, path)[1].mixed((), True)
-            case ast.Compare(left=left, comparators=others):
-                value = self.expression(left, path)
-                seconds = [self.expression(other, path) for other in others[:1]]
-                path = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
-                return value.mixed([*seconds, *(self.expression(other, path) for other in others[1:])], True)
             case ast.IfExp(test=test, body=then, orelse=other):
                 holds, condition = self.condition(test, path)
                 first = self.expression(then, (*path, Branch(holds, test.lineno)))
@@ -359,10 +358,6 @@ class _Walker:
             if keyword.arg == which:
                 return keyword.value.id if isinstance(keyword.value, ast.Name) else literal(keyword.value)
         return None
-
-
-def _is_length(node: ast.expr) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
 
 
 def _not(holds: Probability) -> Probability:

@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.kernels.accesses import Access, Reduction, Walk, walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
-from offloadrt.kernels.frequency import Loop, static_frequency
+from offloadrt.kernels.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
 from offloadrt.kernels.subset import LoopNest
 from offloadrt.kernels.traffic import elements
 from offloadrt.kernels.values import element_size
@@ -93,6 +93,24 @@ class KernelAnalysis:
         for use in self.arrays:
             total += use.bytes
         return total
+
+    @property
+    def guessed(self) -> tuple[str, ...]:
+        """Branches and loops of which no launch can tell how often they run, unless `expect` says so."""
+        branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
+        loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
+        return tuple(said for _, said in sorted({*branches, *((loop.line, guessed_loop(loop)) for loop in loops)}))
+
+    @property
+    def exact_at_launch(self) -> tuple[int, ...]:
+        """Lines of branches that are ranges of an index: a compiler guesses them, a launch knows the numbers."""
+        ranges = [part for part in self._branches if part.probability.exact]
+        return tuple(sorted({part.line for part in ranges}))
+
+    @property
+    def _branches(self) -> list[Branch]:
+        paths = [access.path for access in self.accesses] + [work.path for work in self.walked.work]
+        return [part for path in paths for part in path if isinstance(part, Branch)]
 
     def use(self, array: str) -> ArrayUse:
         """What is done with an array. KeyError when the kernel has none of that name."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Branch, Loop, Path, Probability
+from offloadrt.kernels.frequency import Branch, Loop, Path, Probability, Within
 from offloadrt.kernels.intervals import Cut, Cuts, cut_range, intersection
 from offloadrt.kernels.polynomial import Polynomial
 
@@ -50,22 +50,25 @@ def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
 
 
 def _of_condition(condition: Probability, counting: Counting) -> list[Cuts]:
-    if condition.within is not None:
-        within = condition.within
-        low, high = within.low.known(counting.numbers).constant, within.high.known(counting.numbers).constant
-        if within.index is None or low is None or high is None:
-            return [()]
-        cut = Cut.of(within.index.known(counting.numbers), low, high)
-        if cut.index.symbols:
-            return [(cut,)] if cut.low <= cut.high else []
-        return [()] if cut.low <= 0 <= cut.high else []
+    found: list[Cuts] = [()]
+    for within in condition.within:
+        found = _both(found, _of_range(within, counting))
     if condition.kind == "or":
         return list(dict.fromkeys(cuts for part in condition.parts for cuts in _of_condition(part, counting)))
-    found: list[Cuts] = [()]
     if condition.kind == "and":
         for part in condition.parts:
             found = _both(found, _of_condition(part, counting))
     return found
+
+
+def _of_range(within: Within, counting: Counting) -> list[Cuts]:
+    bounds = counting.bounds_of(within)
+    if within.index is None or bounds is None:
+        return [()]
+    cut = Cut.of(within.index.known(counting.numbers), *bounds)
+    if cut.index.symbols:
+        return [(cut,)] if cut.low <= cut.high else []
+    return [()] if cut.low <= 0 <= cut.high else []
 
 
 def _loops(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:

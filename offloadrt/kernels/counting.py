@@ -13,9 +13,20 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP, Branch, Hint, Loop, Path, Probability, Within
+from offloadrt.kernels.frequency import (
+    BRANCH,
+    UNKNOWN_LOOP,
+    Branch,
+    Hint,
+    Loop,
+    Path,
+    Probability,
+    Within,
+    guessed_branch,
+    guessed_loop,
+)
 from offloadrt.kernels.index_ranges import extent
-from offloadrt.kernels.intervals import EVERYWHERE, Cut, Cuts, Share, both, cut_range, neither
+from offloadrt.kernels.intervals import EVERYWHERE, FAR, Cut, Cuts, Share, both, cut_range, neither
 from offloadrt.kernels.polynomial import Polynomial
 
 Numbers = Mapping[str, int]
@@ -65,41 +76,47 @@ class Counting:
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
         """Of the iterations of some loops, those in which a condition holds."""
-        if probability.within is not None:
-            return self.share_within(probability.within, line, loops)
+        if probability.within:
+            ranges = [self.share_within(within, line, loops) for within in probability.within]
+            parts = [share for share in ranges if share is not None]
+            return _all(parts) if len(parts) == len(ranges) else {(): self.probability(None, line)}
         if probability.kind == "branch":
             return {(): self.probability(probability.hint, line)}
         parts = [self.share(part, line, loops) for part in probability.parts]
         if probability.kind in ("not", "or"):
             parts = [neither(part) for part in parts]
-        product = EVERYWHERE
-        for part in parts:
-            product = both(product, part)
+        product = _all(parts)
         return neither(product) if probability.kind == "or" else product
 
-    def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share:
-        """Exact where the index is affine in loops whose bounds are numbers."""
-        low, high = within.low.known(self.numbers).constant, within.high.known(self.numbers).constant
-        if low is None or high is None:
-            return {(): self.probability(None, line)}
+    def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
+        """Exact where the index is affine in loops whose bounds are numbers; None where it cannot be told."""
+        bounds = self.bounds_of(within)
+        if bounds is None:
+            return None
         if within.index is None:
             among = None if within.among is None else within.among.known(self.numbers).constant
             if not among:
-                return {(): self.probability(None, line)}
+                return None
             self.assumed.add(f"line {line}: an index from data is equally often each of the {among} that it can be")
-            return {(): max(0, min(high, among - 1) - max(low, 0) + 1) / among}
+            return {(): max(0, min(bounds[1], among - 1) - max(bounds[0], 0) + 1) / among}
         index = within.index.known(self.numbers)
         certain: set[str] = set()
         for loop in loops:
-            bounds = [bound for bound in (loop.start, loop.stop) if bound is not None]
-            if all(bound.symbols <= certain | set(self.numbers) for bound in bounds):
+            ends = [end for end in (loop.start, loop.stop) if end is not None]
+            if all(end.symbols <= certain | set(self.numbers) for end in ends):
                 certain.add(loop.symbol)
         if not index.symbols <= certain or not index.is_affine_in(certain):
-            return {(): self.probability(None, line)}
-        cut = Cut.of(index, low, high)
+            return None
+        cut = Cut.of(index, *bounds)
         if cut.index.symbols:
             return {(cut,): 1.0} if cut.low <= cut.high else {}
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
+
+    def bounds_of(self, within: Within) -> tuple[int, int] | None:
+        """The smallest and the largest value that a range allows; None where a bound is not known."""
+        low = -FAR if within.low is None else within.low.known(self.numbers).constant
+        high = FAR if within.high is None else within.high.known(self.numbers).constant
+        return None if low is None or high is None else (low, high)
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
         """Iterations of a loop each time that it is entered, on average."""
@@ -110,13 +127,13 @@ class Counting:
     def probability(self, hint: Hint, line: int) -> float:
         """Of a branch: its hint, or 0.5."""
         if hint is None:
-            self.assumed.add(f"line {line}: the branch is taken with probability {BRANCH}")
+            self.assumed.add(guessed_branch(line))
             return BRANCH
         return self.scalars[hint] if isinstance(hint, str) else float(hint)
 
     def assumed_trips(self, loop: Loop) -> float:
         if loop.trips is None:
-            self.assumed.add(f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times")
+            self.assumed.add(guessed_loop(loop))
             return UNKNOWN_LOOP
         return self.scalars[loop.trips] if isinstance(loop.trips, str) else float(loop.trips)
 
@@ -204,6 +221,14 @@ class Counting:
             low, high = (None, None) if found is None else (found[0].constant, found[1].constant)
             self._extents[key] = path, None if low is None or high is None else (low, high)
         return self._extents[key][1]
+
+
+def _all(parts: Sequence[Share]) -> Share:
+    """Where all of some conditions hold."""
+    product = EVERYWHERE
+    for part in parts:
+        product = both(product, part)
+    return product
 
 
 def _newton(differences: Sequence[int], at: int, shift: int) -> int:

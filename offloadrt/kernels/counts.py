@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.bounds import Outside, outside
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import Loop
-from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.sectors import Moved, Moves, moved_of
 from offloadrt.kernels.streams import Stream, runs_without, streams_of
+from offloadrt.kernels.touched import range_around, touched
 from offloadrt.kernels.waits import Waits, waits
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ class LaunchCounts:
     """Loads from memory, and how often threads wait for some of their own, summed over all threads."""
     assumed: tuple[str, ...]
     """Branches and loops of which neither the arguments nor a hint said how often they run."""
+    moves: Moves
+    """Where the bytes lie, which decides how many sectors of memory they are in."""
     outside: Outside | None = None
     """An access that surely leaves its array."""
 
@@ -163,7 +164,21 @@ def _new_counts(analysis: KernelAnalysis, arguments: Sequence[Any]) -> LaunchCou
     happening = [access for access in analysis.accesses if counting.runs(access.path)]
     sizes = {found.name: found.element_size for found in arrays}
     waiting = waits(happening, sizes, functools.partial(runs_without, counting))
-    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, tuple(sorted(counting.assumed)), beyond)
+    moves = Moves(functools.partial(_moves, analysis, counting, arguments, arrays))
+    assumed = tuple(sorted(counting.assumed))
+    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, assumed, moves, beyond)
+
+
+def _moves(
+    analysis: KernelAnalysis, counting: Counting, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]
+) -> list[Moved]:
+    found: list[Moved] = []
+    for counts in arrays:
+        accesses = [access for access in analysis.accesses if access.array == counts.name]
+        shape = getattr(arguments[counts.position], "shape", None)
+        nbytes = math.inf if counts.elements is None else float(counts.elements * counts.element_size)
+        found += moved_of(counting, accesses, shape, nbytes, counts.element_size)
+    return found
 
 
 def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
@@ -216,91 +231,9 @@ def _array(accesses: Sequence[Access], counting: Counting, use: ArrayUse, argume
         element_size,
         totals["read"],
         totals["write"],
-        functools.cache(functools.partial(_range, counting, accesses, shape, size)),
-        functools.cache(functools.partial(_touched, counting, accesses, shape, size)),
+        functools.cache(functools.partial(range_around, counting, accesses, shape, size)),
+        functools.cache(functools.partial(touched, counting, accesses, shape, size)),
         use.pattern,
         streams,
     )
     return found, math.fsum(stream.read + stream.written for stream in streams) * element_size
-
-
-def _flat(access: Access, shape: Sequence[int] | None) -> Polynomial | None:
-    """The index over the elements in C order; None when it has no polynomial."""
-    if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
-        return None
-    flat = Polynomial.number(0)
-    for dimension, index in enumerate(access.index):
-        if index is None:
-            return None
-        length = Polynomial.number(int(shape[dimension]) if shape is not None else 1)
-        from_the_end = shape is not None and (index.constant or 0) < 0
-        flat = flat * length + (index + length if from_the_end else index)
-    return flat
-
-
-def _range(
-    counting: Counting,
-    accesses: Sequence[Access],
-    shape: Sequence[int] | None,
-    size: int | None,
-    kind: Literal["read", "write"],
-) -> tuple[int, int] | None:
-    """The range around all accesses of a kind; where one is not known, the whole array, as far as that is known."""
-    indices = [
-        (_flat(access, shape), access.path) for access in accesses if access.kind == kind and counting.runs(access.path)
-    ]
-    ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
-    known = [found for found in ranges if found is not None]
-    if not ranges:
-        return None
-    if len(known) < len(ranges):
-        return None if not size else (0, size - 1)
-    return min(low for low, _ in known), max(high for _, high in known)
-
-
-def _touched(
-    counting: Counting, accesses: Sequence[Access], shape: Sequence[int] | None, size: int | None
-) -> tuple[float, bool]:
-    """Different elements, and whether that is a count."""
-    surely: list[footprint.Runs] = []
-    at_most = 0.0
-    exact = True
-    seen: set[tuple[object, ...]] = set()
-    for access in accesses:
-        often = counting.runs(access.path)
-        if not often:
-            continue
-        key = (access.index, access.loops, access.path) if None not in access.index else (access.text, access.path)
-        if key in seen:
-            continue
-        seen.add(key)
-        steps = _steps(counting, access, shape)
-        found = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
-        if found is None or access.guarded:
-            exact = False
-            flat = _flat(access, shape)
-            reached = None if flat is None else counting.extent(flat, access.path)
-            at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
-        else:
-            surely.append(found)
-    total = footprint.union(surely) + at_most
-    return (total if size is None else min(total, float(size))), exact
-
-
-def _steps(counting: Counting, access: Access, shape: Sequence[int] | None) -> tuple[int, list[tuple[int, int]]] | None:
-    """An affine index over a rectangle of loops: its first value, and step and count for each loop."""
-    flat = _flat(access, shape)
-    if flat is None or access.through:
-        return None
-    index = flat.known(counting.numbers)
-    offset, steps = index, []
-    for part in access.path:
-        if isinstance(part, Loop):
-            values = counting.range_of(part, counting.numbers)
-            slope = index.coefficient(part.symbol).constant
-            if values is None or slope is None:
-                return None
-            offset = offset.substitute(part.symbol, Polynomial.number(values.start))
-            steps.append((slope * part.step, len(values)))
-    first = offset.constant
-    return None if first is None else (first, steps)

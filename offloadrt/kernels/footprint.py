@@ -42,14 +42,37 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
     return offset
 
 
+def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
+    """The same values, only the first ones of the loops with the longest steps where they are more than `most` runs."""
+    taken, number = [], 1
+    length = 1
+    for step, count in sorted((abs(step), count) for step, count in steps):
+        if step <= length:
+            length += step * (count - 1)
+        else:
+            count = max(1, min(count, most // number))
+            number *= count
+        taken.append((step, count))
+    found = runs(offset, taken)
+    assert found is not None
+    return found
+
+
 def union(several: list[Runs]) -> int:
     """How many different elements lie in any of them."""
-    if not several:
-        return 0
+    return covered(*ends(several)) if several else 0
+
+
+def ends(several: list[Runs]) -> tuple[Whole, Whole]:
+    """The first element of each run, and the one after its last."""
     starts = np.concatenate([found.starts for found in several])
-    ends = np.concatenate([found.starts + found.length for found in several])
+    return starts, np.concatenate([found.starts + found.length for found in several])
+
+
+def covered(starts: Whole, after: Whole) -> int:
+    """How many different numbers lie in some intervals."""
     order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
-    covered = np.maximum(starts[1:], ends[:-1])
-    fresh = np.maximum(ends[1:] - covered, 0)
-    return int(ends[0] - starts[0] + fresh.sum())
+    starts, after = starts[order], np.maximum.accumulate(after[order])
+    begin = np.maximum(starts[1:], after[:-1])
+    fresh = np.maximum(after[1:] - begin, 0)
+    return int(after[0] - starts[0] + fresh.sum())

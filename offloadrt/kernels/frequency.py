@@ -51,12 +51,12 @@ class Loop:
 
 @attrs.frozen
 class Within:
-    """The condition ``low <= index <= high``, whose bounds no loop changes."""
+    """The condition ``low <= index <= high``, whose bounds no loop changes; a bound that is None excludes nothing."""
 
-    low: Polynomial
+    low: Polynomial | None
     index: Polynomial | None
     """None: read from data."""
-    high: Polynomial
+    high: Polynomial | None
     among: Polynomial | None = None
     """How many values an index from data can have: n of ``data % n``."""
 
@@ -68,8 +68,8 @@ class Probability:
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
     hint: Hint = None
-    within: Within | None = None
-    """What decides the branch, where that is a range: a launch knows how often it holds."""
+    within: tuple[Within, ...] = ()
+    """What decides the branch, where that is some ranges, all of which hold: a launch knows how often they do."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
         """The number, when each branch has the probability that `of_branch` makes of its hint."""
@@ -81,6 +81,14 @@ class Probability:
             product *= 1.0 - found if self.kind in ("not", "or") else found
         return 1.0 - product if self.kind == "or" else product
 
+    @property
+    def plain(self) -> tuple[Probability, bool]:
+        """The condition without the `not` before it, and whether there was one."""
+        if self.kind != "not":
+            return self, False
+        plain, negated = self.parts[0].plain
+        return plain, not negated
+
     def hints(self) -> Iterable[Hint]:
         """The hints of its branches."""
         if self.kind == "branch":
@@ -88,10 +96,21 @@ class Probability:
         for part in self.parts:
             yield from part.hints()
 
+    @property
+    def guessed(self) -> bool:
+        """Is one of its branches neither a range nor hinted at?"""
+        if self.kind == "branch":
+            return self.hint is None and not self.within
+        return any(part.guessed for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Is each of its branches a range?"""
+        return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
+
     def ranges(self) -> Iterable[Within]:
         """The ranges among its branches."""
-        if self.within is not None:
-            yield self.within
+        yield from self.within
         for part in self.parts:
             yield from part.ranges()
 
@@ -112,6 +131,16 @@ class Branch:
 
 Path = tuple[Loop | Branch, ...]
 """What a block is nested in, from the outside in."""
+
+
+def guessed_branch(line: int) -> str:
+    """What is assumed of a branch of which nothing is known."""
+    return f"line {line}: the branch is taken with probability {BRANCH}"
+
+
+def guessed_loop(loop: Loop) -> str:
+    """What is assumed of a loop over data."""
+    return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 
 def static_trips(loop: Loop) -> float:

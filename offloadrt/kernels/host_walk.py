@@ -208,10 +208,19 @@ class HostWalk:
             return
         if isinstance(node.func, ast.Attribute):
             self.expression(node.func.value, frequency)
+        if self.reads_only(node.func):
+            return
         for argument in given:
             handed = self.meaning(argument)
             if isinstance(handed, Function):
                 self.enter(handed, {}, frequency)
+
+    def reads_only(self, called: ast.expr) -> bool:
+        """Is it `HostProgram.of`, which does not call the function that it is given?"""
+        if not (isinstance(called, ast.Attribute) and called.attr == "of"):
+            return False
+        written = text(called.value).rpartition(".")[2]
+        return "HostProgram" in (written, getattr(self.known(called.value), "__name__", None))
 
     def arguments(self, tree: FunctionTree, node: ast.Call) -> dict[str, Any]:
         """What the parameters of a function stand for in a call."""

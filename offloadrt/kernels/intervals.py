@@ -12,6 +12,9 @@ import attrs
 
 from offloadrt.kernels.polynomial import Polynomial
 
+FAR = 1 << 100
+"""A bound that excludes nothing: no index comes so far."""
+
 
 @attrs.frozen
 class Cut:

@@ -25,6 +25,7 @@ from offloadrt.kernels.errors import KernelError
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
     from offloadrt.kernels.counts import LaunchCounts
+    from offloadrt.kernels.sectors import Moves
 
 Body = Callable[..., None]
 
@@ -76,6 +77,8 @@ class Kernel:
     """
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
+    moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
+    """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
     arrays: tuple[ArrayUse, ...] = ()
     """What it does with its arrays: read from its source, or declared (empty when neither)."""
     analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
@@ -86,6 +89,12 @@ class Kernel:
         if self.body is None:
             raise KernelError(f"kernel {self.name!r} is a phantom: it has costs but no body to run")
         self.body(*args)
+
+    def moved_per_byte(self, sector: int, cache: float) -> float:
+        """Bytes that move for each byte of elements where memory gives sectors of so many bytes, and a cache holds so
+        many (`sectors.py`).
+        """
+        return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
@@ -137,6 +146,7 @@ class Kernel:
             bytes_per_iteration=counts.bytes_per_iteration,
             loads_in_flight=counts.waits.loads_in_flight,
             bytes_per_load=counts.waits.bytes_per_load(counts.bytes),
+            moves=counts.moves,
         )
 
 
@@ -165,8 +175,12 @@ class Launch:
 
     @property
     def bytes(self) -> float:
-        """Bytes that the whole launch moves to and from the device's memory."""
+        """Bytes of the elements that the whole launch moves to and from the device's memory."""
         return self.iterations * self.kernel.bytes_per_iteration
+
+    def bytes_moved(self, sector: int, cache: float) -> float:
+        """The same where memory gives sectors of so many bytes, and a cache holds so many (`sectors.py`)."""
+        return self.bytes * self.kernel.moved_per_byte(sector, cache)
 
 
 @overload

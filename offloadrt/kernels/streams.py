@@ -16,9 +16,9 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Branch, Loop
+from offloadrt.kernels.frequency import Branch, Loop, Path
 from offloadrt.kernels.reach import Places, Reach, even_places, ranges
-from offloadrt.kernels.traffic import elements, stored_just_now
+from offloadrt.kernels.traffic import elements, jointly, stored_just_now
 
 Order = Literal["swept", "in order", "random"]
 
@@ -61,7 +61,7 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
     by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
-    nearness = {access: _near(counting, access) for access in by_data}
+    nearness = {access: nearness_of(counting, access) for access in by_data}
     found = []
     along = affine + [access for access in by_data if nearness[access]]
     if along:
@@ -71,8 +71,8 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
             read, written = max(read, near_read * part), max(written, near_written * part)
         if size is not None and len(along) > len(affine):
             read, written = min(read, size), min(written, size)
-        places = max(_places(counting, access) * nearness.get(access, 1.0) for access in along)
-        swept = any(_in_every_iteration(counting, access) and nearness.get(access, 1.0) == 1.0 for access in along)
+        places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
+        swept = _in_every_iteration(counting, [access for access in along if nearness.get(access, 1.0) == 1.0])
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
         found.append(Stream("swept" if swept else "in order", level, read, written, places, reach))
@@ -94,19 +94,23 @@ def _reach_along(
     limit = math.inf if size is None else size
     places: dict[str, tuple[Places, ...]] = {}
     for kind in ("read", "write"):
-        dense, others = list[Access](), dict[float, list[Access]]()
-        for number, access in enumerate(accesses):
-            near = nearness.get(access, 1.0)
-            if access.kind != kind or any(stored_just_now(earlier, access) for earlier in accesses[:number]):
-                continue
-            if near == 1.0 and _in_every_iteration(counting, access):
-                dense.append(access)
-            else:
-                others.setdefault(near, []).append(access)
+        moving = [
+            access
+            for number, access in enumerate(accesses)
+            if access.kind == kind and not any(stored_just_now(earlier, access) for earlier in accesses[:number])
+        ]
+        whole = [access for access in moving if nearness.get(access, 1.0) == 1.0]
+        dense = [access for access in whole if _in_every_iteration(counting, [access])]
+        if not dense and _in_every_iteration(counting, whole):  # the sides of a branch together
+            dense = whole
+        others: dict[float, list[Access]] = {}
+        for access in moving:
+            if access not in dense:
+                others.setdefault(nearness.get(access, 1.0), []).append(access)
         found = even_places(counting, dense) if not any(access in nearness for access in dense) else None
         if found is None:  # neighbours share elements, so that nothing is left out between them
             found = (Places(1.0, min(max(elements(dense, functools.partial(runs_without, counting))), limit), True),)
-        count = max((_places(counting, access) * near for near, some in others.items() for access in some), default=0.0)
+        count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
         if count:
             moved = [
                 max(elements(some, functools.partial(runs_without, counting))) * near for near, some in others.items()
@@ -122,7 +126,8 @@ def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, wri
     return Reach(ranges(counting, accesses, lambda access: 0.0), loads, stores)
 
 
-def _near(counting: Counting, access: Access) -> float:
+def nearness_of(counting: Counting, access: Access) -> float:
+    """The part of an access that `expect` calls near."""
     hint = access.near
     return 0.0 if hint is None else counting.scalars[hint] if isinstance(hint, str) else float(hint)
 
@@ -141,6 +146,15 @@ def _places(counting: Counting, access: Access) -> float:
     return often
 
 
-def _in_every_iteration(counting: Counting, access: Access) -> bool:
-    """Does nothing but loops of known length stand around it?"""
-    return not access.guarded and all(counting.counted(part) for part in access.path if isinstance(part, Loop))
+def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
+    """Does one of them happen in each iteration of some loops of known length?"""
+    nests: dict[Path, list[Access]] = {}
+    for access in accesses:
+        loops = tuple(part for part in access.path if isinstance(part, Loop))
+        if all(map(counting.counted, loops)):
+            nests.setdefault(loops, []).append(access)
+    return any(
+        any(not access.guarded for access in nest)
+        or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
+        for loops, nest in nests.items()
+    )

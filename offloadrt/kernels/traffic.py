@@ -3,7 +3,8 @@
 Accesses whose indices differ by whole steps of the loops around them walk the same elements some iterations apart (the
 neighbours of a stencil): a cache holds them, whatever its size. ``a[4 * i]`` and ``a[4 * i + 1]`` do not, nor do
 ``a[i]`` and ``a[i + n]``. What an iteration has stored itself it does not load from memory. An index that does not vary
-with a loop stays in a register or a cache while that loop runs.
+with a loop stays in a register or a cache while that loop runs. Accesses under different conditions may happen in the
+same iterations, those on the two sides of a branch never do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.frequency import Branch, Loop
+from offloadrt.kernels.frequency import Branch, Loop, Probability
 from offloadrt.kernels.polynomial import Polynomial
 
 Frequency = Callable[[Access, Callable[[Loop], bool]], float]
@@ -43,15 +44,33 @@ def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, f
     """Elements of one array that an iteration reads from memory, and those that it writes there."""
     read = written = 0.0
     for stream in streams(accesses):
-        moved = {"read": 0.0, "write": 0.0}
+        moved: dict[str, list[tuple[Access, float]]] = {"read": [], "write": []}
         for number, access in enumerate(stream):
             if access.kind == "read" and any(stored_just_now(earlier, access) for earlier in stream[:number]):
                 continue
             often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
-            moved[access.kind] = max(moved[access.kind], often)
-        read += moved["read"]
-        written += moved["write"]
+            moved[access.kind].append((access, often))
+        read += jointly(moved["read"])
+        written += jointly(moved["write"])
     return read, written
+
+
+def jointly(runs: Iterable[tuple[Access, float]], depth: int = 0) -> float:
+    """In how many iterations some of the accesses happen, each of which happens in so many: as often as the one that
+    happens most. The two sides of a branch add up, unless a loop decides it with which the access does not vary.
+    """
+    most = 0.0
+    inner: dict[int, tuple[list[tuple[Access, float]], list[tuple[Access, float]]]] = {}
+    for access, often in runs:
+        if depth == len(access.path):
+            most = max(most, often)
+            continue
+        part, negated = access.path[depth], False
+        decides: Loop | Branch | Probability = part
+        if isinstance(part, Branch) and part.symbols <= access.loops:
+            decides, negated = part.probability.plain
+        inner.setdefault(id(decides), ([], []))[negated].append((access, often))
+    return max([most, *(jointly(one, depth + 1) + jointly(other, depth + 1) for one, other in inner.values())])
 
 
 def _same_elements(first: Access, second: Access) -> bool:

@@ -1,7 +1,8 @@
 """How often a thread waits for memory, and for how many loads at once (memory-level parallelism).
 
 Loads in the body of one loop wait together unless one needs what another brings (`Access.level`). So do those under
-different conditions, as compilers make predicates of branches, and those of all iterations of a loop with few of them
+different conditions, as compilers make predicates of branches (but on the two sides of one branch a thread has one load
+or the other), and those of all iterations of a loop with few of them
 whose bounds are written as numbers: it is unrolled. A load that brings the same elements as another one, or what
 the iteration itself has stored, finds them in a register or a cache; so does one that all threads share. A thread that
 walks along neighbouring elements of its own (a row for each thread) gets a sector of them at a time. A store waits for
@@ -17,7 +18,7 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.frequency import Loop
-from offloadrt.kernels.traffic import Frequency, stored_just_now, streams
+from offloadrt.kernels.traffic import Frequency, jointly, stored_just_now, streams
 
 ELEMENT = 8.0
 """Bytes of a double."""
@@ -50,7 +51,7 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
     for access in accesses:
         by_array.setdefault(access.array, []).append(access)
     total = 0.0
-    together: dict[object, float] = {}
+    together: dict[object, list[tuple[Access, float]]] = {}
     for array, mine in by_array.items():
         for stream in streams(mine):
             brought = [
@@ -61,17 +62,17 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
             own = [access for access in brought if _differs_by_thread(access)]
             if not own:
                 continue
-            often = max(frequency(access, lambda loop, one=access: not _walks(one, loop)) for access in own)  # type: ignore[misc]
+            runs = [frequency(access, lambda loop, one=access: not _walks(one, loop)) for access in own]  # type: ignore[misc]
             inner = _loops(own[0])
             at_once = max(1, SECTOR // sizes[array]) if _along_a_row(own[0], inner) else 1
-            total += often / at_once
+            total += jointly(zip(own, runs, strict=True)) / at_once
             rolled = [loop for loop in inner if not _unrolled(loop)]
-            if inner[-1:] == rolled[-1:]:
-                often /= at_once
-            often /= math.prod(loop.literal_trips or 1 for loop in inner if _unrolled(loop))
+            unrolled = math.prod(loop.literal_trips or 1 for loop in inner if _unrolled(loop))
+            brings = unrolled * (at_once if inner[-1:] == rolled[-1:] else 1)
             block = (tuple(map(id, rolled)), own[0].level)
-            together[block] = max(together.get(block, 0.0), often)
-    return Waits(total, math.fsum(together.values()))
+            for access, often in zip(own, runs, strict=True):
+                together.setdefault(block, []).append((access, often / brings))
+    return Waits(total, math.fsum(map(jointly, together.values())))
 
 
 def _differs_by_thread(access: Access) -> bool:

@@ -18,6 +18,8 @@ class ComputeSpec:
     flops: Annotated[float, "gpu.fp64"]
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
+    sector: Annotated[int, "mem.sector"]
+    cache: Annotated[float, "mem.l2"]
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
     sm_bandwidth: Annotated[float, "sm.bandwidth"]
@@ -33,7 +35,7 @@ class ComputeSpec:
         filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
         if launch.kernel.loads_in_flight is None or not taken:
             return filled
-        full = max(launch.flops / self._flops(launch), launch.bytes / self.bandwidth)
+        full = max(launch.flops / self._flops(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
@@ -48,9 +50,10 @@ class ComputeSpec:
     def drawn(self, launch: Launch) -> float:
         """Bytes/s of memory that the threads of a launch draw alone, by Little's law: bytes in flight over latency.
 
-        At most what the SMs that have teams, and the memory, let through; teams are spread over SMs before any gets a
-        second one. Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic
-        units busy also draw all of the bandwidth.
+        At most what the SMs that have teams, and the memory, let through of the sectors in which those bytes lie; teams
+        are spread over SMs before any gets a second one. What a cache holds comes from there to the SMs each time.
+        Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy
+        also draw all of the bandwidth.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
@@ -58,7 +61,11 @@ class ComputeSpec:
         working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
         threads = min(working, float(self.sms * self.limits.resident_teams(launch) * launch.threads))
         in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
-        return min(self.bandwidth, min(self.sms, teams) * self.sm_bandwidth, in_flight / self.memory_latency)
+        return min(
+            self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+            min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
+            in_flight / self.memory_latency,
+        )
 
     def _roofline(self, launch: Launch) -> float:
         """Seconds that arithmetic or memory takes, whichever is more."""

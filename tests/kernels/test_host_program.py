@@ -94,6 +94,23 @@ def test_frequencies_follow_the_rules(body: str, expected: float) -> None:
 kept_one = Kernel("k", arrays=(ArrayUse("x", 0, reads=1),))
 
 
+async def all_of_it(t: omp.HostThread, left: Any, right: Any) -> None:
+    await t.target(axpy, 2.0, left, right)
+
+
+async def reading(run: Any, left: Any, right: Any) -> None:
+    run.host_program = HostProgram.of(all_of_it)
+
+    async def body(t: omp.HostThread) -> None:
+        await all_of_it(t, left, right)
+
+    await run.parallel(body)
+
+
+def test_a_function_that_is_only_read_is_not_called() -> None:
+    assert frequencies(HostProgram.of(reading)) == frequencies(HostProgram.of(all_of_it)) == [("axpy", 1.0)]
+
+
 async def one_step(t: omp.HostThread, left: Any, right: Any, repeats: int) -> None:
     for _ in range(2):
         await t.target(axpy, 2.0, left, right)

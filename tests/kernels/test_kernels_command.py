@@ -70,6 +70,18 @@ def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines_of(capsys.readouterr().out) == lines
 
 
+def test_it_says_what_is_guessed_and_how_to_give_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    branch = "            if v[i, j] > 0.0 and j > 0:\n                s += v[i, j]\n"
+    branch += "        if i > 0:\n            out[i] = 1.0\n"
+    script = tmp_path / "guessing.py"
+    script.write_text(SCRIPT.replace("            s += v[i, j]\n", branch))
+    assert main(["kernels", str(script)]) == 0
+    lines = lines_of(capsys.readouterr().out)
+    assert "guessed: line 16: the branch is taken with probability 0.5" in lines
+    assert any(line.startswith("say what is known with `expect`: expect(CONDITION, probability") for line in lines)
+    assert "conditions on an index count as 0.5 here, and exactly at a launch: line 18" in lines
+
+
 def test_a_scenario_whose_kernels_are_declared(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernels", "overlap"]) == 0
     assert "scale: declared, 1 flops and 16 bytes an iteration" in capsys.readouterr().out

@@ -114,7 +114,7 @@ CASES: list[tuple[Kernel, list[Any], float, float]] = [
     (kernel(nests.records), [np.ones(4 * N), LINE, N], 2 * N, N),  # a sector for each thread, and its sum
     (scaled, [LINE, np.ones((N, N)), LINE, N], N, N),  # once for all k; the scalar comes from a cache
     (after_itself, [LINE, LINE.copy(), N], N, N),
-    (on_either_side, [LINE, LINE, LINE.copy(), N], N, N / 2),  # half of the iterations each, for all that is known
+    (on_either_side, [LINE, LINE, LINE.copy(), N], N, N),  # a thread has one of the two
     (shared_table, [LINE, LINE.copy(), N, M], 0, 0),
     (kernel(collapse=2)(nests.jacobi), [A, B, N, M], POINTS, POINTS),  # neighbours come from the cache
     (kernel(nests.jacobi), [A, B, N, M], POINTS / 4, POINTS / 4),  # a row for each thread

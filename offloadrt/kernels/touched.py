@@ -1,0 +1,96 @@
+"""Which elements of an array some accesses touch: the range around them, and how many different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from offloadrt.kernels import footprint
+from offloadrt.kernels.accesses import Access
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.polynomial import Polynomial
+
+Shape = Sequence[int] | None
+
+
+def flat_index(access: Access, shape: Shape) -> Polynomial | None:
+    """The index over the elements in C order; None when it has no polynomial."""
+    if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
+        return None
+    flat = Polynomial.number(0)
+    for dimension, index in enumerate(access.index):
+        if index is None:
+            return None
+        length = Polynomial.number(int(shape[dimension]) if shape is not None else 1)
+        from_the_end = shape is not None and (index.constant or 0) < 0
+        flat = flat * length + (index + length if from_the_end else index)
+    return flat
+
+
+def range_around(
+    counting: Counting,
+    accesses: Sequence[Access],
+    shape: Shape,
+    size: int | None,
+    kind: Literal["read", "write"],
+) -> tuple[int, int] | None:
+    """The range around all accesses of a kind; where one is not known, the whole array, as far as that is known."""
+    indices = [
+        (flat_index(access, shape), access.path)
+        for access in accesses
+        if access.kind == kind and counting.runs(access.path)
+    ]
+    ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
+    known = [found for found in ranges if found is not None]
+    if not ranges:
+        return None
+    if len(known) < len(ranges):
+        return None if not size else (0, size - 1)
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def touched(counting: Counting, accesses: Sequence[Access], shape: Shape, size: int | None) -> tuple[float, bool]:
+    """Different elements, and whether that is a count."""
+    surely: list[footprint.Runs] = []
+    at_most = 0.0
+    exact = True
+    seen: set[tuple[object, ...]] = set()
+    for access in accesses:
+        often = counting.runs(access.path)
+        if not often:
+            continue
+        key = (access.index, access.loops, access.path) if None not in access.index else (access.text, access.path)
+        if key in seen:
+            continue
+        seen.add(key)
+        steps = steps_of(counting, access, shape)
+        found = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
+        if found is None or access.guarded:
+            exact = False
+            flat = flat_index(access, shape)
+            reached = None if flat is None else counting.extent(flat, access.path)
+            at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
+        else:
+            surely.append(found)
+    total = footprint.union(surely) + at_most
+    return (total if size is None else min(total, float(size))), exact
+
+
+def steps_of(counting: Counting, access: Access, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
+    """An affine index over a rectangle of loops: its first value, and step and count for each loop."""
+    flat = flat_index(access, shape)
+    if flat is None or access.through:
+        return None
+    index = flat.known(counting.numbers)
+    offset, steps = index, []
+    for part in access.path:
+        if isinstance(part, Loop):
+            values = counting.range_of(part, counting.numbers)
+            slope = index.coefficient(part.symbol).constant
+            if values is None or slope is None:
+                return None
+            offset = offset.substitute(part.symbol, Polynomial.number(values.start))
+            steps.append((slope * part.step, len(values)))
+    first = offset.constant
+    return None if first is None else (first, steps)
