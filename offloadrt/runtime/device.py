@@ -361,12 +361,16 @@ def _required(configuration: MemoryConfiguration, host_program: HostProgram | No
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
     """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
     spec = machine.spec
+    in_place = (configuration.host_pointers or configuration.prefaults) and not configuration.migrates
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
     elif configuration.migrates and (reason := why_nothing_migrates(machine)):
         why = reason
-    elif configuration.prefaults and not (configuration.migrates or spec.flag("machine.apu")):
-        why = "its GPU has no page table for host memory that maps could fill (machine.apu is false)"
+    elif in_place and not spec.flag("machine.apu"):
+        why = (
+            "only the kernels of an APU are emulated in memory of the host (machine.apu is false); "
+            "take 'managed', under which pages migrate, or 'copy'"
+        )
     else:
         return
     raise UnifiedMemoryUnavailable(f"memory configuration {configuration.name!r} on {spec.name}: {why}")

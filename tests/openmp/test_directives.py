@@ -155,7 +155,7 @@ class TestHasDeviceAddr:
         made.assert_clean()
 
     def test_unified_memory(self, rig: MakeRig) -> None:
-        made = rig(configuration="usm")
+        made = rig(configuration="usm", machine_name="mi300a")
 
         async def body(t: omp.HostThread) -> None:
             a = t.array("a", 4, fill=3.0)
@@ -301,7 +301,7 @@ class TestDeclareTarget:
         made.alone(body)
 
     def test_under_usm_the_device_uses_the_hosts(self, rig: MakeRig) -> None:
-        made = rig(configuration="usm")
+        made = rig(configuration="usm", machine_name="mi300a")
         g = made.program.declare_target("g", 4, fill=1.0)
 
         async def body(t: omp.HostThread) -> None:
@@ -313,8 +313,7 @@ class TestDeclareTarget:
             assert await t.omp_target_is_accessible(a, 32)
 
         made.alone(body)
-        assert made.calls.count("cuMemAlloc") == 0
-        assert made.calls.count("cuMemcpyHtoDAsync") == 0
+        assert not of(made, events.MapInsert)
 
     def test_a_linked_one_only_while_mapped(self, rig: MakeRig) -> None:
         made = rig()

@@ -135,7 +135,7 @@ def test_freed_memory_leaves_the_device() -> None:
     [
         ("managed", "mi300a", 1, "share one memory"),
         ("managed", "summitdev-p100", 2, "one device only"),
-        ("eager_maps", "summitdev-p100", 1, "no page table"),
+        ("eager_maps", "summitdev-p100", 1, "only the kernels of an APU"),
     ],
 )
 def test_what_a_machine_cannot_do_is_refused(configuration: str, machine: str, devices: int, message: str) -> None:
