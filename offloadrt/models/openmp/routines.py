@@ -70,6 +70,7 @@ class Routines(ProgramThread):
     ) -> DevicePointer | None:
         """Device memory, on the initial device of the host's heap; None when there is none left, or for nothing.
 
+        Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns.
         phantom: without bytes; by default as the program's arrays.
         """
         if nbytes <= 0:
