@@ -36,18 +36,18 @@ class HostArray:
     """
 
     name: str
-    address: int
+    address: int = attrs.field(repr=False)
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     kind: Kind = "heap"
-    pointer_address: int = 0
+    pointer_address: int = attrs.field(default=0, repr=False)
     values: NDArray[Any] | None = attrs.field(default=None, repr=False)
     freed: bool = attrs.field(default=False, repr=False)
     """Has the program given its memory back?"""
     managed: bool = attrs.field(default=False, repr=False)
     """Did the program allocate it as managed memory (cuMemAllocManaged)?"""
-    itemsize: int = attrs.field(init=False)
-    nbytes: int = attrs.field(init=False)
+    itemsize: int = attrs.field(init=False, repr=False)
+    nbytes: int = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.itemsize = self.dtype.itemsize

@@ -116,7 +116,7 @@ def target_construct(
 
         return target(where, launch, items, arguments, queue, "target", globals_of)
 
-    return Construct("target", region, device, nowait, _as_sequence(depend))
+    return Construct("target", region, device, nowait, _dependences(depend))
 
 
 def enter_data_construct(
@@ -167,6 +167,14 @@ def ending(items: list[MapItem], call: str) -> Work:
 def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
     others: list[Clause] = [clause for clause in clauses if not isinstance(clause, Depend)]
     return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
+
+
+def _dependences(value: Any) -> tuple[Depend, ...]:
+    depends = _as_sequence(value)
+    for clause in depends:
+        if not isinstance(clause, Depend):
+            raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
+    return depends
 
 
 def _as_sequence(value: Any) -> tuple[Any, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Coroutine, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -24,6 +23,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.region import Region
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
@@ -211,20 +211,23 @@ class HostThread(Routines):
         await in_directive(self.program, name, device, work)
 
 
-class TargetData:
+class TargetData(Region[dict[HostArray, DevicePointer | None]]):
     """A ``target data`` region. The pointers are None for arrays that are not mapped."""
+
+    directive = "target_data"
 
     def __init__(self, thread: HostThread, clauses: Sequence[Clause], device: int | None) -> None:
         self._thread = thread
         self._device = device
         self._items = lower_data(clauses, "target data", thread.program.mappers)
+        self.lowered = True
 
     @property
     def _number(self) -> int:
         """As in LLVM, begin and end each look for the default device."""
         return self._thread.default_device if self._device is None else self._device
 
-    async def __aenter__(self) -> dict[HostArray, DevicePointer | None]:
+    async def begin(self) -> dict[HostArray, DevicePointer | None]:
         items = self._items
         pointers: dict[HostArray, DevicePointer | None] = {}
 
@@ -238,15 +241,13 @@ class TargetData:
         await in_directive(self._thread.program, "target data", self._number, begin)
         return pointers
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        items, program = at_data_end(self._items), self._thread.program
-        if kind is None:
-            end = ending(items, "target data")
-            await in_directive(program, "target data end", self._number, end, items)
-        elif not issubclass(kind, Exception):
-            leave_region(program, "target data end", self._number, items)
+    async def end(self) -> None:
+        items = at_data_end(self._items)
+        work = ending(items, "target data")
+        await in_directive(self._thread.program, "target data end", self._number, work, items)
+
+    def leave(self) -> None:
+        leave_region(self._thread.program, "target data end", self._number, at_data_end(self._items))
 
 
 def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:
