@@ -148,6 +148,26 @@ MACHINES = [
 ]
 
 
+OF_MINE = 'base = "alex-a100"\n[sources]\nme = "I"\n[entry."{0}"]\nvalue = {1}\nsource = "me"\nsource_type = "{2}"'
+MACHINES += [
+    (
+        OF_MINE.format("alloc.cudaFree", '20\nunit = "GB"', "user"),
+        "alloc.cudaFree: is a quantity of data, but in the base",
+    ),
+    (OF_MINE.format("mem.bw", '1e-6\nunit = "s"', "user"), "in the base it is a quantity of data / time"),
+    (
+        OF_MINE.format("machine.apu", '1\nunit = "fraction"', "user"),
+        "a quantity of fraction, but in the base it is true",
+    ),
+    (OF_MINE.format("driver.halt", '"no"\nchoices = ["no"]', "user"), "driver.halt: 'no' is none of none, "),
+    (
+        OF_MINE.format("mem.bw", '1\nunit = "GB/s"', "guess"),
+        "(source_type); there are datasheet, published measurement, ",
+    ),
+    ("", "mine.toml: cpu.cores: no such entry; the file has no `base = "),
+]
+
+
 @pytest.mark.parametrize(("text", "message"), MACHINES)
 def test_machine_files(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.toml").write_text(f'[machine]\nname = "mine"\n{text}\n')

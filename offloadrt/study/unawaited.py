@@ -24,8 +24,8 @@ _NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
 
 
 class NeverAwaited(UserError):
-    """A directive, or another coroutine, was called without `await`, or a region without `async with`; the message names
-    it and its thread.
+    """A directive or another coroutine was called without `await`, or a region without `async with`; the message says
+    which, and its thread.
     """
 
 
