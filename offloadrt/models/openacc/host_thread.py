@@ -16,11 +16,11 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.launch import check_arguments, launch_of
+from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.region import Region
-from offloadrt.models.openacc.arguments import is_whole
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
@@ -196,9 +196,7 @@ class HostThread(ProgramThread):
         async_: int | None,
         wait: int | Sequence[int],
     ) -> Running:
-        for clause, value in (("num_gangs", teams), ("vector_length", threads), ("iterations", iterations)):
-            if value is not None and (not is_whole(value) or value < (clause != "iterations")):
-                raise ValueError(f"{construct}: {clause} is {value!r}, but must be a positive whole number")
+        check_sizes(construct, num_gangs=teams, vector_length=threads, iterations=iterations)
         check_arguments(kernel, arguments)
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)

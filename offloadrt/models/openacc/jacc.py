@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.arguments import Argument, is_whole
+from offloadrt.models.openacc.arguments import Argument
 from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.dependences import Dependences, Range
 from offloadrt.models.openacc.division import Divider

@@ -24,10 +24,12 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.region import Region
+from offloadrt.models.host.section import Place, extent
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
     TargetClauses,
+    check_clauses,
     ending,
     enter_data_construct,
     exit_data_construct,
@@ -41,7 +43,7 @@ from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.host_array import HostArray, make_values, shape_of
+from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
@@ -78,7 +80,7 @@ class HostThread(Routines):
         Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
         no bytes.
         """
-        lengths, element = shape_of(shape), np.dtype(dtype)
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
         nbytes = math.prod(lengths) * element.itemsize
         if not nbytes:
             raise ValueError(f"managed array {name!r} of no bytes")
@@ -90,7 +92,7 @@ class HostThread(Routines):
 
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
-        values = None if ghost else make_values(lengths, element, None)
+        values = None if ghost else make_values(name, lengths, element, None)
         return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
 
     async def free_managed(self, array: HostArray) -> None:
@@ -103,25 +105,27 @@ class HostThread(Routines):
         await in_directive(self.program, "cuMemFree", self.default_device, free)
         array.freed = True
 
-    def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
-        """cuMemPrefetchAsync of an array to the device, or to the host; returns when it has migrated.
+    def prefetch(self, place: Place, to_host: bool = False) -> Awaitable[object]:
+        """cuMemPrefetchAsync of an array, or of a section, to the device, or to the host; returns when it has migrated.
 
         Raises DriverError when the program uses no managed memory.
         """
+        begin, nbytes = extent(place, "prefetch")
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.prefetch(queue, array.address, array.nbytes, to_host)
+            return where.plugin.prefetch(queue, begin, nbytes, to_host)
 
         return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work)
 
-    def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
-        """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
-        `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by` take
-        these back. Raises DriverError when the program uses no managed memory.
+    def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
+        """cuMemAdvise of an array, or of a section: `prefer_host` keeps it on the host, and the device reaches it over
+        the link; `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by`
+        take these back. Raises DriverError when the program uses no managed memory.
         """
+        begin, nbytes = extent(place, "advise")
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.advise(array.address, array.nbytes, advice)
+            return where.plugin.advise(begin, nbytes, advice)
 
         return in_directive(self.program, "cuMemAdvise", self.default_device, work)
 
@@ -172,12 +176,13 @@ class HostThread(Routines):
         firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers.
         clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
-        return self.run(target_construct(self.program, kernel, arguments, **clauses))
+        return self.run(self.construct_target(kernel, *arguments, **clauses))
 
     # directives that run many times
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
         """What `target` would run, to be given to `run` as often as the program comes to it."""
+        check_clauses(clauses)
         return target_construct(self.program, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
