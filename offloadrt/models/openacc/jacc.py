@@ -221,7 +221,9 @@ class Jacc:
         TypeError for what is no kernel or no tuple of argument descriptors.
         """
         if type(args) is not tuple:
-            raise TypeError(f"jacc_kernel_push: {args!r} is no tuple of arguments; build one with jacc_args")
+            raise TypeError(
+                f"jacc_kernel_push: a {type(args).__name__} is no tuple of arguments; build one with jacc_args"
+            )
         key = (id(kernel), args, flags, iterations)
         push = self._pushes.get(key)
         if push is None:
