@@ -1,5 +1,5 @@
 """Finds what a program called and never awaited: without `await` a directive does nothing, which no figure shows. The
-same of a region that is never entered by `async with`.
+same of a region that is not entered by `async with`, but thrown away.
 
 Python notices when it throws such a coroutine away, and warns; so does a `Region`. While a run lasts, that is an error
 of the run. Nothing is added to what is awaited.

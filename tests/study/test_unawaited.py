@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,19 @@ def test_a_region_that_is_never_entered(model: str) -> None:
     name = "data" if model == "openacc" else "target_data"
     with pytest.raises(UserError, match=rf"thread 0: {name} was never entered \(.*, line .*write `async with`"):
         execute(forgetful)
+
+
+def test_a_region_that_is_kept_may_stay_unused() -> None:
+    @scenario
+    async def careful(run: Run) -> None:
+        async def body(t: omp.HostThread) -> None:
+            around = t.target_data(omp.map(to=t.array("a", 8)))
+            async with around if t.number else contextlib.nullcontext():
+                await t.compute(1.0)
+
+        await run.parallel(body, num_threads=2)
+
+    assert execute(careful).bytes.h2d == 64
 
 
 def test_an_error_of_the_program_comes_first() -> None:

@@ -284,7 +284,7 @@ class Data(Region[None]):
         self._items = lower_data(clauses, "data")
         self._async = async_
         self._wait = wait
-        self.lowered = True
+        self.made()
 
     async def begin(self) -> None:
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -310,7 +310,7 @@ class HostData(Region[dict[HostArray, DevicePointer]]):
     def __init__(self, thread: HostThread, arrays: Sequence[HostArray]) -> None:
         self._thread = thread
         self._arrays = arrays
-        self.lowered = True
+        self.made()
 
     async def begin(self) -> dict[HostArray, DevicePointer]:
         pointers: dict[HostArray, DevicePointer] = {}

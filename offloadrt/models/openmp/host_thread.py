@@ -225,7 +225,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
         self._thread = thread
         self._device = device
         self._items = lower_data(clauses, "target data", thread.program.mappers)
-        self.lowered = True
+        self.made()
 
     @property
     def _number(self) -> int:
