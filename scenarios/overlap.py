@@ -18,7 +18,7 @@ async def overlap(
     run: Run,
     threads: Annotated[int, Range(1, 4096)] = 8,
     n: Annotated[int, Range(1)] = 1 << 20,
-    configuration: Literal["copy", "usm"] = "copy",
+    configuration: Literal["copy", "managed"] = "copy",
     phantom: bool = False,
 ) -> dict[str, float]:
     """Each thread maps its own array, runs one kernel and takes the array back.
@@ -26,7 +26,7 @@ async def overlap(
     Parameters:
         threads: host threads
         n: doubles in each thread's array
-        configuration: what a map means: `copy` moves the array, `usm` lets the device use the host's
+        configuration: what a map means: `copy` moves the array, `managed` lets its pages go to whoever touches them
         phantom: sizes without numbers
     """
 
@@ -34,6 +34,7 @@ async def overlap(
         a = t.array("a", n, fill=1.0)
         async with t.target_data(omp.map(tofrom=a)):
             await t.target(scale, a, 2.0, teams=108, iterations=n)
+        await t.host_access(a)
         assert run.phantom or a[0] == 2.0
 
     await run.parallel(body, num_threads=threads)

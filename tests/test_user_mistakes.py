@@ -75,6 +75,23 @@ RAISES = [
     ("await t.target_enter_data(omp.map(to=a[2:4]))", "is written omp.section(a, lower, length)"),
     ("await t.target(scale, a, 2.0, device=7)", "device number 7 is invalid"),
     ("raise SystemExit(3)", "SystemExit: 3"),
+    ("t.array('b', n / 2)", "array 'b': its size is 4.0, but a size is a whole number"),
+    ("t.array('b', -1)", "array 'b': its size is -1, but a size is a whole number from 0"),
+    ("t.array(5, n)", "array 5: its name comes first"),
+    ("t.array('b', n, kind='hepa')", "array 'b': no kind 'hepa'; there are heap, static, global, link"),
+    ("t.array('b', n, 'flaot64')", "array 'b': data type 'flaot64' not understood"),
+    ("t.array('b', n, object)", "array 'b': elements of type object are references"),
+    ("t.array('b', n, fill='x')", "array 'b': could not convert string to float"),
+    ("t.array('b', n, fill=np.zeros(3))", "array 'b': fill has shape (3,), the array has (8,)"),
+    ("t.array('b', 10**14, fill=1.0)", "array 'b': Unable to allocate"),
+    ("await t.target(scale, a, 2.0, team=4)", "target: no clause 'team'; did you mean teams?"),
+    ("await t.target(scale, a, 2.0, teams=2.5)", "target: teams is 2.5, but must be a whole number from 1"),
+    ("await t.target(scale, a, 2.0, teams=0)", "target: teams is 0, but must be a whole number from 1"),
+    ("await t.target(scale, a, 2.0, iterations='4')", "target: iterations is '4', but must be a whole number from 0"),
+    ("omp.section(a, -1, 2)", "a[-1:2] is no array section"),
+    ("await t.host_access(np.zeros(3))", "host_access takes an array of the program or a section of one, not a NumPy"),
+    ("await t.prefetch(3)", "prefetch takes an array of the program or a section of one, not 3"),
+    ("kernel(flops_per_iteration='1')(scale.body)", "flops_per_iteration is '1', but must be a number"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
     ("run.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
 ]
@@ -88,7 +105,7 @@ def test_programs(line: str, message: str, tmp_path: Path, capsys: pytest.Captur
     assert main(["run", str(script)]) == 2
     told = capsys.readouterr().err
     assert message in told and "raised 3 times" in told and str(script) in told
-    assert "offloadrt/sim" not in told and len(told.splitlines()) <= 8
+    assert "offloadrt/sim" not in told and "attrs generated" not in told and len(told.splitlines()) <= 8
 
 
 REFUSED = [
@@ -148,6 +165,26 @@ MACHINES = [
 ]
 
 
+OF_MINE = 'base = "alex-a100"\n[sources]\nme = "I"\n[entry."{0}"]\nvalue = {1}\nsource = "me"\nsource_type = "{2}"'
+MACHINES += [
+    (
+        OF_MINE.format("alloc.cudaFree", '20\nunit = "GB"', "user"),
+        "alloc.cudaFree: is a quantity of data, but in the base",
+    ),
+    (OF_MINE.format("mem.bw", '1e-6\nunit = "s"', "user"), "in the base it is a quantity of data / time"),
+    (
+        OF_MINE.format("machine.apu", '1\nunit = "fraction"', "user"),
+        "a quantity of fraction, but in the base it is true",
+    ),
+    (OF_MINE.format("driver.halt", '"no"\nchoices = ["no"]', "user"), "driver.halt: 'no' is none of none, "),
+    (
+        OF_MINE.format("mem.bw", '1\nunit = "GB/s"', "guess"),
+        "(source_type); there are datasheet, published measurement, ",
+    ),
+    ("", "mine.toml: cpu.cores: no such entry; the file has no `base = "),
+]
+
+
 @pytest.mark.parametrize(("text", "message"), MACHINES)
 def test_machine_files(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.toml").write_text(f'[machine]\nname = "mine"\n{text}\n')
@@ -165,6 +202,31 @@ def test_a_full_disk_below_standard_output(capfd: pytest.CaptureFixture[str]) ->
         )
     assert done.returncode == 2
     assert done.stderr == "offloadrt: standard output: cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("devices", ["0", "-1", "1.5"])
+def test_a_run_has_at_least_one_device(devices: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        HEAD + BODY.format("pass").replace("    async def body", f"    run.num_devices = {devices}\n    async def body")
+    )
+    assert main(["run", str(script)]) == 2
+    assert f"run.num_devices is {devices}, but must be a whole number from 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("threads", ["'4'", "2.5", "0"])
+def test_a_team_has_a_whole_number_of_threads(threads: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + BODY.format("pass").replace("num_threads=3", f"num_threads={threads}"))
+    assert main(["run", str(script)]) == 2
+    assert f"a parallel region of {threads} threads: a whole number, and at least one" in capsys.readouterr().err
+
+
+def test_numpy_s_whole_numbers_are_sizes(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    line = "assert t.array('b', np.int64(n)).shape == (8,) and t.array('c', (np.int32(2), 3)).nbytes == 48"
+    script.write_text(HEAD + BODY.format(line))
+    assert main(["run", str(script)]) == 0
 
 
 def test_an_array_without_elements_is_no_error(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ with teams, threads and iterations.
 ``streams.py``      in which orders a launch comes to the elements of an array
 ``traffic.py``      which accesses move the same elements
 ``sectors.py``      what moves where memory gives whole sectors
-``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`)
+``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`; `mapped_section.py`: on a part of
+                    an array)
 ``predicated.py``   `predicate`: JACC's kernel for several devices (`written_regions.py`: what is divided along
                     which dimension; `dependence.py`: what feeds what; `filtering.py`: the source)
 ``loop_splitting``  `split_loop`: MACC's kernel for several devices

@@ -1,10 +1,10 @@
 """The arithmetic of kernels in source, the same in the interpreter and compiled: each function here exists for both.
 
 Elements are widened when they are loaded, to 64-bit integers and doubles, and rounded to their array's type when they
-are stored. Division follows IEEE 754 (1/0 is infinity); ``//`` and ``%`` by zero raise ZeroDivisionError. Minimum and
-maximum keep their first operand unless the second one is less or greater. Powers are repeated products. Functions of
-`math` are those of the C library, called in both cases, so that no compiler replaces them by others; an argument
-outside of their domain gives NaN or infinity.
+are stored; an index of an array of which a device has a section is moved there. Division follows IEEE 754 (1/0 is
+infinity); ``//`` and ``%`` by zero raise ZeroDivisionError. Minimum and maximum keep their first operand unless the
+second one is less or greater. Powers are repeated products. Functions of `math` are those of the C library, called in
+both cases, so that no compiler replaces them by others; an argument outside of their domain gives NaN or infinity.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from offloadrt.kernels.mapped_section import OutsideSection
 from offloadrt.kernels.subset import MATH
 
 Functions = dict[str, Callable[..., Any]]
@@ -25,6 +26,13 @@ _IN_C = [name for name in MATH if name not in ("floor", "ceil", "fabs")]
 
 def _load(value: Any) -> Any:
     return value.item()
+
+
+def _within(index: Any, lower: int, mapped: int, length: int, position: int) -> Any:
+    counted = index + length if index < 0 else index
+    if counted < lower or counted >= lower + mapped:
+        raise OutsideSection(position, index)
+    return counted - lower
 
 
 def _divide(a: Any, b: Any) -> float:
@@ -72,6 +80,7 @@ def interpreted() -> Functions:
     """The functions for the interpreter, by the names that `execution.py` writes."""
     return {
         "_load": _load,
+        "_within": _within,
         "_divide": _divide,
         "_floor_divide": _floor_divide,
         "_remainder": _remainder,
@@ -90,6 +99,7 @@ def compiled() -> Functions:
     own = numba.njit(error_model="python")
     return {
         "_load": own(_widened),
+        "_within": own(_within),
         "_divide": numba.njit(error_model="numpy")(_quotient),
         "_floor_divide": own(_floor_divide),
         "_remainder": own(_remainder),

@@ -19,6 +19,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.bounds import Outside, outside
 from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.element_types import check_type
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.sectors import Moved, Moves, moved_of
 from offloadrt.kernels.streams import Stream, runs_without, streams_of
@@ -193,11 +194,15 @@ def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
     arrays = {use.name for use in analysis.arrays}
     for name, argument in zip(analysis.parameters, arguments, strict=True):
         if name in arrays:
+            if (elements := getattr(argument, "dtype", None)) is not None:
+                check_type(analysis.name, name, elements)
             numbers.update(_lengths(name, argument))
         elif hasattr(argument, "__index__"):
             numbers[name] = scalars[name] = argument.__index__()
         else:
             try:
+                if isinstance(argument, str):
+                    raise TypeError("a text is no number, whatever it spells")
                 scalars[name] = float(argument)
             except (TypeError, ValueError):
                 raise KernelError(f"{who}: {name} is a number in its source, but {argument!r} was given") from None

@@ -9,10 +9,11 @@ also those made of NaN or infinity.
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -20,7 +21,9 @@ import numpy as np
 
 from offloadrt.kernels import arithmetic
 from offloadrt.kernels.analysis import KernelAnalysis
+from offloadrt.kernels.element_types import check_type
 from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.mapped_section import MappedSection, OutsideSection
 from offloadrt.kernels.subset import LoopNest, called
 
 WORTH_COMPILING = 2e6
@@ -40,14 +43,16 @@ class NestBody:
 
     The interpreter runs it until it has done `WORTH_COMPILING` work in all, then Numba does where it is installed
     (extra ``kernels``); which of them runs shows in the time that it takes, in nothing else. IndexError for an index
-    outside of its array, KernelError for arguments that a kernel cannot take.
+    outside of its array, BadAccess for one outside of a `MappedSection`, KernelError for arguments that a kernel cannot
+    take.
     """
 
     nest: LoopNest = attrs.field(repr=False)
     analysis: KernelAnalysis = attrs.field(repr=False)
     work_done: float = attrs.field(default=0.0, init=False)
-    _interpreted: Callable[..., None] | None = attrs.field(default=None, init=False, repr=False)
-    _compiled: Callable[..., None] | None = attrs.field(default=None, init=False, repr=False)
+    _interpreted: dict[bool, Callable[..., None]] = attrs.field(factory=dict, init=False, repr=False)
+    """For whole arrays, and with sections of them among the arguments."""
+    _compiled: dict[bool, Callable[..., None]] = attrs.field(factory=dict, init=False, repr=False)
 
     def __call__(self, *arguments: Any) -> None:
         if self.work_done < WORTH_COMPILING and numba_is_installed():
@@ -59,10 +64,12 @@ class NestBody:
 
     def interpret(self, *arguments: Any) -> None:
         """Run it in the interpreter."""
-        if self._interpreted is None:
-            self._interpreted = build(self.nest, arithmetic.interpreted())
-        with np.errstate(all="ignore"):
-            self._interpreted(*self._taken(arguments))
+        taken = self._taken(arguments)
+        in_sections = len(taken) > len(arguments)
+        if in_sections not in self._interpreted:
+            self._interpreted[in_sections] = build(self.nest, arithmetic.interpreted(), in_sections)
+        with np.errstate(all="ignore"), _told_of(arguments):
+            self._interpreted[in_sections](*taken)
 
     def compile_and_run(self, *arguments: Any) -> None:
         """Run it compiled. KernelError without Numba."""
@@ -72,11 +79,14 @@ class NestBody:
             )
         import numba
 
-        if self._compiled is None:
-            made = build(self.nest, arithmetic.compiled())
-            self._compiled = numba.njit(error_model="python", boundscheck=True, fastmath=False)(made)
+        taken = self._taken(arguments)
+        in_sections = len(taken) > len(arguments)
+        if in_sections not in self._compiled:
+            made = build(self.nest, arithmetic.compiled(), in_sections)
+            self._compiled[in_sections] = numba.njit(error_model="python", boundscheck=True, fastmath=False)(made)
         try:
-            self._compiled(*self._taken(arguments))
+            with _told_of(arguments):
+                self._compiled[in_sections](*taken)
         except numba.core.errors.NumbaError as error:
             line = str(error).strip().splitlines()
             raise KernelError(
@@ -95,7 +105,9 @@ class NestBody:
         return total
 
     def _taken(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """The arguments as both ways of running take them."""
+        """The arguments as both ways of running take them; with sections among them, all wholes and first indices
+        come after.
+        """
         analysis = self.analysis
         if len(arguments) != len(analysis.parameters):
             raise KernelError(
@@ -105,13 +117,9 @@ class NestBody:
         taken: list[Any] = []
         for name, argument in zip(analysis.parameters, arguments, strict=True):
             if name in self.nest.arrays:
-                kind = getattr(argument, "dtype", None)
-                if not isinstance(argument, np.ndarray) or kind is None or not _is_taken(kind):
-                    raise KernelError(
-                        f"kernel {analysis.name!r}: {name} is indexed in its source, but {kind or type(argument)} was "
-                        "given; pass an array of bool, int8 to int64, uint8 to uint32, float32 or float64"
-                    )
-                taken.append(argument)
+                is_array = isinstance(argument, np.ndarray | MappedSection)
+                check_type(analysis.name, name, argument.dtype if is_array else type(argument))
+                taken.append(argument.values if isinstance(argument, MappedSection) else argument)
             else:
                 number = argument.item() if isinstance(argument, np.generic) else argument
                 if not isinstance(number, int | float):
@@ -119,7 +127,22 @@ class NestBody:
                         f"kernel {analysis.name!r}: {name} is a number in its source, but {type(argument)} was given"
                     )
                 taken.append(number)
+        if any(isinstance(argument, MappedSection) for argument in arguments):
+            of = dict(zip(analysis.parameters, arguments, strict=True))
+            for argument in (of[name] for name in self.nest.arrays):
+                is_section = isinstance(argument, MappedSection)
+                taken.extend((argument.whole, argument.lower) if is_section else (argument, 0))
         return taken
+
+
+@contextlib.contextmanager
+def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
+    """An index outside of a section is the section's to tell."""
+    try:
+        yield
+    except OutsideSection as outside:
+        position, index = outside.args
+        raise arguments[position].outside(index) from None
 
 
 @functools.cache
@@ -128,20 +151,21 @@ def numba_is_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def _is_taken(kind: np.dtype[Any]) -> bool:
-    return (
-        kind.kind in "bi" or (kind.kind == "u" and kind.itemsize < 8) or (kind.kind == "f" and 4 <= kind.itemsize <= 8)
-    )
+def build(nest: LoopNest, functions: arithmetic.Functions, in_sections: bool = False) -> Callable[..., None]:
+    """A Python function of the rewritten source, which calls these functions.
 
-
-def build(nest: LoopNest, functions: arithmetic.Functions) -> Callable[..., None]:
-    """A Python function of the rewritten source, which calls these functions."""
+    in_sections: it takes of each array what the device has, and after all arguments, for each array in order, one of
+    the whole's shape and the first index that is there.
+    """
     tree = nest.source.tree
-    rewritten = _Rewriter(nest)
+    rewritten = _InSections(nest) if in_sections else _Rewriter(nest)
+    parameters = list(nest.parameters)
+    if in_sections:
+        parameters += [given(name) for name in nest.arrays for given in (_whole, _lower)]
     plain = ast.FunctionDef(
         name=tree.name,
         args=ast.arguments(
-            posonlyargs=[], args=[ast.arg(name) for name in nest.parameters], kwonlyargs=[], kw_defaults=[], defaults=[]
+            posonlyargs=[], args=[ast.arg(name) for name in parameters], kwonlyargs=[], kw_defaults=[], defaults=[]
         ),
         body=[rewritten.visit(copy.deepcopy(statement)) for statement in nest.source.body],
         decorator_list=[],
@@ -191,6 +215,41 @@ class _Rewriter(ast.NodeTransformer):
         if name in ("len", "range", "abs", "int", "float", "bool"):
             return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), node.args, []), node)
         return _call(f"_{name}", *node.args)
+
+
+class _InSections(_Rewriter):
+    """Lengths are those of the whole array, and so are indices: each is moved to where the device has the element."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        made = super().visit_Subscript(node)
+        if isinstance(node.value, ast.Name) and (name := node.value.id) in self.nest.arrays:
+            first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            lower, mine, whole = (ast.Name(one, ast.Load()) for one in (_lower(name), name, _whole(name)))
+            position = ast.Constant(self.nest.parameters.index(name))
+            first = _call("_within", first, lower, _call("len", mine), _call("len", whole), position)
+            node.slice = ast.Tuple([first, *others], ast.Load()) if others else first
+        return made
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return ast.copy_location(ast.Attribute(self._lengths_of(node.value), node.attr, ast.Load()), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if called(self.nest.source, node) == "len":
+            node.args = [self._lengths_of(node.args[0])]
+        return super().visit_Call(node)
+
+    def _lengths_of(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Name) and node.id in self.nest.arrays:
+            return ast.copy_location(ast.Name(_whole(node.id), ast.Load()), node)
+        return node
+
+
+def _whole(array: str) -> str:
+    return f"_whole_{array}"
+
+
+def _lower(array: str) -> str:
+    return f"_lower_{array}"
 
 
 def _call(name: str, *operands: ast.expr) -> ast.Call:

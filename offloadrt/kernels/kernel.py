@@ -15,6 +15,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
@@ -30,17 +31,25 @@ if TYPE_CHECKING:
 Body = Callable[..., None]
 
 
+def _number(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, Real):
+        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value!r}, but must be a number")
+
+
 def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    _number(instance, attribute, value)
     if not value >= 0:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must not be negative")
 
 
 def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    _number(instance, attribute, value)
     if not value > 0:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must be positive")
 
 
 def _fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    _number(instance, attribute, value)
     if not 0 < value <= 1:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must lie in (0, 1]")
 

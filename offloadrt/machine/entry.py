@@ -86,6 +86,22 @@ class Entry:
         ends = {"low": self.low, "high": self.high, "mean": math.sqrt(self.low * self.high)}
         return attrs.evolve(self, value=ends[end])
 
+    def check_replaces(self, base: Entry) -> None:
+        """Is it of the kind of the base's entry that it stands for? Raises EntryError."""
+        mine, wanted = self._kind, base._kind
+        if mine != wanted:
+            raise EntryError(f"is {mine}, but in the base it is {wanted}")
+        if isinstance(self.value, str):
+            _text(self.value, base.choices, base.format)
+
+    @property
+    def _kind(self) -> str:
+        if isinstance(self.value, bool):
+            return "true or false"
+        if isinstance(self.value, str) or self.unit is None:
+            return "a text"
+        return f"a quantity of {self.unit.dimension}"
+
     def overriding(self, given: object) -> Entry:
         """This entry with the user's value: a number in its own unit, a text with a unit, a choice, or a range's end.
 
@@ -118,7 +134,9 @@ def parse(key: str, raw: object) -> Entry:
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:
-        raise EntryError(in_words(error)) from None
+        told = in_words(error)
+        known = f"; there are {', '.join(get_args(SourceType))}" if told.endswith("(source_type)") else ""
+        raise EntryError(told + known) from None
     if (text.value is None) == (text.range is None):
         raise EntryError("needs exactly one of `value` and `range`")
     common: dict[str, Any] = {

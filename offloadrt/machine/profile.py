@@ -44,13 +44,15 @@ class ProfileError(ValueError):
 class UnknownEntry(ProfileError):
     """A key that the profile does not have; ``near`` holds keys that look like it."""
 
-    def __init__(self, path: str, key: str, near: tuple[str, ...]) -> None:
+    def __init__(self, path: str, key: str, near: tuple[str, ...], alone: bool = False) -> None:
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        if alone:
+            hint += '; the file has no `base = "…"` in [machine], whose entries it would have'
         super().__init__(path, key, f"no such entry{hint}")
-        self.near = near
+        self.near, self.alone = near, alone
 
-    def __reduce__(self) -> tuple[type[UnknownEntry], tuple[str, str, tuple[str, ...]]]:
-        return UnknownEntry, (self.path, self.key, self.near)
+    def __reduce__(self) -> tuple[type[UnknownEntry], tuple[str, str, tuple[str, ...], bool]]:
+        return UnknownEntry, (self.path, self.key, self.near, self.alone)
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,6 +78,8 @@ class MachineSpec:
     notes: tuple[str, ...]
     sources: dict[str, str]
     entries: dict[str, Entry]
+    alone: bool = False
+    """Is it a user's file without a base? Then it has to hold every entry that is asked for."""
 
     def value(self, key: str) -> float:
         """The number of an entry in SI units (seconds, bytes, bytes/s, flop/s).  Raises ProfileError."""
@@ -159,7 +163,7 @@ class MachineSpec:
         try:
             return self.entries[key]
         except KeyError:
-            raise UnknownEntry(self.path, key, near_matches(key, self.entries)) from None
+            raise UnknownEntry(self.path, key, near_matches(key, self.entries), self.alone) from None
 
 
 @cache
@@ -237,11 +241,14 @@ def _unchanged(files: tuple[tuple[str, str], ...]) -> MachineSpec:
             entry = parse(key, raw)
             if entry.source not in sources:
                 raise EntryError(f"source {entry.source!r} is not in [sources]")
+            if base and key in base.entries:
+                entry.check_replaces(base.entries[key])
         except EntryError as error:
             raise ProfileError(path, key, str(error)) from None
         entries[key] = entry
     title = file.machine.title or (base.title if base else "")
-    return MachineSpec(file.machine.name, title, path, tuple(file.machine.notes), sources, entries)
+    alone = base is None and path.removesuffix(".toml") not in available()
+    return MachineSpec(file.machine.name, title, path, tuple(file.machine.notes), sources, entries, alone)
 
 
 def _source_text(name: str) -> tuple[str, str]:

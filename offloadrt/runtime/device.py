@@ -15,7 +15,7 @@ from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAll
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.barging_table_lock import BargingTableLock
-from offloadrt.runtime.configurations import MemoryConfiguration
+from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.cuda_plugin import CudaPlugin
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.entry_locks import EntryLocks
@@ -153,6 +153,14 @@ class OffloadDevice:
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
         """How an object is reached that is placed; None for all others, and where objects are not placed."""
         return None if self.objects is None else self.objects.mechanism(array)
+
+    def place(self, request: MapRequest) -> Placement:
+        """What the memory configuration answers. TypeError for what is no `Placement`."""
+        placement: object = self.configuration.place(request)
+        if not isinstance(placement, Placement):
+            name = self.configuration.name
+            raise TypeError(f"memory configuration {name!r}: place returned {placement!r}, which is no Placement")
+        return placement
 
     # operations, each told to the tool at its host call
 
@@ -361,12 +369,16 @@ def _required(configuration: MemoryConfiguration, host_program: HostProgram | No
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
     """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
     spec = machine.spec
+    in_place = (configuration.host_pointers or configuration.prefaults) and not configuration.migrates
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
     elif configuration.migrates and (reason := why_nothing_migrates(machine)):
         why = reason
-    elif configuration.prefaults and not (configuration.migrates or spec.flag("machine.apu")):
-        why = "its GPU has no page table for host memory that maps could fill (machine.apu is false)"
+    elif in_place and not spec.flag("machine.apu"):
+        why = (
+            "only the kernels of an APU are emulated in memory of the host (machine.apu is false); "
+            "take 'managed', under which pages migrate, or 'copy'"
+        )
     else:
         return
     raise UnifiedMemoryUnavailable(f"memory configuration {configuration.name!r} on {spec.name}: {why}")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.runtime.host_array import HostArray
+
+UNTYPED: Final = np.dtype("V1")
+"""Of memory of which nobody has said what lies there: a ``void *``."""
 
 
 @attrs.frozen
@@ -14,14 +19,15 @@ class DevicePointer:
     """An address of device memory (or of host memory, where the device reads that directly).
 
     nbytes is what is known to lie behind it, 0 if unknown. ``int(pointer)`` is the address, so pointers can be stored
-    in arrays. dtype and shape say how a kernel sees it: bytes unless `viewed` says otherwise.
+    in arrays. dtype and shape say how a kernel sees it. Memory of omp_target_alloc has no type until `viewed` gives it
+    one: a body over NumPy views sees bytes, a loop nest does not take it.
     """
 
     address: int
     nbytes: int
     device: int
     phantom: bool = False
-    dtype: np.dtype[np.generic] = attrs.field(default=np.dtype(np.uint8))
+    dtype: np.dtype[np.generic] = attrs.field(default=UNTYPED)
     shape: tuple[int, ...] | None = None
     host: HostArray | None = attrs.field(default=None, repr=False)
     """On the initial device, which is the host: the array that it points into."""

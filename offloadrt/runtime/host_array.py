@@ -8,6 +8,8 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from offloadrt.kernels.whole import is_whole
+
 Bytes = NDArray[np.uint8]
 Kind = Literal["heap", "static", "global", "link"]
 
@@ -36,18 +38,18 @@ class HostArray:
     """
 
     name: str
-    address: int
+    address: int = attrs.field(repr=False)
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     kind: Kind = "heap"
-    pointer_address: int = 0
+    pointer_address: int = attrs.field(default=0, repr=False)
     values: NDArray[Any] | None = attrs.field(default=None, repr=False)
     freed: bool = attrs.field(default=False, repr=False)
     """Has the program given its memory back?"""
     managed: bool = attrs.field(default=False, repr=False)
     """Did the program allocate it as managed memory (cuMemAllocManaged)?"""
-    itemsize: int = attrs.field(init=False)
-    nbytes: int = attrs.field(init=False)
+    itemsize: int = attrs.field(init=False, repr=False)
+    nbytes: int = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.itemsize = self.dtype.itemsize
@@ -107,21 +109,37 @@ class HostArray:
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
 
 
-def make_values(shape: tuple[int, ...], dtype: DTypeLike, fill: Any) -> NDArray[Any]:
-    """Values of a new array: zeros, a constant, or a copy of what is given (ValueError if the shape differs)."""
-    if fill is None:
-        return np.zeros(shape, dtype)
-    given = np.asarray(fill)
-    if given.ndim == 0:
-        return np.full(shape, fill, dtype)
-    if given.shape != shape:
-        raise ValueError(f"fill has shape {given.shape}, the array has {shape}")
-    return np.array(given, dtype=dtype, order="C")
+def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:
+    """Values of a new array: zeros, a constant, or a copy of what is given. ValueError if the shape differs, for a fill
+    that is none of its elements, and where the emulator has no memory for it.
+    """
+    try:
+        if fill is None:
+            return np.zeros(shape, dtype)
+        given = np.asarray(fill)
+        if given.ndim and given.shape != shape:
+            raise ValueError(f"fill has shape {given.shape}, the array has {shape}")
+        return np.array(given, dtype=dtype, order="C") if given.ndim else np.full(shape, fill, dtype)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"array {name!r}: {error}") from None
+    except MemoryError as error:
+        raise ValueError(f"array {name!r}: {error}; a phantom has a size without values") from None
 
 
-def shape_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    """``8`` and ``(8,)`` both mean eight elements. ValueError for negative lengths."""
-    lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
-    if not lengths or any(length < 0 for length in lengths):
-        raise ValueError(f"{shape!r} is no shape")
-    return lengths
+def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    """``8`` and ``(8,)`` both mean eight elements. ValueError for what is no size."""
+    lengths = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    if not lengths or not all(is_whole(length) and length >= 0 for length in lengths):
+        raise ValueError(f"array {name!r}: its size is {shape!r}, but a size is a whole number from 0, or several")
+    return tuple(int(length) for length in lengths)
+
+
+def element_of(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+    """The type of an array's elements. ValueError for what is none, and for Python objects, which lie elsewhere."""
+    try:
+        element = np.dtype(dtype)
+    except TypeError as error:
+        raise ValueError(f"array {name!r}: {error}") from None
+    if element.hasobject:
+        raise ValueError(f"array {name!r}: elements of type {element} are references, which mean nothing on a device")
+    return element

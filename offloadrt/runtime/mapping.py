@@ -104,7 +104,7 @@ async def _find_or_create(
     implicit = type_bits & IMPLICIT != 0
     present = type_bits & PRESENT != 0
     hold = type_bits & OMPX_HOLD != 0
-    placement = device.configuration.place(
+    placement = device.place(
         MapRequest(size, type_bits & CLOSE != 0, implicit, device.number, device.mechanism(item.array))
     )
     inserts = placement is Placement.DEVICE_COPY and not present

@@ -117,7 +117,7 @@ def _place(device: OffloadDevice, item: MapItem) -> Place:
         return Place(is_open=True)
     close, implicit = bool(item.type & CLOSE), bool(item.type & IMPLICIT)
     request = MapRequest(item.size, close, implicit, device.number, device.mechanism(item.array))
-    on_host = device.configuration.place(request) is Placement.HOST_POINTER
+    on_host = device.place(request) is Placement.HOST_POINTER
     return Place(found.visited, is_open=not on_host)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
+from offloadrt.kernels.mapped_section import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.machine.managed_access import Access
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
@@ -24,11 +25,10 @@ from offloadrt.runtime.errors import IllegalAddress, MappingError
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import (
-    BadAccess,
-    NotMapped,
     Pointees,
     Resolve,
     call_body,
+    no_view,
     pointer_view,
     section_view,
 )
@@ -113,6 +113,8 @@ async def target(
     if kernel.body is not None and not any(_is_phantom(argument) for argument in arguments):
         resolvers = [_resolver(device, argument, bindings) for argument in arguments]
         run = functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
+    elif (missing := _missing(launch, arguments, bindings)) is not None:
+        run = functools.partial(_run, device, queue, call, kernel.name, no_view(missing).touch, ())
     touching = NOTHING
     if plugin.managed is not None:
         migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
@@ -218,6 +220,17 @@ def _is_phantom(argument: Any) -> bool:
     return isinstance(argument, (HostArray, DevicePointer)) and argument.phantom
 
 
+def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
+    """An array that a loop nest accesses, and of which the device has nothing: phantoms have no elements to miss."""
+    for used in () if launch.counts is None else launch.counts.arrays:
+        array = arguments[used.position]
+        if used.accesses and isinstance(array, HostArray):
+            binding = bindings[array]
+            if binding.address is None and not binding.is_host:
+                return array
+    return None
+
+
 def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> Resolve:
     if isinstance(argument, HostArray):
         return functools.partial(array_view, device, argument, bindings[argument])
@@ -234,7 +247,7 @@ def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any
     if binding.is_host:
         return array.data
     if binding.address is None:
-        return NotMapped(array) if array.nbytes else np.empty(array.shape, array.dtype)
+        return no_view(array) if array.nbytes else np.empty(array.shape, array.dtype)
     device_begin = binding.address
 
     def view(host_address: int) -> Any:

@@ -13,13 +13,14 @@
 ``Observer``            protocol of whoever wants to be told
 ======================  =============================================================================================
 
-Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``UncontrolledNondeterminism``,
+Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice``, ``UncontrolledNondeterminism``,
 ``RealInputOutput``, ``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
 """
 
 from offloadrt.sim.actor import PASSED, Actor
 from offloadrt.sim.clock import Gear
 from offloadrt.sim.errors import (
+    BadChoice,
     Deadlock,
     DetachedTrioCall,
     Livelock,
@@ -45,6 +46,7 @@ __all__ = [
     "PASSED",
     "TIMED_OUT",
     "Actor",
+    "BadChoice",
     "Call",
     "Deadlock",
     "DetachedTrioCall",

@@ -15,6 +15,10 @@ class Livelock(SimulationError):
     """Steps follow steps and virtual time does not advance."""
 
 
+class BadChoice(SimulationError):
+    """A strategy chose nobody: ``choose`` raised, or returned no place among the actors that are ready."""
+
+
 class UncontrolledNondeterminism(SimulationError):
     """Trio woke several tasks of a run at one instant; Trio orders them at random, so the run would not repeat."""
 

@@ -7,6 +7,7 @@ no choices: they are delivered first.
 
 from __future__ import annotations
 
+import operator
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from heapq import heappop
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
+
+from offloadrt.sim.errors import BadChoice
 
 if TYPE_CHECKING:
     from offloadrt.sim.actor import Actor
@@ -27,7 +30,10 @@ class Strategy(Protocol):
     def name(self) -> str: ...
 
     def choose(self, ready: Sequence[Actor]) -> int:
-        """Index of the actor to run next; ``ready`` has at least two, in order of scheduling."""
+        """Index of the actor to run next; ``ready`` has at least two, in order of scheduling.
+
+        Anything else that it returns, or what it raises, ends the run as a `BadChoice`.
+        """
         ...
 
 
@@ -106,6 +112,23 @@ class ChosenOrder:
             if item.target not in choices:
                 del self.control[position]
                 return item
-        if len(choices) == 1:
-            return choices.pop()
-        return choices.pop(self.strategy.choose(choices))
+        return choices.pop(self._chosen() if len(choices) > 1 else 0)
+
+    def _chosen(self) -> int:
+        """What the strategy answers. Anything but a place among the choices ends the run as soon as Trio can be told;
+        until then the first is chosen.
+        """
+        sim, most = self.sim, len(self.choices) - 1
+        try:
+            if 0 <= (place := operator.index(self.strategy.choose(self.choices))) <= most:
+                return place
+            what = f"returned {place}"
+        except Exception as error:
+            what = f"raised {type(error).__name__}: {error}"
+        if sim.trouble is None:
+            name = getattr(self.strategy, "name", type(self.strategy).__name__)
+            sim.trouble = BadChoice(
+                f"strategy {name!r}: choose {what} at t={sim.now:.9g}, with {most + 1} actors ready; it returns the "
+                f"place of one of them, from 0 to {most}"
+            )
+        return 0

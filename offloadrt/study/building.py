@@ -41,10 +41,13 @@ def build(run: Run, calls: Calls) -> Built:
     fields that do not go together, or that the machine has no hardware for.
     """
     from offloadrt.driver import open_driver
+    from offloadrt.kernels.whole import is_whole
     from offloadrt.machine import Machine
 
     if run.model not in MODELS:
         raise UserError(f"run.model {run.model!r}: it can be {', '.join(MODELS)}")
+    if not is_whole(run.num_devices) or run.num_devices < 1:
+        raise UserError(f"run.num_devices is {run.num_devices!r}, but must be a whole number from 1")
     spec = _with_environment(run)
     configuration = _configuration(run, spec)
     try:
@@ -82,7 +85,7 @@ def check(run: Run) -> None:
     except ValueError as error:
         raise UserError(str(error)) from None
     most = run.spec.count("gpu.devices") if "gpu.devices" in run.spec.entries else run.num_devices
-    if not 0 <= run.num_devices <= most:
+    if not 1 <= run.num_devices <= most:
         raise UserError(f"{run.num_devices} devices: {run.spec.name} has {most} (gpu.devices)")
 
 

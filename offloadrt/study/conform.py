@@ -12,6 +12,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 import msgspec
@@ -21,6 +22,9 @@ from offloadrt.study.recorded import Case
 from offloadrt.study.replay import Difference, Replay
 
 __all__ = ["Case", "ConformanceFileError", "Difference", "Report", "conform", "read_cases", "replay_case"]
+
+MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
+"""On which machine a case replays, by its mode: one whose devices can do what the mode asks of them."""
 
 
 @attrs.frozen
@@ -70,10 +74,13 @@ def read_cases(path: Path) -> Iterator[Case]:
 def conform(
     paths: Sequence[str | Path],
     gear: Gear = "turbo",
-    machine: str = "alex-a100",
+    machine: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """Replay every case of the files. progress is told each case's name as it begins. Raises ConformanceFileError."""
+    """Replay every case of the files. machine: as in `replay_case`. progress is told each case's name as it begins.
+
+    Raises ConformanceFileError.
+    """
     cases = 0
     first: list[Difference] = []
     for path in paths:
@@ -87,15 +94,14 @@ def conform(
     return Report(cases, tuple(first))
 
 
-def replay_case(
-    case: Case, gear: Gear = "turbo", machine: str = "alex-a100", lowering: bool = False
-) -> list[Difference]:
+def replay_case(case: Case, gear: Gear = "turbo", machine: str = "", lowering: bool = False) -> list[Difference]:
     """All differences of one case, in order; empty if the emulator does what was recorded.
 
-    lowering: compare the lowered items (order, addresses, sizes, map types) with clang's as well.
+    machine: the one of `MACHINES` for the case's mode if not given. lowering: compare the lowered items (order,
+    addresses, sizes, map types) with clang's as well.
     """
     sim = Simulation(gear=gear)
-    replay = Replay(case, sim, machine, lowering)
+    replay = Replay(case, sim, machine or MACHINES[case.mode], lowering)
     try:
         sim.run(replay.run)
     except Exception as error:  # the emulator differs from the record by whatever it raises

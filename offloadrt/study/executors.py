@@ -101,7 +101,8 @@ def _processes(jobs: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_live_as_a_worker)
     try:
-        yield pool
+        with _terminated_in_order():
+            yield pool
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
@@ -110,6 +111,23 @@ def _processes(jobs: int) -> Iterator[Executor]:
         raise
     else:
         pool.shutdown()
+
+
+@contextlib.contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """While the body runs, SIGTERM leaves it as an interrupt does, so that the pool can give back what it holds."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _library(name: str, kind: str) -> Any:

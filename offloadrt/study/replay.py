@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 from msgspec import UNSET
 
-from offloadrt.driver import Driver
+from offloadrt.driver import open_driver
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.models import openmp as omp
@@ -96,7 +96,7 @@ class Replay:
         self.step = 0
         self.differences: list[Difference] = []
         self.machine = Machine(sim, load(machine))
-        driver = Driver.of(self.machine)
+        driver = open_driver(self.machine)
         self.program = OpenMP(self.machine, [driver], configuration=case.mode, allocator="malloc")
         self.device = self.program.devices[0]
         self.record = _Record(self.device.memory, case.device_fill)

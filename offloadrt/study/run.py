@@ -211,8 +211,10 @@ class Run:
 
         Raises UserError for fewer than one thread; what a thread raises ends the others and is raised here.
         """
-        if num_threads < 1:
-            raise UserError(f"a parallel region of {num_threads} threads: at least one")
+        from offloadrt.kernels.whole import is_whole
+
+        if not is_whole(num_threads) or num_threads < 1:
+            raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
         return list(await self.program.parallel(body, num_threads=num_threads))
 
     def spawn(

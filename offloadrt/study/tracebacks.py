@@ -33,7 +33,7 @@ def _own(filename: str) -> bool:
     """Whether a frame of that file belongs to the script (or to a library that it called)."""
     if os.environ.get("OFFLOADRT_FULL_TRACEBACK"):
         return True
-    if filename.startswith("<frozen importlib"):
+    if filename.startswith(("<frozen importlib", "<attrs generated")):
         return False
     return filename.startswith(_SHOWN) or not filename.startswith(_HIDDEN)
 

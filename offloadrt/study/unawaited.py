@@ -1,11 +1,13 @@
-"""Finds what a program called and never awaited: without `await` a directive does nothing, which no figure shows.
+"""Finds what a program called and never awaited: without `await` a directive does nothing, which no figure shows. The
+same of a region that is not entered by `async with`, but thrown away.
 
-Python notices when it throws such a coroutine away, and warns. While a run lasts, that is an error of the run. Nothing
-is added to what is awaited.
+Python notices when it throws such a coroutine away, and warns; so does a `Region`. While a run lasts, that is an error
+of the run. Nothing is added to what is awaited.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,16 +20,18 @@ from offloadrt.study.tracebacks import script_line
 if TYPE_CHECKING:
     from offloadrt.sim import Simulation
 
-_NEVER_AWAITED = r"coroutine '.*' was never awaited"
+_NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
 
 
 class NeverAwaited(UserError):
-    """A directive, or another coroutine, was called without `await`; the message names it and its thread."""
+    """A directive or another coroutine was called without `await`, or a region without `async with`; the message says
+    which, and its thread.
+    """
 
 
 @contextmanager
 def all_awaited(sim: Simulation) -> Iterator[None]:
-    """While the body runs, notices coroutines that are thrown away before they have begun.
+    """While the body runs, notices coroutines and regions that are thrown away before they have begun.
 
     Raises NeverAwaited at the end; what the body itself raises gets a note instead.
     """
@@ -35,18 +39,19 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
     before = sys.unraisablehook
 
     def notice(unraisable: Any) -> None:
-        if isinstance(unraisable.exc_value, RuntimeWarning) and "was never awaited" in str(unraisable.exc_value):
+        warning = str(unraisable.exc_value)
+        if isinstance(unraisable.exc_value, RuntimeWarning) and (what := re.match(_NEVER, warning)):
             actor = sim.running
             who = "the program" if actor is None else actor.name
-            called = _called(unraisable.object, str(unraisable.exc_value))
-            found.append(f"{who}: {called} was never awaited{script_line()}, so it did nothing: write `await`")
+            called, word = _called(unraisable.object, warning), "await" if what[1] == "coroutine" else "async with"
+            found.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
         else:
             before(unraisable)
 
     sys.unraisablehook = notice
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("error", message=_NEVER_AWAITED, category=RuntimeWarning)
+            warnings.filterwarnings("error", message=_NEVER, category=RuntimeWarning)
             yield
     except Exception as error:
         for line in dict.fromkeys(found):

@@ -70,6 +70,11 @@ class TestReport:
         assert str(report) == "28 of 28 cases agree, 0 differ"
 
 
+@pytest.mark.parametrize("cases", [COPY[::10], USM[::10]], ids=["copy", "usm"])
+def test_an_apu_s_plugin_does_the_same(cases: list[Case]) -> None:
+    assert [replay_case(case, machine="mi300a", lowering=True) for case in cases] == [[]] * len(cases)
+
+
 def drop(key: str) -> Any:
     return lambda case: case.pop(key)
 

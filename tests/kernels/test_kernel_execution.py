@@ -175,7 +175,7 @@ def on_a_device(gear: Any, made: Kernel, configuration: str) -> tuple[list[bytes
     return results, sim.now
 
 
-@pytest.mark.parametrize("configuration", ["copy", "usm"])
+@pytest.mark.parametrize("configuration", ["copy", "managed"])
 def test_on_a_device_results_are_those_of_the_host_in_both_gears(configuration: str) -> None:
     expected = copies(graph(80, 3))
     body = body_of(kernel(breadth_first))

@@ -126,12 +126,12 @@ def check(program: Program) -> None:
     seed=st.integers(0, 1000),
     allocator=st.sampled_from(["direct", "llvm"]),
     gear=st.sampled_from(["native", "turbo"]),
-    machine=st.sampled_from(["alex-a100", "mi300a"]),
-    configuration=st.sampled_from(["copy", "usm"]),
+    where=st.sampled_from([("alex-a100", "copy"), ("alex-a100", "managed"), ("mi300a", "copy"), ("mi300a", "usm")]),
 )
 def test_random_directives_of_several_threads(
-    rig: MakeRig, threads: list[list[Step]], seed: int, allocator: str, gear: Any, machine: str, configuration: str
+    rig: MakeRig, threads: list[list[Step]], seed: int, allocator: str, gear: Any, where: tuple[str, str]
 ) -> None:
+    machine, configuration = where
     made = rig(gear=gear, strategy=Random(seed), allocator=allocator, machine_name=machine, configuration=configuration)
     program = Program(made, threads)
     program.run()

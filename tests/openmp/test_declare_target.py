@@ -40,7 +40,7 @@ class TestDeclareTarget:
         made.alone(body)
 
     def test_under_usm_the_device_uses_the_hosts(self, rig: MakeRig) -> None:
-        made = rig(configuration="usm")
+        made = rig(configuration="usm", machine_name="mi300a")
         g = made.program.declare_target("g", 4, fill=1.0)
 
         async def body(t: omp.HostThread) -> None:
@@ -52,8 +52,7 @@ class TestDeclareTarget:
             assert await t.omp_target_is_accessible(a, 32)
 
         made.alone(body)
-        assert made.calls.count("cuMemAlloc") == 0
-        assert made.calls.count("cuMemcpyHtoDAsync") == 0
+        assert not any(isinstance(event, events.MapInsert) for event in made.trace.events())
 
     def test_a_linked_one_only_while_mapped(self, rig: MakeRig) -> None:
         made = rig()

@@ -77,7 +77,8 @@ def test_a_run_on_an_apu_asks_the_environment(environment: dict[str, str], confi
 
 def test_an_implicit_zero_copy_binary_copies_on_a_discrete_device() -> None:
     assert chosen("alex-a100") == "copy"
-    assert chosen("alex-a100", HSA_XNACK="1", OMPX_APU_MAPS="1") == "implicit_zero_copy"
+    with pytest.raises(UserError, match="'implicit_zero_copy' on alex-a100: only the kernels of an APU"):
+        chosen("alex-a100", HSA_XNACK="1", OMPX_APU_MAPS="1")
 
 
 def test_variables_that_are_entries_of_the_machine() -> None:

@@ -112,6 +112,46 @@ def test_freed_memory_in_a_kernel(rig: MakeRig) -> None:
     assert isinstance(error_of(rig(allocator="direct"), body), omp.IllegalAddress)
 
 
+@pytest.mark.parametrize("allocator", ["direct", "llvm", "pool", "malloc"])
+def test_a_device_block_is_freed_once(rig: MakeRig, allocator: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        pointer = await t.omp_target_alloc(1000)
+        assert pointer is not None
+        with pytest.raises(omp.InvalidFree, match=r"no block of the device begins at 0x\w+, or it was freed before"):
+            await t.omp_target_free(pointer + 8)
+        await t.omp_target_free(pointer)
+        with pytest.raises(omp.InvalidFree, match="or it was freed before"):
+            await t.omp_target_free(pointer)
+        blocks = [await t.omp_target_alloc(1000) for _ in range(2)]
+        assert len({int(block) for block in blocks if block is not None}) == 2
+        with pytest.raises(TypeError, match="omp_target_free takes what omp_target_alloc returned, not 12345"):
+            await t.omp_target_free(12345)  # type: ignore[arg-type]  # what is tested
+
+    rig(allocator=allocator).alone(body)
+
+
+ARRAYS_WITHOUT_CLAUSE: list[tuple[str, Callable[[omp.HostThread, omp.HostArray], object], str]] = [
+    ("target data", lambda t, a: t.target_data(a), r"omp\.map\(…\)"),  # type: ignore[arg-type]
+    ("target enter data", lambda t, a: t.target_enter_data(a), r"omp\.map\(…\)"),  # type: ignore[arg-type]
+    ("target exit data", lambda t, a: t.target_exit_data(a), r"omp\.map\(…\)"),  # type: ignore[arg-type]
+    ("target update", lambda t, a: t.target_update(a), r"omp\.to\(…\) or omp\.from_\(…\)"),  # type: ignore[arg-type]
+    ("target", lambda t, a: t.target(first, a, maps=a), r"omp\.map\(…\)"),  # type: ignore[typeddict-item]
+]
+
+
+@pytest.mark.parametrize(("directive", "write", "instead"), ARRAYS_WITHOUT_CLAUSE, ids=lambda value: str(value)[:18])
+def test_an_array_is_no_clause(rig: MakeRig, directive: str, write: Any, instead: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        with pytest.raises(TypeError, match=rf"^{directive}: array 'a' is no clause; write {instead} around it"):
+            write(t, t.array("a", 8))
+        with pytest.raises(ValueError, match="target data: no depend clause is allowed here"):
+            t.target_data(omp.depend(in_=1))
+        with pytest.raises(TypeError, match=r"target: depend takes omp\.depend"):
+            t.target(first, t.array("a", 8), depend=1)  # type: ignore[typeddict-item]
+
+    rig().alone(body)
+
+
 def test_any_thread_may_free_what_another_has_allocated(rig: MakeRig) -> None:
     arrays: list[omp.HostArray] = []
 

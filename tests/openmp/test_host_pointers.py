@@ -13,7 +13,7 @@ from offloadrt.kernels import kernel
 from offloadrt.machine import MemoryAccessFault
 
 PAGE = 2 << 20
-IN_PLACE = [("mi300a", "usm"), ("mi300a", "implicit_zero_copy"), ("mi300a", "eager_maps"), ("alex-a100", "usm")]
+IN_PLACE = [("mi300a", "usm"), ("mi300a", "implicit_zero_copy"), ("mi300a", "eager_maps")]
 MIGRATING = [("summitdev-p100", "managed"), ("summitdev-p100", "managed+prefetch")]
 
 

@@ -135,7 +135,7 @@ def test_freed_memory_leaves_the_device() -> None:
     [
         ("managed", "mi300a", 1, "share one memory"),
         ("managed", "summitdev-p100", 2, "one device only"),
-        ("eager_maps", "summitdev-p100", 1, "no page table"),
+        ("eager_maps", "summitdev-p100", 1, "only the kernels of an APU"),
     ],
 )
 def test_what_a_machine_cannot_do_is_refused(configuration: str, machine: str, devices: int, message: str) -> None:
@@ -162,3 +162,21 @@ def test_both_gears_give_the_same_hash() -> None:
     hashes = {gear: run_body(program, threads=3, gear=gear)[0].trace for gear in ("native", "turbo")}
     assert hashes["native"] is not None and hashes["turbo"] is not None
     assert hashes["native"].hash() == hashes["turbo"].hash()
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_a_section_is_prefetched_alone(blocks: int) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, align=BLOCK)
+        await t.prefetch(omp.section(a, 0, blocks * BLOCK // 8))
+
+    assert run_body(body)[0].faults["bytes_transfer_htod"] == blocks * BLOCK
+
+
+def test_advice_for_a_section_keeps_only_that_on_the_host() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = (t.array(name, N, fill=1.0, align=BLOCK) for name in "ab")
+        await t.advise(omp.section(a, 0, BLOCK // 8), "prefer_host")
+        await t.target(add_scaled, a, b, 2.0, teams=8)
+
+    assert run_body(body)[0].faults["bytes_transfer_htod"] == 5 * BLOCK

@@ -23,12 +23,16 @@ def test_prefetch_and_advise_need_managed_memory(machine: str, call: str) -> Non
     run.sim.run(lambda: run.parallel(body))
 
 
-def test_eager_maps_on_a_cuda_machine_is_refused() -> None:
-    run = Run(machine="alex-a100")
-    run.configuration = "eager_maps"
+@pytest.mark.parametrize("machine", ["alex-a100", "summitdev-p100"])
+@pytest.mark.parametrize("configuration", ["usm", "implicit_zero_copy", "eager_maps"])
+def test_a_discrete_device_does_not_use_host_memory_in_place(machine: str, configuration: str) -> None:
+    """What its kernels would pay for it, over the link, nobody says: they would have it as fast as their own memory."""
+    run = Run(machine=machine)
+    run.configuration = configuration
+    message = rf"'{configuration}' on {machine}: only the kernels of an APU .*machine\.apu is false.*; take 'managed'"
 
     async def main() -> None:
-        with pytest.raises(UserError, match=r"no page table for host memory.*machine\.apu is false"):
+        with pytest.raises(UserError, match=message):
             await run.parallel(lambda t: t.barrier())
 
     run.sim.run(main)

@@ -50,7 +50,7 @@ def acquisitions(run: Run) -> int:
     return int(run.locks["device table"].acquired)
 
 
-@pytest.mark.parametrize("configuration", ["copy", "usm"])
+@pytest.mark.parametrize("configuration", ["copy", "managed"])
 def test_one_thread_takes_the_same_time_in_fewer_holds(configuration: str) -> None:
     one_by_one = run_program(1, 1, configuration=configuration)
     together = run_program(64, 1, configuration=configuration)
@@ -58,7 +58,7 @@ def test_one_thread_takes_the_same_time_in_fewer_holds(configuration: str) -> No
     assert acquisitions(together) < acquisitions(one_by_one) / 4
 
 
-@pytest.mark.parametrize("configuration", ["copy", "usm"])
+@pytest.mark.parametrize("configuration", ["copy", "managed"])
 def test_many_threads_take_nearly_the_same_time(configuration: str) -> None:
     one_by_one = run_program(1, 8, configuration=configuration)
     together = run_program(64, 8, configuration=configuration)
@@ -116,7 +116,7 @@ def test_whoever_waited_for_the_table_and_nobody_else_pays_the_hand_over(items_p
 
 
 def test_the_table_is_held_for_all_look_ups_together() -> None:
-    run = run_program(64, 1, configuration="usm", kernels=1)
+    run = run_program(64, 1, configuration="managed", kernels=1)
     lookup = run.spec.value("table.lookup")
     # begin, arguments and end of one region with 14 items; begin and end of the data region's 12
     assert run.locks["device table"].hold_s == pytest.approx((3 * 14 + 2 * 12) * lookup)

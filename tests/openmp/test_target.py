@@ -150,7 +150,7 @@ class TestHasDeviceAddr:
         made.assert_clean()
 
     def test_unified_memory(self, rig: MakeRig) -> None:
-        made = rig(configuration="usm")
+        made = rig(configuration="usm", machine_name="mi300a")
 
         async def body(t: omp.HostThread) -> None:
             a = t.array("a", 4, fill=3.0)

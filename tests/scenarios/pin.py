@@ -63,7 +63,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
-        {"threads": 2, "n": 256, "configuration": "usm"},
+        {"threads": 2, "n": 256, "configuration": "managed"},
         {"threads": 2, "n": 1 << 20, "phantom": True},
     ],
     "qmcpack": [

@@ -147,16 +147,16 @@ def test_the_largest_differences_come_first() -> None:
 
 
 def test_calls_are_set_side_by_side() -> None:
-    scenario_of_the_paper = find_scenario("fig2_zerocopy")
-    axes = {"configuration": ("copy", "usm"), "n": (1024,)}
+    overlap = find_scenario("overlap")
+    axes = {"configuration": ("copy", "managed"), "n": (1024,), "threads": (4,)}
     alex = Options(machine="alex-a100")
-    copy, usm = compare(scenario_of_the_paper, axes, InProcess(), options=alex).cases[0].variants
-    assert list(copy.calls) == list(usm.calls)
-    assert copy.calls["cuLaunchKernel"].count == usm.calls["cuLaunchKernel"].count == 4
-    assert usm.calls["cuMemAlloc"].count == 0 and usm.calls["cuMemAlloc"].ratio is None
+    copy, managed = compare(overlap, axes, InProcess(), options=alex).cases[0].variants
+    assert list(copy.calls) == list(managed.calls)
+    assert copy.calls["cuLaunchKernel"].count == managed.calls["cuLaunchKernel"].count == 4
+    assert managed.calls["cuMemAlloc"].count == 0 and managed.calls["cuMemAlloc"].ratio is None
     synchronize = "cuLaunchKernel"
-    assert usm.calls[synchronize].ratio == copy.calls[synchronize].total_s / usm.calls[synchronize].total_s
-    assert usm.differences and not copy.differences
+    assert managed.calls[synchronize].ratio == copy.calls[synchronize].total_s / managed.calls[synchronize].total_s
+    assert managed.differences and not copy.differences
 
 
 def test_a_comparison_is_one_json_object() -> None:

@@ -14,7 +14,7 @@ from offloadrt import openmp as omp
 from offloadrt.runtime.allocators import Direct
 from offloadrt.runtime.configurations import MapRequest, Placement, UnifiedSharedMemory
 from offloadrt.sim import Actor
-from offloadrt.study import UserError, execute
+from offloadrt.study import ScriptFailed, UserError, execute
 from offloadrt.study.building import check
 
 pytest_plugins = ["pytester"]
@@ -65,8 +65,10 @@ async def mapping(run: Run, own: str = "") -> None:
 
 
 def test_a_memory_configuration() -> None:
-    assert execute(mapping).bytes.h2d == 2 * 8 << 20
-    assert execute(mapping, {"own": "configuration"}).bytes.h2d == 0
+    mapped, in_place = (execute(mapping, {"own": own}, machine="mi300a").bytes.h2d for own in ("", "configuration"))
+    assert mapped - in_place == 2 * 8 << 20
+    with pytest.raises(UserError, match=r"usm' on alex-a100: only the kernels of an APU .* take 'managed'"):
+        execute(mapping, {"own": "configuration"})
 
 
 def test_an_allocator() -> None:
@@ -78,6 +80,44 @@ def test_a_strategy() -> None:
     mine = LastFirst()
     result = execute(mapping, strategy=mine)
     assert mine.seen > 0 and result.options == {"strategy": "last first"}
+
+
+class Undecided(UnifiedSharedMemory):
+    """Forgets to answer."""
+
+    def place(self, request: MapRequest) -> Placement:
+        return None  # type: ignore[return-value]  # what is tested
+
+
+def test_a_memory_configuration_that_does_not_answer() -> None:
+    @scenario
+    async def mapping(run: Run) -> None:
+        run.configuration = Undecided()
+        await run.parallel(lambda t: t.target_enter_data(omp.map(to=t.array("a", 8))))
+
+    with pytest.raises(ScriptFailed, match="memory configuration 'usm': place returned None, which is no Placement"):
+        execute(mapping, machine="mi300a")
+
+
+@attrs.define
+class Lost:
+    """Chooses what it was made with."""
+
+    chosen: Any
+    name: str = "lost"
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        return self.chosen() if callable(self.chosen) else self.chosen  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("gear", ["turbo", "native"])
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [(99, "returned 99"), (-1, "returned -1"), (None, "raised TypeError"), ([].pop, "raised IndexError")],
+)
+def test_a_strategy_that_chooses_nobody(chosen: Any, said: str, gear: str) -> None:
+    with pytest.raises(ScriptFailed, match=f"'lost': choose {said}.* at t=0, with 11 actors ready; .*from 0 to 10"):
+        execute(mapping, strategy=Lost(chosen), gear=gear)
 
 
 class Unfinished:

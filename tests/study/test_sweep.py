@@ -219,3 +219,18 @@ def test_a_sweep_that_is_stopped_leaves_nobody_behind(kind: str, tmp_path: Path)
                 os.killpg(stopped.pid, signal.SIGKILL)
     assert stopped.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
     assert kind == "SIGKILL" or b"interrupted: 0 of 2 runs are kept" in told
+
+
+def test_a_pool_that_is_terminated_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal\n"
+        "from offloadrt.study.executors import executor\n"
+        "if __name__ == '__main__':\n"
+        "    with executor(jobs=2) as pool:\n"
+        "        assert pool.submit(abs, -1).result() == 1\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "")

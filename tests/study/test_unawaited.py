@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from offloadrt import Run, scenario
+from offloadrt import openacc as acc
 from offloadrt import openmp as omp
 from offloadrt.study import ScriptFailed, UserError, execute
 
@@ -44,6 +47,40 @@ def test_directive_thread_and_line_are_named(gear: str) -> None:
 def test_so_is_any_other_coroutine() -> None:
     with pytest.raises(UserError, match="host thread 0: compute was never awaited"):
         execute(forgetful, {"directive": "compute"})
+
+
+@pytest.mark.parametrize("model", ["openmp", "openacc"])
+def test_a_region_that_is_never_entered(model: str) -> None:
+    @scenario
+    async def forgetful(run: Run) -> None:
+        run.model = "openacc" if model == "openacc" else "openmp"
+
+        async def body(t: Any) -> None:
+            a = t.array("a", 8)
+            if model == "openacc":
+                t.data(acc.copy(a))
+            else:
+                t.target_data(omp.map(to=a))
+            await t.compute(1.0)
+
+        await run.parallel(body)
+
+    name = "data" if model == "openacc" else "target_data"
+    with pytest.raises(UserError, match=rf"thread 0: {name} was never entered \(.*, line .*write `async with`"):
+        execute(forgetful)
+
+
+def test_a_region_that_is_kept_may_stay_unused() -> None:
+    @scenario
+    async def careful(run: Run) -> None:
+        async def body(t: omp.HostThread) -> None:
+            around = t.target_data(omp.map(to=t.array("a", 8)))
+            async with around if t.number else contextlib.nullcontext():
+                await t.compute(1.0)
+
+        await run.parallel(body, num_threads=2)
+
+    assert execute(careful).bytes.h2d == 64
 
 
 def test_an_error_of_the_program_comes_first() -> None:

@@ -4,6 +4,7 @@
 ``program.py``        `Program`: devices, teams of host threads, arrays, globals, the end; open it first
 ``host_thread.py``    `ProgramThread`: a thread's arrays, its computing, its barrier
 ``directive.py``      one directive or routine from its begin to its end
+``region.py``         a region that a program enters and leaves
 ``section.py``        array sections, and the map item of one
 ``launch.py``         the launch configuration of a kernel
 ``host_places.py``    where arrays lie; ``barrier.py``, ``device_globals.py`` as their names say

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.section import Section, array_of
+from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
 
@@ -94,16 +94,13 @@ class ProgramThread(ABC):
         check_alive(self.program.devices[0], array, "first_touch")
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
-    def host_access(self, place: HostArray | Section) -> Awaitable[object]:
+    def host_access(self, place: Place) -> Awaitable[object]:
         """Read or write all of an array, or of a section, on the host. Managed memory that the device owns comes back
         by page faults; other memory takes no time here. What the thread computes with it is not included. Raises
         FreedHostMemory.
         """
+        begin, nbytes = extent(place, "host_access")
         check_alive(self.program.devices[0], array_of(place), "host_access")
-        if isinstance(place, Section):
-            begin, nbytes = place.begin, max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
-        else:
-            begin, nbytes = place.address, place.nbytes
         return self.program.devices[0].plugin.host_touch(begin, nbytes)
 
     # what a thread does besides

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from offloadrt.kernels import Kernel, KernelError, Launch
+from offloadrt.kernels.whole import is_whole
 
 
 def launch_of(
@@ -30,6 +31,14 @@ def launch_of(
     if teams is None:
         teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
     return kernel.launch(teams, per_team, iterations, known)
+
+
+def check_sizes(construct: str, **sizes: object) -> None:
+    """What the clauses of a launch configuration may say: positive whole numbers, also 0 iterations. ValueError."""
+    for clause, value in sizes.items():
+        least = 0 if clause == "iterations" else 1
+        if value is not None and not (is_whole(value) and value >= least):
+            raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
 
 
 def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:

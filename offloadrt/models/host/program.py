@@ -6,12 +6,12 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.driver import Rocr
+from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
@@ -22,7 +22,7 @@ from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice, InvalidFree
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, make_values, shape_of
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.runtime.reachable import reaches_host
 from offloadrt.sim import Lock, LockStatistics
@@ -119,8 +119,8 @@ class Program(ABC, Generic[T]):
         """A team of host threads, each `await body(t)`; returns their results in order when all are done, what
         they left running included.
         """
-        if num_threads < 1:
-            raise ValueError(f"num_threads is {num_threads}; a team has at least one thread")
+        if not is_whole(num_threads) or num_threads < 1:
+            raise ValueError(f"num_threads is {num_threads!r}, but must be a whole number from 1")
         self.start()
         barrier = Barrier(self.sim, num_threads)
         results: dict[int, R] = {}
@@ -154,9 +154,13 @@ class Program(ABC, Generic[T]):
         """A new array at a modelled address; with `fill` its pages are populated. A heap array gets a pointer variable
         on the stack.
         """
-        lengths = shape_of(shape)
-        element = np.dtype(dtype)
-        values = None if (self.phantom if phantom is None else phantom) else make_values(lengths, element, fill)
+        if not isinstance(name, str):
+            raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
+        if kind not in get_args(Kind):
+            raise ValueError(f"array {name!r}: no kind {kind!r}; there are {', '.join(get_args(Kind))}")
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        ghost = self.phantom if phantom is None else phantom
+        values = None if ghost else make_values(name, lengths, element, fill)
         nbytes = math.prod(lengths) * element.itemsize
         memory = self.machine.host_memory
         pointer = 0

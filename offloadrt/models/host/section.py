@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import Dimension, MapItem
@@ -58,6 +59,16 @@ def section(array: HostArray, lower: int = 0, length: int | None = None, stride:
 
 Place = HostArray | Section
 """What a list item of a data clause names."""
+
+
+def extent(place: object, call: str) -> tuple[int, int]:
+    """First address and bytes of an array, or of what lies between the ends of a section. TypeError for neither."""
+    if isinstance(place, HostArray):
+        return place.address, place.nbytes
+    if isinstance(place, Section):
+        return place.begin, max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
+    what = "a NumPy array, which is none of the program's" if isinstance(place, np.ndarray) else repr(place)
+    raise TypeError(f"{call} takes an array of the program or a section of one, not {what}")
 
 
 def array_of(place: Place) -> HostArray:

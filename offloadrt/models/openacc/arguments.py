@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import inspect
 import re
-from typing import Any, TypeGuard
+from typing import Any
 
 import attrs
 import numpy as np
@@ -60,11 +60,6 @@ class Argument:
             return self.address, self.address + self.size
         row = self.size // len(self.value) if len(self.value) else 0
         return self.address + self.bounds[0] * row, self.address + self.bounds[1] * row
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Is it a whole number, and no truth value?"""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def jacc_arg_build(

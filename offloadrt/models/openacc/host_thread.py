@@ -13,14 +13,14 @@ belong to a device and are shared by all threads. A wait clause (`wait=`) orders
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.launch import check_arguments, launch_of
-from offloadrt.models.openacc.arguments import is_whole
+from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
+from offloadrt.models.host.region import Region
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
@@ -196,9 +196,7 @@ class HostThread(ProgramThread):
         async_: int | None,
         wait: int | Sequence[int],
     ) -> Running:
-        for clause, value in (("num_gangs", teams), ("vector_length", threads), ("iterations", iterations)):
-            if value is not None and (not is_whole(value) or value < (clause != "iterations")):
-                raise ValueError(f"{construct}: {clause} is {value!r}, but must be a positive whole number")
+        check_sizes(construct, num_gangs=teams, vector_length=threads, iterations=iterations)
         check_arguments(kernel, arguments)
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)
@@ -273,8 +271,10 @@ def _check_async(name: str, values: Iterable[object]) -> None:
             raise ValueError(f"{name}: async value {value!r} is none; queues have whole numbers from 0")
 
 
-class Data:
+class Data(Region[None]):
     """A structured ``data`` region, on the device that is current when it begins."""
+
+    directive = "data"
 
     def __init__(
         self, thread: HostThread, clauses: Sequence[DataClause], async_: int | None, wait: int | Sequence[int]
@@ -284,33 +284,35 @@ class Data:
         self._items = lower_data(clauses, "data")
         self._async = async_
         self._wait = wait
+        self.made()
 
-    async def __aenter__(self) -> None:
+    async def begin(self) -> None:
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_begin(where, self._items, queue, "data")
 
         await self._thread.run("data", begin, self._async, self._wait, self._device)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def end(self) -> None:
         async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await target_data_end(where, self._items, queue, "data")
 
-        if kind is None:
-            await self._thread.run("data end", end, self._async, (), self._device, self._items)
-        elif not issubclass(kind, Exception):
-            leave_region(self._thread.program, "data end", self._device, self._items)
+        await self._thread.run("data end", end, self._async, (), self._device, self._items)
+
+    def leave(self) -> None:
+        leave_region(self._thread.program, "data end", self._device, self._items)
 
 
-class HostData:
+class HostData(Region[dict[HostArray, DevicePointer]]):
     """A ``host_data use_device`` region: it changes no reference count."""
+
+    directive = "host_data"
 
     def __init__(self, thread: HostThread, arrays: Sequence[HostArray]) -> None:
         self._thread = thread
         self._arrays = arrays
+        self.made()
 
-    async def __aenter__(self) -> dict[HostArray, DevicePointer]:
+    async def begin(self) -> dict[HostArray, DevicePointer]:
         pointers: dict[HostArray, DevicePointer] = {}
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -320,7 +322,8 @@ class HostData:
         await self._thread.run("host_data", look)
         return pointers
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return None
+    async def end(self) -> None:
+        """Nothing was counted."""
+
+    def leave(self) -> None:
+        """The same."""

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.arguments import Argument, is_whole
+from offloadrt.models.openacc.arguments import Argument
 from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.dependences import Dependences, Range
 from offloadrt.models.openacc.division import Divider
@@ -220,7 +221,9 @@ class Jacc:
         TypeError for what is no kernel or no tuple of argument descriptors.
         """
         if type(args) is not tuple:
-            raise TypeError(f"jacc_kernel_push: {args!r} is no tuple of arguments; build one with jacc_args")
+            raise TypeError(
+                f"jacc_kernel_push: a {type(args).__name__} is no tuple of arguments; build one with jacc_args"
+            )
         key = (id(kernel), args, flags, iterations)
         push = self._pushes.get(key)
         if push is None:

@@ -15,8 +15,8 @@ from typing import Final
 import attrs
 
 from offloadrt.kernels import DividedKernel, Kernel
+from offloadrt.kernels.whole import is_whole
 from offloadrt.models.openacc.adaptive import AdaptiveController, Rules
-from offloadrt.models.openacc.arguments import is_whole
 from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
 
 STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")

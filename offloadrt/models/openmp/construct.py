@@ -10,14 +10,15 @@ times saves the emulator's own by preparing it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import difflib
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
-from offloadrt.models.host.launch import check_arguments, launch_of
+from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
@@ -69,6 +70,18 @@ class TargetClauses(TypedDict, total=False):
     device: int | None
 
 
+_TARGET_CLAUSES = tuple(TargetClauses.__annotations__)
+
+
+def check_clauses(given: Iterable[str]) -> None:
+    """TypeError for a keyword that is no clause of a target region."""
+    for name in given:
+        if name not in _TARGET_CLAUSES:
+            near = difflib.get_close_matches(name, _TARGET_CLAUSES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TARGET_CLAUSES)}"
+            raise TypeError(f"target: no clause {name!r}; {hint}")
+
+
 def target_construct(
     program: OpenMP,
     kernel: Kernel,
@@ -90,6 +103,7 @@ def target_construct(
     """A target region; the clauses are those of `TargetClauses`. TypeError and ValueError for what a compiler
     refuses.
     """
+    check_sizes("target", teams=teams, threads=threads, iterations=iterations)
     check_arguments(kernel, arguments)
     managed = [one for one in _as_sequence(is_device_ptr) if isinstance(one, HostArray) and one.managed]
     for pointer in _as_sequence(is_device_ptr):
@@ -116,7 +130,7 @@ def target_construct(
 
         return target(where, launch, items, arguments, queue, "target", globals_of)
 
-    return Construct("target", region, device, nowait, _as_sequence(depend))
+    return Construct("target", region, device, nowait, _dependences(depend))
 
 
 def enter_data_construct(
@@ -167,6 +181,14 @@ def ending(items: list[MapItem], call: str) -> Work:
 def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
     others: list[Clause] = [clause for clause in clauses if not isinstance(clause, Depend)]
     return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
+
+
+def _dependences(value: Any) -> tuple[Depend, ...]:
+    depends = _as_sequence(value)
+    for clause in depends:
+        if not isinstance(clause, Depend):
+            raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
+    return depends
 
 
 def _as_sequence(value: Any) -> tuple[Any, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Coroutine, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -24,10 +23,13 @@ from offloadrt.kernels import Kernel
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.region import Region
+from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
     TargetClauses,
+    check_clauses,
     ending,
     enter_data_construct,
     exit_data_construct,
@@ -42,7 +44,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
-from offloadrt.runtime.host_array import HostArray, make_values, shape_of
+from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
 
 if TYPE_CHECKING:
     from offloadrt.models.openmp.program import OpenMP
@@ -79,7 +81,7 @@ class HostThread(Routines):
         Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
         no bytes.
         """
-        lengths, element = shape_of(shape), np.dtype(dtype)
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
         nbytes = math.prod(lengths) * element.itemsize
         if not nbytes:
             raise ValueError(f"managed array {name!r} of no bytes")
@@ -91,7 +93,7 @@ class HostThread(Routines):
 
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
-        values = None if ghost else make_values(lengths, element, None)
+        values = None if ghost else make_values(name, lengths, element, None)
         return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
 
     async def free_managed(self, array: HostArray) -> None:
@@ -104,27 +106,29 @@ class HostThread(Routines):
         await in_directive(self.program, "cuMemFree", self.default_device, free)
         array.freed = True
 
-    def prefetch(self, array: HostArray, to_host: bool = False) -> Awaitable[object]:
-        """cuMemPrefetchAsync of an array to the device, or to the host; returns when it has migrated.
+    def prefetch(self, place: Place, to_host: bool = False) -> Awaitable[object]:
+        """cuMemPrefetchAsync of an array, or of a section, to the device, or to the host; returns when it has migrated.
 
         Raises DriverError when the program uses no managed memory, and FreedHostMemory.
         """
+        begin, nbytes = extent(place, "prefetch")
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            check_alive(where, array, "cuMemPrefetchAsync")
-            return where.plugin.prefetch(queue, array.address, array.nbytes, to_host)
+            check_alive(where, array_of(place), "cuMemPrefetchAsync")
+            return where.plugin.prefetch(queue, begin, nbytes, to_host)
 
         return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work)
 
-    def advise(self, array: HostArray, advice: Advice) -> Awaitable[object]:
-        """cuMemAdvise: `prefer_host` keeps an array on the host, and the device reaches it over the link;
-        `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by` take
-        these back. Raises DriverError when the program uses no managed memory, and FreedHostMemory.
+    def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
+        """cuMemAdvise of an array, or of a section: `prefer_host` keeps it on the host, and the device reaches it over
+        the link; `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by`
+        take these back. Raises DriverError when the program uses no managed memory, and FreedHostMemory.
         """
+        begin, nbytes = extent(place, "advise")
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            check_alive(where, array, "cuMemAdvise")
-            return where.plugin.advise(array.address, array.nbytes, advice)
+            check_alive(where, array_of(place), "cuMemAdvise")
+            return where.plugin.advise(begin, nbytes, advice)
 
         return in_directive(self.program, "cuMemAdvise", self.default_device, work)
 
@@ -175,12 +179,13 @@ class HostThread(Routines):
         firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers.
         clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
-        return self.run(target_construct(self.program, kernel, arguments, **clauses))
+        return self.run(self.construct_target(kernel, *arguments, **clauses))
 
     # directives that run many times
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
         """What `target` would run, to be given to `run` as often as the program comes to it."""
+        check_clauses(clauses)
         return target_construct(self.program, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
@@ -214,20 +219,23 @@ class HostThread(Routines):
         await in_directive(self.program, name, device, work)
 
 
-class TargetData:
+class TargetData(Region[dict[HostArray, DevicePointer | None]]):
     """A ``target data`` region. The pointers are None for arrays that are not mapped."""
+
+    directive = "target_data"
 
     def __init__(self, thread: HostThread, clauses: Sequence[Clause], device: int | None) -> None:
         self._thread = thread
         self._device = device
         self._items = lower_data(clauses, "target data", thread.program.mappers)
+        self.made()
 
     @property
     def _number(self) -> int:
         """As in LLVM, begin and end each look for the default device."""
         return self._thread.default_device if self._device is None else self._device
 
-    async def __aenter__(self) -> dict[HostArray, DevicePointer | None]:
+    async def begin(self) -> dict[HostArray, DevicePointer | None]:
         items = self._items
         pointers: dict[HostArray, DevicePointer | None] = {}
 
@@ -241,15 +249,13 @@ class TargetData:
         await in_directive(self._thread.program, "target data", self._number, begin)
         return pointers
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        items, program = at_data_end(self._items), self._thread.program
-        if kind is None:
-            end = ending(items, "target data")
-            await in_directive(program, "target data end", self._number, end, items)
-        elif not issubclass(kind, Exception):
-            leave_region(program, "target data end", self._number, items)
+    async def end(self) -> None:
+        items = at_data_end(self._items)
+        work = ending(items, "target data")
+        await in_directive(self._thread.program, "target data end", self._number, work, items)
+
+    def leave(self) -> None:
+        leave_region(self._thread.program, "target data end", self._number, at_data_end(self._items))
 
 
 def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:

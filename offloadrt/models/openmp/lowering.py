@@ -15,7 +15,7 @@ from typing import Any, Literal
 import attrs
 
 from offloadrt.models.host.section import Section, begin_of, map_item
-from offloadrt.models.openmp.clauses import Clause, Map, Motion, UseDevice, flatten
+from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
@@ -207,8 +207,8 @@ _MAP_TYPES: dict[Construct, tuple[str, ...]] = {
 }
 
 
-def _check_clauses(clauses: Iterable[Map | Motion | UseDevice | Any], construct: Construct) -> None:
-    """What a compiler refuses. ValueError."""
+def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
+    """What a compiler refuses. ValueError, TypeError for what is no clause."""
     for clause in clauses:
         if isinstance(clause, Map):
             if clause.kind not in _MAP_TYPES[construct]:
@@ -217,3 +217,14 @@ def _check_clauses(clauses: Iterable[Map | Motion | UseDevice | Any], construct:
             raise ValueError(f"a {clause.kind} clause is not allowed on {construct}: only on target update")
         elif isinstance(clause, UseDevice) and construct != "target data":
             raise ValueError(f"use_device_ptr and use_device_addr are not allowed on {construct}: only on target data")
+        elif not isinstance(clause, Map | Motion | UseDevice):
+            raise _no_clause(clause, construct)
+
+
+def _no_clause(given: object, construct: Construct) -> Exception:
+    """What is said of something that stands where a clause belongs."""
+    if isinstance(given, Depend):
+        return ValueError(f"{construct}: no depend clause is allowed here")
+    what = f"array {given.name!r}" if isinstance(given, HostArray) else str(given)
+    wanted = "omp.to(…) or omp.from_(…)" if construct == "target update" else "omp.map(…)"
+    return TypeError(f"{construct}: {what} is no clause; write {wanted} around it")

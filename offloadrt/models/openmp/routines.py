@@ -20,7 +20,7 @@ from offloadrt.runtime.association import associate_pointer, disassociate_pointe
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import OutsideArray
+from offloadrt.runtime.errors import InvalidFree, OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.unmapping import get_present_pointer
 
@@ -70,6 +70,7 @@ class Routines(ProgramThread):
     ) -> DevicePointer | None:
         """Device memory, on the initial device of the host's heap; None when there is none left, or for nothing.
 
+        Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns.
         phantom: without bytes; by default as the program's arrays.
         """
         if nbytes <= 0:
@@ -90,15 +91,23 @@ class Routines(ProgramThread):
         return DevicePointer(found[0], nbytes, where.number, ghost) if found else None
 
     async def omp_target_free(self, pointer: DevicePointer | None) -> None:
-        """Free what omp_target_alloc gave. Nothing happens for None. Raises InvalidFree on the initial device."""
+        """Free what omp_target_alloc gave. Nothing happens for None.
+
+        Raises InvalidFree where no block begins, or for the second time; TypeError for what is no pointer.
+        """
         if pointer is None:
             return
+        if not isinstance(pointer, DevicePointer):
+            raise TypeError(f"omp_target_free takes what omp_target_alloc returned, not {pointer!r}")
         if pointer.host is not None:
             self.free(pointer.host)
             return
         address = pointer.address
 
         def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            if where.block_size(address) is None:
+                why = f"no block of the device begins at {address:#x}, or it was freed before"
+                raise where.error(InvalidFree, f"omp_target_free: {why}", "omp_target_free", "")
             return where.free(address, None, 0)
 
         await self._call("omp_target_free", pointer.device, free)

@@ -29,7 +29,7 @@ from offloadrt.models.stdpar.elision import Kept, Marker, Operation
 from offloadrt.models.stdpar.execution import execute
 from offloadrt.models.stdpar.queue import Queue
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
-from offloadrt.runtime.host_array import HostArray, make_values, shape_of
+from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
 from offloadrt.trace import events
 
 if TYPE_CHECKING:
@@ -277,9 +277,9 @@ class HostThread(Algorithms, ProgramThread):
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
     ) -> UsmArray:
         """An array that lies nowhere yet."""
-        lengths, element = shape_of(shape), np.dtype(dtype)
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self.program.phantom if phantom is None else phantom
-        values = None if ghost else make_values(lengths, element, None)
+        values = None if ghost else make_values(name, lengths, element, None)
         return UsmArray(name, 0, lengths, element, "heap", 0, values, memory=memory, sim=self.sim)
 
     @contextmanager

@@ -1,6 +1,7 @@
 """Unified shared memory (`requires unified_shared_memory`, -fopenmp-force-usm): a map is no storage operation.
 
-`close` asks for a device copy all the same.
+`close` asks for a device copy all the same. On an APU only: what kernels of a discrete device pay for memory of the
+host in place is not emulated, so that such a device refuses it (`OffloadDevice`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,27 @@
+"""Which elements the arrays of a loop nest may have; asked of the types alone, so that phantoms are told the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offloadrt.kernels.errors import KernelError
+
+
+def check_type(kernel: str, parameter: str, given: object) -> None:
+    """given: the type of elements of what was passed for a parameter that is indexed, or the type of what is no array.
+
+    KernelError for what a loop nest cannot take.
+    """
+    if isinstance(given, np.dtype) and _is_taken(given):
+        return
+    if isinstance(given, np.dtype) and given.kind == "V" and given.names is None:
+        what = "memory of no type was given; say what lies there, as in pointer.viewed(np.float64)"
+    else:
+        what = f"{given} was given; pass an array of bool, int8 to int64, uint8 to uint32, float32 or float64"
+    raise KernelError(f"kernel {kernel!r}: {parameter} is indexed in its source, but {what}")
+
+
+def _is_taken(kind: np.dtype[np.generic]) -> bool:
+    return (
+        kind.kind in "bi" or (kind.kind == "u" and kind.itemsize < 8) or (kind.kind == "f" and 4 <= kind.itemsize <= 8)
+    )

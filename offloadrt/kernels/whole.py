@@ -1,0 +1,16 @@
+"""What counts as a whole number, of those that programs give."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import numpy as np
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Is it a whole number, also NumPy's, and no truth value?
+
+    >>> is_whole(8), is_whole(np.int64(8)), is_whole(8.0), is_whole(True)
+    (True, True, False, False)
+    """
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
