@@ -52,7 +52,7 @@ class TestDeclareTarget:
             assert await t.omp_target_is_accessible(a, 32)
 
         made.alone(body)
-        assert not any(isinstance(event, events.MapInsert) for event in made.trace.events())
+        assert not any(isinstance(event, events.MapInsert) for event in made.trace.events)
 
     def test_a_linked_one_only_while_mapped(self, rig: MakeRig) -> None:
         made = rig()
