@@ -70,6 +70,14 @@ def outside(
     return None
 
 
+def happens(counting: Counting, accesses: Sequence[Access]) -> bool:
+    """Whether one of these accesses surely happens."""
+    return any(
+        not access.guarded and next(_corners(counting, access.path, counting.numbers), None) is not None
+        for access in accesses
+    )
+
+
 def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """The variables in those iterations of a block that are first or last in every loop; none where that is not
     certain.

@@ -17,7 +17,7 @@ import numpy as np
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.array_use import ArrayUse, Pattern
-from offloadrt.kernels.bounds import Outside, outside
+from offloadrt.kernels.bounds import Outside, happens, outside
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.element_types import check_type
 from offloadrt.kernels.errors import KernelError
@@ -50,6 +50,7 @@ class ArrayCounts:
     """Found when they are asked for, as `touched` is."""
     _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
     """Counts when it is asked for."""
+    _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
     pattern: Pattern
     streams: tuple[Stream, ...] = ()
     """In which orders it comes to the elements, and how many it moves."""
@@ -77,6 +78,11 @@ class ArrayCounts:
     @property
     def accesses(self) -> float:
         return self.reads + self.writes
+
+    @property
+    def surely_accessed(self) -> bool:
+        """Whether some element is loaded or stored, whatever a branch decides."""
+        return self._surely()
 
     @property
     def density(self) -> float | None:
@@ -194,8 +200,7 @@ def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
     arrays = {use.name for use in analysis.arrays}
     for name, argument in zip(analysis.parameters, arguments, strict=True):
         if name in arrays:
-            if (elements := getattr(argument, "dtype", None)) is not None:
-                check_type(analysis.name, name, elements)
+            _check_array(analysis, name, argument)
             numbers.update(_lengths(name, argument))
         elif hasattr(argument, "__index__"):
             numbers[name] = scalars[name] = argument.__index__()
@@ -207,6 +212,20 @@ def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
             except (TypeError, ValueError):
                 raise KernelError(f"{who}: {name} is a number in its source, but {argument!r} was given") from None
     return Counting(who, numbers, scalars)
+
+
+def _check_array(analysis: KernelAnalysis, name: str, argument: Any) -> None:
+    """KernelError for an argument whose elements, or whose dimensions, are not those that the source indexes."""
+    if (elements := getattr(argument, "dtype", None)) is None:
+        return
+    shape = getattr(argument, "shape", None)
+    check_type(analysis.name, name, type(argument) if shape == () else elements)
+    for access in analysis.accesses:
+        if access.array == name and shape is not None and len(access.index) != len(shape):
+            raise KernelError(
+                f"kernel {analysis.name!r}: {access.text} has {len(access.index)} indices in its source (line "
+                f"{access.line}), but an array of shape {tuple(shape)} was given"
+            )
 
 
 def _lengths(name: str, argument: Any) -> dict[str, int]:
@@ -238,6 +257,7 @@ def _array(accesses: Sequence[Access], counting: Counting, use: ArrayUse, argume
         totals["write"],
         functools.cache(functools.partial(range_around, counting, accesses, shape, size)),
         functools.cache(functools.partial(touched, counting, accesses, shape, size)),
+        functools.partial(happens, counting, accesses),
         use.pattern,
         streams,
     )

@@ -18,10 +18,11 @@ def check_type(kernel: str, parameter: str, given: object) -> None:
         what = "memory of no type was given; say what lies there, as in pointer.viewed(np.float64)"
     else:
         what = f"{given} was given; pass an array of bool, int8 to int64, uint8 to uint32, float32 or float64"
+        if isinstance(given, np.dtype) and not given.isnative:
+            what += ", in this machine's byte order"
     raise KernelError(f"kernel {kernel!r}: {parameter} is indexed in its source, but {what}")
 
 
 def _is_taken(kind: np.dtype[np.generic]) -> bool:
-    return (
-        kind.kind in "bi" or (kind.kind == "u" and kind.itemsize < 8) or (kind.kind == "f" and 4 <= kind.itemsize <= 8)
-    )
+    number = kind.kind in "bi" or (kind.kind == "u" and kind.itemsize < 8)
+    return kind.isnative and (number or (kind.kind == "f" and 4 <= kind.itemsize <= 8))

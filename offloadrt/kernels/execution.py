@@ -121,7 +121,9 @@ class NestBody:
                 check_type(analysis.name, name, argument.dtype if is_array else type(argument))
                 taken.append(argument.values if isinstance(argument, MappedSection) else argument)
             else:
-                number = argument.item() if isinstance(argument, np.generic) else argument
+                number = (
+                    argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
+                )
                 if not isinstance(number, int | float):
                     raise KernelError(
                         f"kernel {analysis.name!r}: {name} is a number in its source, but {type(argument)} was given"

@@ -64,7 +64,7 @@ def touched(counting: Counting, accesses: Sequence[Access], shape: Shape, size: 
         if key in seen:
             continue
         seen.add(key)
-        steps = steps_of(counting, access, shape)
+        steps = None if _wraps_midway(counting, access) else steps_of(counting, access, shape)
         found = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
         if found is None or access.guarded:
             exact = False
@@ -75,6 +75,16 @@ def touched(counting: Counting, accesses: Sequence[Access], shape: Shape, size: 
             surely.append(found)
     total = footprint.union(surely) + at_most
     return (total if size is None else min(total, float(size))), exact
+
+
+def _wraps_midway(counting: Counting, access: Access) -> bool:
+    """Does an index count from the end in some iterations only, or otherwise than its constant term says?"""
+    for index in access.index:
+        reached = None if index is None else counting.extent(index, access.path)
+        midway = reached is not None and reached[0] < 0 <= reached[1]
+        if midway or (index is not None and reached is not None and reached[1] < 0 <= (index.constant or 0)):
+            return True
+    return False
 
 
 def steps_of(counting: Counting, access: Access, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:

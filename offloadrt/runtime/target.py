@@ -221,12 +221,14 @@ def _is_phantom(argument: Any) -> bool:
 
 
 def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
-    """An array that a loop nest accesses, and of which the device has nothing: phantoms have no elements to miss."""
+    """An array that a loop nest surely accesses, and of which the device has nothing: phantoms have no elements to
+    miss.
+    """
     for used in () if launch.counts is None else launch.counts.arrays:
         array = arguments[used.position]
-        if used.accesses and isinstance(array, HostArray):
+        if isinstance(array, HostArray):
             binding = bindings[array]
-            if binding.address is None and not binding.is_host:
+            if binding.address is None and not binding.is_host and used.surely_accessed:
                 return array
     return None
 

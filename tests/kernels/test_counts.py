@@ -264,3 +264,16 @@ def test_what_is_not_known_is_named() -> None:
         analysed(axpy).at(2.0)
     with pytest.raises(KernelError, match="n is a number in its source, but 'many' was given"):
         analysed(every_other).at(Phantom((4,)), Phantom((4,)), "many")
+
+
+def test_indices_that_count_from_the_end_in_some_iterations_only_are_no_count() -> None:
+    def around(a: Any, n: int) -> None:
+        for i in range(n):
+            a[i - 1] = 1.0
+            a[-1] = 2.0
+            a[3 - i] = 3.0
+
+    found = analysed(around).at(np.zeros(12), 6).array("a")
+    real: Counted = counted(around, np.zeros(12), 6)[0]
+    assert not found.exact
+    assert len(real.touched) <= found.touched <= 12

@@ -144,6 +144,10 @@ def test_an_array_is_no_clause(rig: MakeRig, directive: str, write: Any, instead
     async def body(t: omp.HostThread) -> None:
         with pytest.raises(TypeError, match=rf"^{directive}: array 'a' is no clause; write {instead} around it"):
             write(t, t.array("a", 8))
+        with pytest.raises(TypeError, match="target data: a list is no clause; give its clauses one by one"):
+            t.target_data([omp.map(to=t.array("b", 8))])  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"map\(to: c\[0:4:2\]\): a stride is allowed on target update only"):
+            t.target_data(omp.map(to=omp.section(t.array("c", 8), 0, 4, 2)))
         with pytest.raises(ValueError, match="target data: no depend clause is allowed here"):
             t.target_data(omp.depend(in_=1))
         with pytest.raises(TypeError, match=r"target: depend takes omp\.depend"):

@@ -44,6 +44,13 @@ def first(p: Any, n: int) -> None:
         p[i] = 2.0
 
 
+@kernel
+def where(flag: Any, p: Any, n: int) -> None:
+    for i in range(n):
+        if flag[i] > 0.0:
+            p[i] = 1.0
+
+
 @pytest.fixture(params=["interpreted", "compiled"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "compiled":
@@ -72,8 +79,7 @@ def test_the_elements_of_the_section_are_where_they_are_in_the_array(
 
     expected = values.copy()
     expected[lo:hi] += N * values[lo:hi]
-    if lo < hi:
-        assert rig().alone(body) == expected.tolist()
+    assert rig().alone(body) == expected.tolist()
 
 
 @pytest.mark.usefixtures("way")
@@ -118,6 +124,7 @@ def test_a_pointer_that_is_not_mapped(rig: MakeRig, phantom: bool) -> None:
     [
         ("f2", 4, "p is indexed in its source, but float16 was given; pass an array of bool"),
         ("f8", "4", "n is a number in its source, but '4' was given"),
+        (">f8", 4, "p is indexed in its source, but >f8 was given; .* in this machine's byte order"),
     ],
 )
 def test_what_a_loop_nest_does_not_take_is_refused_at_its_launch(
@@ -128,6 +135,33 @@ def test_what_a_loop_nest_does_not_take_is_refused_at_its_launch(
 
     with pytest.raises(KernelError, match=message):
         rig(phantom=phantom).alone(body)
+
+
+@pytest.mark.parametrize("phantom", [False, True])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((8, 8), r"p\[i\] has 1 indices in its source \(line \d+\), but an array of shape \(8, 8\) was given"),
+        (np.float64(3.0), "p is indexed in its source, but <class 'numpy.float64'> was given"),
+    ],
+    ids=["two dimensions", "number"],
+)
+def test_an_argument_has_the_dimensions_that_the_source_indexes(
+    rig: MakeRig, given: Any, message: str, phantom: bool
+) -> None:
+    async def body(t: omp.HostThread) -> None:
+        await t.target(first, t.array("p", given) if isinstance(given, tuple) else given, 4)
+
+    with pytest.raises(KernelError, match=message):
+        rig(phantom=phantom).alone(body)
+
+
+@pytest.mark.parametrize("phantom", [False, True])
+def test_what_only_data_lead_to_need_not_be_mapped(rig: MakeRig, phantom: bool) -> None:
+    async def body(t: omp.HostThread) -> None:
+        await t.target(where, t.array("flag", N, fill=0.0), t.array("p", N, kind="heap"), N)
+
+    rig(phantom=phantom).alone(body)
 
 
 @pytest.mark.parametrize("phantom", [False, True])

@@ -38,8 +38,10 @@ class Region(ABC, Generic[T_co]):
             self.leave()
 
     def __del__(self) -> None:
+        if self.entered or sys.is_finalizing():
+            return
         frame = sys._getframe(1)
-        if not self.entered and self._made_at == (frame.f_code, frame.f_lineno):
+        if self._made_at == (frame.f_code, frame.f_lineno):
             warnings.warn(f"region '{self.directive}' was never entered", RuntimeWarning, stacklevel=2)
 
     @abstractmethod

@@ -213,6 +213,9 @@ def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
         if isinstance(clause, Map):
             if clause.kind not in _MAP_TYPES[construct]:
                 raise ValueError(f"map({clause.kind}: …) is not allowed on {construct}")
+            for item in clause.items:
+                if isinstance(item, Section) and item.stride != 1:
+                    raise ValueError(f"map({clause.kind}: {item}): a stride is allowed on target update only")
         elif isinstance(clause, Motion) and construct != "target update":
             raise ValueError(f"a {clause.kind} clause is not allowed on {construct}: only on target update")
         elif isinstance(clause, UseDevice) and construct != "target data":
@@ -225,6 +228,8 @@ def _no_clause(given: object, construct: Construct) -> Exception:
     """What is said of something that stands where a clause belongs."""
     if isinstance(given, Depend):
         return ValueError(f"{construct}: no depend clause is allowed here")
+    if isinstance(given, list | tuple):
+        return TypeError(f"{construct}: a {type(given).__name__} is no clause; give its clauses one by one")
     what = f"array {given.name!r}" if isinstance(given, HostArray) else str(given)
     wanted = "omp.to(…) or omp.from_(…)" if construct == "target update" else "omp.map(…)"
     return TypeError(f"{construct}: {what} is no clause; write {wanted} around it")
