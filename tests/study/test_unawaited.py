@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +106,20 @@ def test_a_test_fails_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyP
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "trio_mode=true")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*host thread 0: target enter data was never awaited*line 4*"])
+
+
+def test_a_region_that_was_kept_until_the_interpreters_end_is_left_in_silence(tmp_path: Path) -> None:
+    script = tmp_path / "kept.py"
+    script.write_text(
+        "from offloadrt import Run, openmp as omp, scenario\n"
+        "from offloadrt.study import execute\n"
+        "kept = []\n"
+        "@scenario\n"
+        "async def keeps(run: Run) -> None:\n"
+        "    async def body(t):\n"
+        "        kept.append(t.target_data(omp.map(to=t.array('a', 8))))\n"
+        "    await run.parallel(body)\n"
+        "execute(keeps)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("", "")
