@@ -18,7 +18,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop, Path
 from offloadrt.kernels.reach import Places, Reach, even_places, ranges
-from offloadrt.kernels.traffic import elements, jointly, stored_just_now
+from offloadrt.kernels.traffic import elements, jointly, stored_just_now, streams
 
 Order = Literal["swept", "in order", "random"]
 
@@ -147,14 +147,15 @@ def _places(counting: Counting, access: Access) -> float:
 
 
 def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
-    """Does one of them happen in each iteration of some loops of known length?"""
-    nests: dict[Path, list[Access]] = {}
-    for access in accesses:
-        loops = tuple(part for part in access.path if isinstance(part, Loop))
-        if all(map(counting.counted, loops)):
-            nests.setdefault(loops, []).append(access)
+    """Does one of them, or one of those to the same elements, happen in each iteration of some loops of known length?"""
+    nests: dict[tuple[Path, int], list[Access]] = {}
+    for number, alike in enumerate(streams(accesses)):
+        for access in alike:
+            loops = tuple(part for part in access.path if isinstance(part, Loop))
+            if all(map(counting.counted, loops)):
+                nests.setdefault((loops, number), []).append(access)
     return any(
         any(not access.guarded for access in nest)
         or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
-        for loops, nest in nests.items()
+        for (loops, _), nest in nests.items()
     )
