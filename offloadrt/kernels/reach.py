@@ -162,7 +162,7 @@ def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cu
     ends = loop_ends(access.path, cuts, counting)
     if index is None or reached is None or ends is None:
         return None
-    index, slopes = index.known(counting.numbers), list[tuple[int, float, str, bool]]()
+    index, distances = index.known(counting.numbers), dict[Loop, int]()
     lowest = index.value(dict.fromkeys(index.symbols, 0))
     for loop in loops:
         if loop.symbol in index.symbols:
@@ -170,24 +170,26 @@ def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cu
             if slope is None or loop.start is None or loop.symbol not in ends:
                 return None
             lowest += min([slope * end for end in ends[loop.symbol]])
-            begins_alike = loop.start.known(counting.numbers).constant is not None
-            trips = _trips(counting, loops, loop, cuts, ends)
-            slopes.append((abs(slope * loop.step), trips, loop.symbol, begins_alike))
+            distances[loop] = abs(slope * loop.step)
+    slopes = [
+        (distance, _trips(counting, _around(counting, loop, loops, distances), cuts, ends), loop)
+        for loop, distance in distances.items()
+    ]
     first = max(reached[0], lowest) if cuts else reached[0]
     run = count = 1.0
     step, repeats = first, list[tuple[str, float]]()
-    for distance, trips, symbol, begins_alike in sorted(slopes):
+    for distance, trips, loop in sorted(slopes, key=lambda slope: slope[:2]):
         if distance <= run:
             run += distance * (trips - 1.0)
         else:
             count *= trips
             step = math.gcd(step, distance)
-            repeats.append((symbol, trips))
-        if not begins_alike:
+            repeats.append((loop.symbol, trips))
+        if not _is_number(loop.start, counting):
             step = 1
-        elif any(_begins_at(cut, symbol, index) for cut in cuts):
+        elif any(_begins_at(cut, loop.symbol, index) for cut in cuts):
             step = math.gcd(step, distance)
-    by_loop = tuple([(symbol, distance) for distance, _, symbol, _ in slopes])
+    by_loop = tuple([(loop.symbol, distance) for loop, distance in distances.items()])
     return _Stretch(first, run, count, step, by_loop, tuple(repeats))
 
 
@@ -199,13 +201,28 @@ def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
     return cut.low > -FAR // 2 if upwards else cut.high < FAR // 2
 
 
+def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
+    return bound is not None and bound.known(counting.numbers).constant is not None
+
+
+def _around(
+    counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
+) -> tuple[list[Loop], list[Loop]]:
+    """The loops that repeat what a loop walks, without and with it: those with longer steps, whichever is the outer one
+    in the source; those around it where bounds depend on one another.
+    """
+    if not all(_is_number(bound, counting) for one in distances for bound in (one.start, one.stop)):
+        place = loops.index(loop)
+        return list(loops[:place]), list(loops[: place + 1])
+    longer = [one for one in distances if distances[one] > distances[loop]]
+    return longer, [one for one in distances if one in longer or one is loop]
+
+
 def _trips(
-    counting: Counting, loops: Sequence[Loop], loop: Loop, cuts: Cuts, ends: Mapping[str, tuple[int, int]]
+    counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
 ) -> float:
     """Iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
-    before = loops[: loops.index(loop)]
-    entered = counting.iterations(before, {}, projected(cuts, before, ends))
-    often = counting.iterations([*before, loop], {}, projected(cuts, [*before, loop], ends))
+    entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
     return often / entered if entered else 0.0
 
 
