@@ -1,8 +1,9 @@
 """In which orders a launch comes to the elements of an array, and how many of them it moves in each.
 
 Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
-of them happens in every iteration, else its elements are visited *in order*, some here and some there. A cache holds
-what lies near, so that an element moves once, however often it is accessed. All other accesses are *random*.
+of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its
+elements are visited *in order*, some here and some there. A cache holds what lies near, so that an element moves once,
+however often it is accessed. All other accesses are *random*.
 """
 
 from __future__ import annotations
