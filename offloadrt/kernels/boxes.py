@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop, Path, Probability, Within
-from offloadrt.kernels.intervals import Cut, Cuts, cut_range, intersection
+from offloadrt.kernels.intervals import FAR, Cut, Cuts, cut_range, intersection
 from offloadrt.kernels.polynomial import Polynomial
 
 Box = tuple[tuple[int, int], ...]
@@ -22,8 +23,8 @@ Ranges = tuple[tuple[int, int], ...]
 def boxes(access: Access, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
     """Boxes in which every element lies that an access may touch; None when data decide a place."""
     found = []
-    for cuts in _alternatives(access.path, counting):
-        ends = _loops(access.path, cuts, counting)
+    for cuts in alternatives(access.path, counting):
+        ends = loop_ends(access.path, cuts, counting)
         if ends is None:
             continue
         box = [
@@ -35,7 +36,7 @@ def boxes(access: Access, counting: Counting, shape: Sequence[int]) -> list[Box]
     return found
 
 
-def _alternatives(path: Path, counting: Counting) -> list[Cuts]:
+def alternatives(path: Path, counting: Counting) -> list[Cuts]:
     """The cuts under one of which a block runs."""
     found: list[Cuts] = [()]
     for part in path:
@@ -49,29 +50,35 @@ def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
     return [cuts for cuts in dict.fromkeys(pairs) if cuts is not None]
 
 
-def _of_condition(condition: Probability, counting: Counting) -> list[Cuts]:
-    found: list[Cuts] = [()]
-    for within in condition.within:
-        found = _both(found, _of_range(within, counting))
-    if condition.kind == "or":
-        return list(dict.fromkeys(cuts for part in condition.parts for cuts in _of_condition(part, counting)))
-    if condition.kind == "and":
-        for part in condition.parts:
-            found = _both(found, _of_condition(part, counting))
-    return found
+def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
+    """Where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
+    if condition.kind == "not":
+        return _of_condition(condition.parts[0], counting, not negated)
+    if condition.kind == "branch":
+        parts = [_of_range(within, counting, negated) for within in condition.within] or [[()]]
+    else:
+        parts = [_of_condition(part, counting, negated) for part in condition.parts]
+    if (condition.kind == "or") != negated:
+        return list(dict.fromkeys(cuts for part in parts for cuts in part))
+    return functools.reduce(_both, parts)
 
 
-def _of_range(within: Within, counting: Counting) -> list[Cuts]:
+def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
     bounds = counting.bounds_of(within)
     if within.index is None or bounds is None:
         return [()]
-    cut = Cut.of(within.index.known(counting.numbers), *bounds)
-    if cut.index.symbols:
-        return [(cut,)] if cut.low <= cut.high else []
-    return [()] if cut.low <= 0 <= cut.high else []
+    low, high = bounds
+    found: list[Cuts] = []
+    for first, last in [(-FAR, low - 1), (high + 1, FAR)] if negated else [bounds]:
+        cut = Cut.of(within.index.known(counting.numbers), first, last)
+        if cut.index.symbols and cut.low <= cut.high:
+            found.append((cut,))
+        elif not cut.index.symbols and cut.low <= 0 <= cut.high:
+            found.append(())
+    return found
 
 
-def _loops(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
+def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
     """Smallest and largest value of the loops' variables; None when no iteration is left."""
     found: dict[str, tuple[int, int]] = {}
     for place, loop in enumerate(path):
@@ -89,6 +96,22 @@ def _loops(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, i
             return None
         found[loop.symbol] = values[0], values[-1]
     return found
+
+
+def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
+    """What some cuts leave of the outer loops of a nest, the variables of all others being between their `ends`."""
+    kept = {loop.symbol for loop in loops}
+    found: list[Cut] = []
+    for cut in cuts:
+        inner = sorted(cut.index.symbols - kept)
+        low, high = cut.low, cut.high
+        for symbol in inner:
+            reached = [cut.index.coefficient(symbol).value({}) * end for end in ends[symbol]]
+            low, high = low - max(reached), high - min(reached)
+        outer = cut.index.without(set(inner))
+        if outer.symbols:
+            found.append(Cut(outer, low, high))
+    return functools.reduce(lambda one, other: intersection(one, (other,)) or (), found, ())
 
 
 def _dimension(

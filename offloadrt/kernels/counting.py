@@ -112,6 +112,19 @@ class Counting:
             return {(cut,): 1.0} if cut.low <= cut.high else {}
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
+    def exact(self, path: Path) -> bool:
+        """Do the bounds of loops and the ranges of indices alone decide how often a block runs?"""
+        loops: list[Loop] = []
+        for part in path:
+            if isinstance(part, Loop):
+                loops.append(part)
+            elif not part.probability.exact or any(
+                within.index is None or self.share_within(within, part.line, loops) is None
+                for within in part.probability.ranges()
+            ):
+                return False
+        return all(map(self.counted, loops))
+
     def bounds_of(self, within: Within) -> tuple[int, int] | None:
         """The smallest and the largest value that a range allows; None where a bound is not known."""
         low = -FAR if within.low is None else within.low.known(self.numbers).constant

@@ -1,8 +1,9 @@
 """Where a stream's accesses lie in their array: the ranges around them, and the places within these.
 
-A *place* is a run of neighbouring elements. An affine index that no branch guards walks runs at even distances: loops
-from the smallest step to the largest either lengthen the run or repeat it (a triangle's runs have their mean length).
-What a branch or data leave out of it may be anywhere in a range. The range of an access is the smallest that surely
+A *place* is a run of neighbouring elements. An affine index walks runs at even distances: loops from the smallest step
+to the largest either lengthen the run or repeat it (a triangle's runs have their mean length). So it does under
+conditions that are ranges of an index, one rectangle or triangle of iterations for each way in which they hold. What
+data leave out of it may be anywhere in a range. The range of an access is the smallest that surely
 holds it, so a stride and the block of a matrix have all between their first element and their last one in it.
 """
 
@@ -15,11 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.boxes import boxes
+from offloadrt.kernels.boxes import alternatives, boxes, loop_ends, projected
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.intervals import FAR, Cut, Cuts
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.traffic import streams
+from offloadrt.kernels.traffic import Frequency, elements, streams
 
 
 @attrs.frozen
@@ -58,6 +60,8 @@ class _Stretch:
     count: float
     step: int
     slopes: tuple[tuple[str, int], ...]
+    repeats: tuple[tuple[str, float], ...]
+    """The loops that do not lengthen the run, and how often each goes round."""
 
 
 def ranges(counting: Counting, accesses: Iterable[Access], near: Callable[[Access], float]) -> tuple[Range, ...] | None:
@@ -93,53 +97,133 @@ def merged(found: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(apart)
 
 
-def even_places(counting: Counting, accesses: Sequence[Access]) -> tuple[Places, ...] | None:
-    """The places of some affine accesses that happen in every iteration; None when they cannot be told.
+def even_places(counting: Counting, accesses: Sequence[Access], frequency: Frequency) -> tuple[Places, ...] | None:
+    """The places of some affine accesses that follow the iterations; None when they cannot be told.
 
-    Runs that touch one another are one place; of accesses that walk the same elements one counts.
+    Runs that touch one another are one place; of accesses that walk the same elements under the same conditions one
+    counts.
     """
     stretches: list[_Stretch] = []
     for alike in streams(accesses):
-        found = _stretch(counting, alike[0])
-        if found is None:
-            return None
-        stretches.append(found)
-    stretches.sort(key=lambda one: (one.slopes, one.first))
-    places: list[_Stretch] = []
-    for one in stretches:
-        last = places[-1] if places else None
-        if last is not None and last.slopes == one.slopes and one.first <= last.first + last.run:
+        found: list[_Stretch] = []
+        for loops, cuts, access in _ways(counting, alike):
+            stretch = _stretch(counting, access, loops, cuts)
+            if stretch is None:
+                return None
+            found.append(stretch)
+        if len(found) > 1:
+            found = _joined(found)
+            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in found])
+            if total > most:  # what happens under several conditions
+                found = [attrs.evolve(one, count=one.count * most / total) for one in found]
+        stretches += found
+    return tuple([Places(one.count, one.run, True, one.step) for one in _joined(stretches)])
+
+
+def _ways(counting: Counting, alike: Sequence[Access]) -> list[tuple[tuple[Loop, ...], Cuts, Access]]:
+    """The conditions under which accesses walk the same elements, each once: none when they always do."""
+    if not all(access.guarded and counting.exact(access.path) for access in alike):
+        always = [access for access in alike if not access.guarded]
+        access = (always or alike)[0]
+        return [(_loops(access), (), access)]
+    found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], Access] = {}
+    for access in alike:
+        found.setdefault((_loops(access), tuple(alternatives(access.path, counting))), access)
+    return [
+        (loops, cuts, access)
+        for (loops, several), access in found.items()
+        for cuts in several
+        if counting.iterations(loops, {}, cuts)
+    ]
+
+
+def _loops(access: Access) -> tuple[Loop, ...]:
+    return tuple([part for part in access.path if isinstance(part, Loop)])
+
+
+def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
+    """Those that touch one another as one."""
+    joined: list[_Stretch] = []
+    for one in sorted(stretches, key=lambda one: (one.slopes, one.repeats, one.first)):
+        last = joined[-1] if joined else None
+        alike = last is not None and (last.slopes, last.repeats) == (one.slopes, one.repeats)
+        if last is not None and alike and one.first <= last.first + last.run:
             run = max(last.run, one.first + one.run - last.first)
-            places[-1] = attrs.evolve(last, run=run, count=max(last.count, one.count))
+            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, one.count))
         else:
-            places.append(one)
-    return tuple([Places(one.count, one.run, True, one.step) for one in places])
+            joined.append(one)
+    return joined
 
 
-def _stretch(counting: Counting, access: Access) -> _Stretch | None:
+def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
     shape = _shape(counting, access)
     index = None if shape is None else _flat(access, shape)
-    ends = None if index is None else counting.extent(index, access.path)
-    if index is None or ends is None:
+    reached = None if index is None else counting.extent(index, access.path)
+    ends = loop_ends(access.path, cuts, counting)
+    if index is None or reached is None or ends is None:
         return None
-    index, step, slopes = index.known(counting.numbers), ends[0], list[tuple[int, float, str, bool]]()
-    for loop in access.path:
-        if isinstance(loop, Loop) and loop.symbol in index.symbols:
+    index, distances = index.known(counting.numbers), dict[Loop, int]()
+    lowest = index.value(dict.fromkeys(index.symbols, 0))
+    for loop in loops:
+        if loop.symbol in index.symbols:
             slope = index.coefficient(loop.symbol).constant
-            if slope is None or loop.start is None:
+            if slope is None or loop.start is None or loop.symbol not in ends:
                 return None
-            begins_alike = loop.start.known(counting.numbers).constant is not None
-            slopes.append((abs(slope * loop.step), counting.mean_trips(access.path, loop), loop.symbol, begins_alike))
+            lowest += min([slope * end for end in ends[loop.symbol]])
+            distances[loop] = abs(slope * loop.step)
+    slopes = [
+        (distance, _trips(counting, _around(counting, loop, loops, distances), cuts, ends), loop)
+        for loop, distance in distances.items()
+    ]
+    first = max(reached[0], lowest) if cuts else reached[0]
     run = count = 1.0
-    for distance, trips, _, begins_alike in sorted(slopes):
+    step, repeats = first, list[tuple[str, float]]()
+    for distance, trips, loop in sorted(slopes, key=lambda slope: slope[:2]):
         if distance <= run:
             run += distance * (trips - 1.0)
         else:
             count *= trips
             step = math.gcd(step, distance)
-        if not begins_alike:
+            repeats.append((loop.symbol, trips))
+        if not _is_number(loop.start, counting):
             step = 1
-    return _Stretch(ends[0], run, count, step, tuple((symbol, distance) for distance, _, symbol, _ in slopes))
+        elif any(_begins_at(cut, loop.symbol, index) for cut in cuts):
+            step = math.gcd(step, distance)
+    by_loop = tuple([(loop.symbol, distance) for loop, distance in distances.items()])
+    return _Stretch(first, run, count, step, by_loop, tuple(repeats))
+
+
+def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
+    """Does a cut set the first of the elements that a loop comes to by the variables of other loops?"""
+    if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
+        return False
+    upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign
+    return cut.low > -FAR // 2 if upwards else cut.high < FAR // 2
+
+
+def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
+    return bound is not None and bound.known(counting.numbers).constant is not None
+
+
+def _around(
+    counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
+) -> tuple[list[Loop], list[Loop]]:
+    """The loops that repeat what a loop walks, without and with it: those with longer steps, whichever is the outer one
+    in the source; those around it where bounds depend on one another.
+    """
+    if not all(_is_number(bound, counting) for one in distances for bound in (one.start, one.stop)):
+        place = loops.index(loop)
+        return list(loops[:place]), list(loops[: place + 1])
+    longer = [one for one in distances if distances[one] > distances[loop]]
+    return longer, [one for one in distances if one in longer or one is loop]
+
+
+def _trips(
+    counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
+) -> float:
+    """Iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
+    entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
+    return often / entered if entered else 0.0
 
 
 def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int]) -> Range | None:

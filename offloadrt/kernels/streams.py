@@ -1,8 +1,9 @@
 """In which orders a launch comes to the elements of an array, and how many of them it moves in each.
 
 Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
-of them happens in every iteration, else its elements are visited *in order*, some here and some there. A cache holds
-what lies near, so that an element moves once, however often it is accessed. All other accesses are *random*.
+of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its
+elements are visited *in order*, some here and some there. A cache holds what lies near, so that an element moves once,
+however often it is accessed. All other accesses are *random*.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop, Path
 from offloadrt.kernels.reach import Places, Reach, even_places, ranges
-from offloadrt.kernels.traffic import elements, jointly, stored_just_now
+from offloadrt.kernels.traffic import elements, jointly, stored_just_now, streams
 
 Order = Literal["swept", "in order", "random"]
 
@@ -72,7 +73,9 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
         if size is not None and len(along) > len(affine):
             read, written = min(read, size), min(written, size)
         places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
-        swept = _in_every_iteration(counting, [access for access in along if nearness.get(access, 1.0) == 1.0])
+        swept = all(_certain(counting, access) for access in along) or _in_every_iteration(
+            counting, [access for access in along if nearness.get(access, 1.0) == 1.0]
+        )
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
         found.append(Stream("swept" if swept else "in order", level, read, written, places, reach))
@@ -100,14 +103,15 @@ def _reach_along(
             if access.kind == kind and not any(stored_just_now(earlier, access) for earlier in accesses[:number])
         ]
         whole = [access for access in moving if nearness.get(access, 1.0) == 1.0]
-        dense = [access for access in whole if _in_every_iteration(counting, [access])]
-        if not dense and _in_every_iteration(counting, whole):  # the sides of a branch together
-            dense = whole
+        dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
+        if _in_every_iteration(counting, whole) and not _in_every_iteration(counting, dense):
+            dense = whole  # the sides of a branch together
         others: dict[float, list[Access]] = {}
         for access in moving:
             if access not in dense:
                 others.setdefault(nearness.get(access, 1.0), []).append(access)
-        found = even_places(counting, dense) if not any(access in nearness for access in dense) else None
+        by_data = any(access in nearness for access in dense)
+        found = None if by_data else even_places(counting, dense, functools.partial(runs_without, counting))
         if found is None:  # neighbours share elements, so that nothing is left out between them
             found = (Places(1.0, min(max(elements(dense, functools.partial(runs_without, counting))), limit), True),)
         count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
@@ -146,15 +150,21 @@ def _places(counting: Counting, access: Access) -> float:
     return often
 
 
+def _certain(counting: Counting, access: Access) -> bool:
+    """Does no content of an array decide whether an affine access happens, and where?"""
+    return access.pattern in ("constant", "affine") and counting.exact(access.path)
+
+
 def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
-    """Does one of them happen in each iteration of some loops of known length?"""
-    nests: dict[Path, list[Access]] = {}
-    for access in accesses:
-        loops = tuple(part for part in access.path if isinstance(part, Loop))
-        if all(map(counting.counted, loops)):
-            nests.setdefault(loops, []).append(access)
+    """Does each iteration of some loops of known length come to the same elements by one or another of them?"""
+    nests: dict[tuple[Path, int], list[Access]] = {}
+    for number, alike in enumerate(streams(accesses)):
+        for access in alike:
+            loops = tuple(part for part in access.path if isinstance(part, Loop))
+            if all(map(counting.counted, loops)):
+                nests.setdefault((loops, number), []).append(access)
     return any(
         any(not access.guarded for access in nest)
         or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
-        for loops, nest in nests.items()
+        for (loops, _), nest in nests.items()
     )

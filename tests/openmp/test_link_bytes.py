@@ -170,3 +170,144 @@ def test_a_declared_kernel_moves_at_random_what_it_declares() -> None:
     a, of = array("a", 10**6), Kernel("declared", arrays=(use,))
     (found,) = accesses_of(0, of.launch(1, 128, N), (), [a], [a], [True]).accesses
     assert (found.moved(found.reads, SECTOR), found.moved(found.writes, SECTOR)) == (N * SECTOR, N // 4 * SECTOR)
+
+
+# Conditions on an index
+
+
+@kernel
+def lower(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if j <= i:
+                a[i, j] = 1.0
+
+
+@kernel
+def lower_loop(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(i + 1):
+            a[i, j] = 1.0
+
+
+@kernel
+def chosen_row(a: Any, n: int, k: int) -> None:
+    for i in range(n):
+        if i == k:
+            for j in range(n):
+                a[i, j] = 1.0
+
+
+@kernel
+def chosen_column(a: Any, n: int, k: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if j == k:
+                a[i, j] = 1.0
+
+
+@kernel
+def diagonal(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if i == j:
+                a[i, j] = 1.0
+
+
+@kernel
+def rim(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if i == 0 or j == 0 or i == n - 1 or j == n - 1:
+                a[i, j] = 1.0
+
+
+@kernel
+def corner(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if i + j <= 10:
+                a[i, j] = 1.0
+
+
+@kernel
+def antidiagonal(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if i + j == 99:
+                a[j, i] = 1.0
+
+
+@kernel
+def few_of_a_column(a: Any, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            if i + j <= 10:
+                a[j, 3] = 1.0
+
+
+@kernel
+def two_sides(a: Any, n: int, m: int) -> None:
+    for i in range(n):
+        if i < m:
+            a[i] = 1.0
+        else:
+            a[i + n] = 1.0
+
+
+@kernel
+def nested_guards(a: Any, n: int, m: int) -> None:
+    for i in range(n):
+        if i < m:
+            a[i] = 1.0
+        if i < 2 * m:
+            a[i] = 2.0
+
+
+@kernel
+def all_but_one(a: Any, n: int, k: int) -> None:
+    for i in range(n):
+        if i != k:
+            a[8 * i] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("of", "arguments", "touches", "tolerance"),
+    [
+        (lower, (), lambda i, j: j <= i, 0.02),
+        (lower_loop, (), lambda i, j: j <= i, 0.02),
+        (chosen_row, (5,), lambda i, j: i == 5, 0.0),
+        (chosen_column, (5,), lambda i, j: j == 5, 1e-9),
+        (diagonal, (), lambda i, j: i == j, 1e-9),
+        (antidiagonal, (), lambda i, j: i + j == 99, 1e-9),
+        (few_of_a_column, (), lambda i, j: i <= 10 and j == 3, 1e-9),
+        (rim, (), lambda i, j: {i, j} & {0, 255}, 0.007),
+        (corner, (), lambda i, j: i + j <= 10, 0.3),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_condition_on_an_index_moves_the_sectors_that_it_leaves(
+    of: Kernel, arguments: Any, touches: Any, tolerance: float
+) -> None:
+    n = 256
+    by_hand = sectors(n * i + j for i in range(n) for j in range(n) if touches(i, j))
+    read, written = moved(of, array("a", n, n), n, *arguments)
+    assert read == 0.0 and written == pytest.approx(by_hand, rel=tolerance)
+
+
+def test_a_triangle_by_a_condition_is_the_triangle_by_a_loop() -> None:
+    a = array("a", 300, 300)
+    assert accesses(lower, a, 300) == accesses(lower_loop, a, 300)
+
+
+def test_the_two_sides_of_an_exact_condition_move_their_own_sectors() -> None:
+    n, m = 1 << 12, 100
+    assert moved(two_sides, array("a", 2 * n), n, m) == (0.0, 8 * n)
+
+
+def test_what_two_conditions_let_through_moves_once() -> None:
+    assert moved(nested_guards, array("a", 1 << 12), 1 << 12, 100) == (0.0, 8 * 200)
+
+
+def test_an_excluded_element_is_left_out() -> None:
+    assert moved(all_but_one, array("a", 8 * N), N, 7)[1] == pytest.approx(SECTOR * (N - 1))

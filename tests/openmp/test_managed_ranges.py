@@ -195,3 +195,47 @@ def test_a_sweep_that_leaves_pages_out_moves_all_of_its_sectors(often: float, ge
         await t.target(some, a, b, N, often)
 
     assert over_the_link(run_of(launch, gear, pinned=True))[0] == pytest.approx(often * N * 32, rel=0.05)
+
+
+# Conditions
+
+STRIDE = PAGE // 8
+"""Elements of a page."""
+
+
+def faulted(run: Run) -> int:
+    return run.managed_objects["a"].faults
+
+
+@kernel
+def all_but_the_first(a: Any, n: int) -> None:
+    for i in range(n):
+        if i >= 1:
+            a[STRIDE * i] = 1.0
+
+
+@kernel
+def sides(a: Any, b: Any, n: int, often: float) -> None:
+    for i in range(n):
+        if expect(b[i] > 0.0, probability=often):
+            a[STRIDE * i] = 1.0
+        else:
+            a[STRIDE * (i + n)] = 1.0
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_a_condition_on_the_index_leaves_out_no_other_page(gear: str) -> None:
+    pages = N // STRIDE
+    assert faulted(run_of(lambda t, a: t.target(all_but_the_first, a, pages), gear, pinned=True)) == pages - 1
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_two_sides_at_different_places_touch_no_more_pages_than_there_are_iterations(gear: str) -> None:
+    n = N // STRIDE // 2
+
+    async def launch(t: omp.HostThread, a: omp.HostArray) -> None:
+        await t.target(sides, a, t.array("b", n, fill=0.0, align=BLOCK), n, 0.5)
+
+    run = run_of(launch, gear, pinned=True)
+    assert n / 2 < faulted(run) <= n
+    assert over_the_link(run)[1] == pytest.approx(32 * n, rel=0.01)
