@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-QUICK, THOROUGH = 50, 250
+QUICK, THOROUGH = 50, 150
 
 settings.register_profile("quick", deadline=None, max_examples=QUICK)
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
