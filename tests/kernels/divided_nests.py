@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from written import function
 
-from offloadrt.kernels import Kernel, kernel, predicate, split_loop
+from offloadrt.kernels import DividedKernel, Kernel, SourceRefused, kernel, predicate, split_loop
 
 WAYS = (predicate, split_loop)
 """To divide a kernel."""
@@ -14,6 +16,16 @@ WAYS = (predicate, split_loop)
 
 def of(text: str, **options: Any) -> Kernel:
     return kernel(**options)(function(text))
+
+
+def assert_refused(divide: Callable[[Kernel], DividedKernel], text: str, line: int, what: str) -> None:
+    """With file and line."""
+    made = of(text)
+    assert made.analysis is not None
+    with pytest.raises(SourceRefused) as raised:
+        divide(made)
+    assert (raised.value.file, raised.value.line) == (made.analysis.file, line)
+    assert what in raised.value.what
 
 
 SINGLE = """

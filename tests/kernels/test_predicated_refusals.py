@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import Devices, copied, same_bits
-from divided_nests import of
+from divided_nests import assert_refused, of
 
 from offloadrt.kernels import (
     DividedKernel,
     KernelError,
-    SourceRefused,
     kernel,
     predicate,
     split_loop,
@@ -115,12 +114,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("divide", "text", "line", "what"), REFUSED, ids=[row[3] for row in REFUSED])
 def test_what_cannot_be_divided_is_refused_with_file_and_line(divide: Any, text: str, line: int, what: str) -> None:
-    made = of(text)
-    assert made.analysis is not None
-    with pytest.raises(SourceRefused) as raised:
-        divide(made)
-    assert (raised.value.file, raised.value.line) == (made.analysis.file, line)
-    assert what in raised.value.what
+    assert_refused(divide, text, line, what)
 
 
 @pytest.mark.parametrize("divide", [predicate, split_loop])

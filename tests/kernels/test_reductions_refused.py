@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from divided_nests import WAYS, of
+from divided_nests import WAYS, assert_refused, of
 
 from offloadrt.kernels import KernelError, SourceRefused, predicate
 
@@ -37,12 +37,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "line", "what"), REFUSED)
 @pytest.mark.parametrize("divide", WAYS)
 def test_what_cannot_be_combined_is_refused_with_file_and_line(divide: Any, text: str, line: int, what: str) -> None:
-    made = of(text)
-    assert made.analysis is not None
-    with pytest.raises(SourceRefused) as raised:
-        divide(made)
-    assert (raised.value.file, raised.value.line) == (made.analysis.file, line)
-    assert what in raised.value.what
+    assert_refused(divide, text, line, what)
 
 
 def test_bounds_from_data_are_refused() -> None:
