@@ -142,7 +142,11 @@ def _dimension(
 
 
 def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
-    """By dimension: does a box reach from the first to the last index of all of these?"""
+    """By dimension: does a box reach from the first to the last index of all of these? Not when there are none: a share
+    comes to the second part of an `or` also where the launch never does.
+    """
+    if not found:
+        return [False] * len(box)
     return [
         side == (min(low for low, _ in sides), max(high for _, high in sides))
         for side, sides in zip(box, zip(*found, strict=True), strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import Devices, arguments_of, copied, same_bits
-from hypothesis import HealthCheck, assume, given
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 from instrumented import Counted, counted
 from property_examples import examples
@@ -160,6 +160,19 @@ def taken(divided: list[DividedKernel], memory: dict[str, Any]) -> list[DividedK
 
 @pytest.mark.parametrize("divide", [predicate, split_loop])
 @examples(20, HealthCheck.too_slow, HealthCheck.filter_too_much)
+@example(
+    written=[
+        """
+def k(b, e, at, n):
+    for i in range(1, n - 1):
+        if b[i, at[i]] > 0.1:
+            e[at[i]] = b[i, 2]
+        for j in range(1, n - 1):
+            e[2] = e[at[i]]
+"""
+    ],
+    seed=3,
+)
 @given(st.lists(texts(), min_size=1, max_size=3), st.integers(0, 9))
 def test_together_devices_compute_what_one_does(
     divide: Callable[[Kernel], DividedKernel], written: list[str], seed: int
