@@ -49,12 +49,12 @@ class UvmAlone:
         due = sim.now + _SLACK * self.batch_s + len(faults) * self._longest_s
         return sim.is_alone_until(due, STEPS * (len(faults) + 1))
 
-    def serve(self, faults: Mapping[int, int], now: float) -> tuple[list[float], float, int]:
-        """Serve faults on blocks, ascending, from an instant on: the seconds that each took, the end, steps of time."""
-        uvm = self._uvm
+    def serve(self, faults: Mapping[int, int], after_s: float = 0.0) -> list[float]:
+        """Serve faults on blocks, ascending, after some seconds, and let that time pass: the seconds that each took."""
+        uvm, now = self._uvm, self._sim.now + after_s
         pages, h2d, d2h, costs, slowness = uvm.pages, uvm.h2d, uvm.d2h, uvm.costs, uvm.machine.slowness
         blocks, lru, take, size = pages.blocks, pages.lru, uvm.device.memory.take_managed, pages.block_size
-        took, steps = list[float](), 0
+        took, steps = list[float](), 1 if after_s else 0
         for index in sorted(faults):
             faulted, block, begin = faults[index], blocks[index], now
             wanted = faulted & ~(block.resident | block.remote)
@@ -83,4 +83,6 @@ class UvmAlone:
                 uvm.arrive(block, brought, moved)
                 uvm.has_served(block, moved, now)
             took.append(now - begin)
-        return took, now, steps
+        passed = self._sim.pass_to(now, steps)
+        assert passed, "somebody has disturbed a batch of faults"
+        return took

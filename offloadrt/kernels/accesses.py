@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.kernels.array_use import Pattern
 from offloadrt.kernels.conditions import range_of_data, ranges_of
-from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability
+from offloadrt.kernels.frequency import Branch, Hint, Loop, Path, Probability, loops_of
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.reductions import reduction, stored_names
 from offloadrt.kernels.source import range_of, text
@@ -209,12 +209,12 @@ class _Walker:
     def note_reduction(self, node: ast.Assign | ast.AugAssign, path: Path) -> None:
         target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
         form = reduction(node, text(target))
-        if form is None or not any(isinstance(part, Loop) and part.distributed for part in path):
+        if form is None or not any(loop.distributed for loop in loops_of(path)):
             return
         shared = isinstance(target, ast.Name) and target.id in self.nest.reduced
         if isinstance(target, ast.Subscript):
             written = self.found.accesses[-1]
-            outer = {part.symbol for part in path if isinstance(part, Loop) and part.distributed}
+            outer = {loop.symbol for loop in loops_of(path) if loop.distributed}
             shared = not written.through and not written.loops & outer
         if shared:
             self.found.reductions.append(Reduction(form[0], text(target), node.lineno, node, path))

@@ -9,7 +9,7 @@ import numpy as np
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Branch, Loop, Path, Probability, Within
+from offloadrt.kernels.frequency import Branch, Loop, Path, Probability, Within, loops_of
 from offloadrt.kernels.intervals import FAR, Cut, Cuts, cut_range, intersection
 from offloadrt.kernels.polynomial import Polynomial
 
@@ -81,11 +81,8 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
     """Smallest and largest value of the loops' variables; None when no iteration is left."""
     found: dict[str, tuple[int, int]] = {}
-    for place, loop in enumerate(path):
-        if not isinstance(loop, Loop):
-            continue
-        variable = Polynomial.symbol(loop.symbol)
-        ends = counting.extent(variable, path[: place + 1])
+    for loop in loops_of(path):
+        ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
         if ends is None:
             continue
         values = range(ends[0], ends[1] + 1)

@@ -24,6 +24,7 @@ from offloadrt.kernels.frequency import (
     Within,
     guessed_branch,
     guessed_loop,
+    loops_of,
 )
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.intervals import EVERYWHERE, FAR, Cut, Cuts, Share, both, cut_range, neither
@@ -114,16 +115,20 @@ class Counting:
 
     def exact(self, path: Path) -> bool:
         """Do the bounds of loops and the ranges of indices alone decide how often a block runs?"""
-        loops: list[Loop] = []
-        for part in path:
-            if isinstance(part, Loop):
-                loops.append(part)
-            elif not part.probability.exact or any(
-                within.index is None or self.share_within(within, part.line, loops) is None
-                for within in part.probability.ranges()
+        return self.decides(path) and all(map(self.counted, loops_of(path)))
+
+    def decides(self, path: Path) -> bool:
+        """Do the ranges of indices alone decide in which iterations a block runs?"""
+        for place, part in enumerate(path):
+            if isinstance(part, Branch) and (
+                not part.probability.exact
+                or any(
+                    within.index is None or self.share_within(within, part.line, loops_of(path[:place])) is None
+                    for within in part.probability.ranges()
+                )
             ):
                 return False
-        return all(map(self.counted, loops))
+        return True
 
     def bounds_of(self, within: Within) -> tuple[int, int] | None:
         """The smallest and the largest value that a range allows; None where a bound is not known."""

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from offloadrt.kernels.accesses import Access, Reduction, Walk
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import loops_of
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.reductions import stored_names
@@ -162,8 +162,8 @@ def contribution_of(
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
     found = _Backwards(nest, walked, {}, {})
-    around = {part.symbol for part in reduction.path if isinstance(part, Loop)}
-    outer = {part.symbol for part in reduction.path if isinstance(part, Loop) and part.distributed}
+    around = {loop.symbol for loop in loops_of(reduction.path)}
+    outer = {loop.symbol for loop in loops_of(reduction.path) if loop.distributed}
     for access in walked.accesses:
         dimension = divided.get(access.array)
         if access.kind == "write" and dimension is not None:
@@ -200,7 +200,7 @@ def _changed(nest: LoopNest) -> set[str]:
 
 def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
     """Does the source say that an index can be below zero, or nothing of where it lies?"""
-    loops = [part for part in access.path if isinstance(part, Loop) and part.symbol in index.symbols]
+    loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
     if any(loop.start is None or loop.stop is None for loop in loops):
         return True
     if not index.is_affine_in({loop.symbol for loop in loops}):

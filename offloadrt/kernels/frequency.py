@@ -133,6 +133,11 @@ Path = tuple[Loop | Branch, ...]
 """What a block is nested in, from the outside in."""
 
 
+def loops_of(path: Path) -> tuple[Loop, ...]:
+    """The loops around a block, from the outside in."""
+    return tuple([part for part in path if isinstance(part, Loop)])
+
+
 def guessed_branch(line: int) -> str:
     """What is assumed of a branch of which nothing is known."""
     return f"line {line}: the branch is taken with probability {BRANCH}"

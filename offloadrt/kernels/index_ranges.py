@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.frequency import Loop, Path
+from offloadrt.kernels.frequency import Loop, Path, loops_of
 from offloadrt.kernels.polynomial import Polynomial
 
 Range = tuple[Polynomial, Polynomial]
@@ -20,7 +20,7 @@ def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | N
     lengths that are not `known` are taken not to be negative.
     """
     lowest = highest = index.known(known)
-    for loop in reversed([part for part in path if isinstance(part, Loop)]):
+    for loop in reversed(loops_of(path)):
         if loop.symbol not in lowest.symbols | highest.symbols:
             continue
         ends = loop_ends(loop, known)

@@ -21,7 +21,7 @@ from offloadrt.kernels.boxes import Box
 from offloadrt.kernels.divided import DividedKernel, Share, counts_from_the_front, nest_body, split_values
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Names
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Loop, loops_of
 from offloadrt.kernels.index_ranges import Range, extent
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
@@ -119,7 +119,7 @@ def _block(access: Access, dimension: int, loop: Loop) -> tuple[Polynomial, Rang
     if index is None or not index.is_affine_in({loop.symbol}):
         return None
     inner = access.path[access.path.index(loop) + 1 :]
-    variables = {part.symbol for part in inner if isinstance(part, Loop)}
+    variables = {loop.symbol for loop in loops_of(inner)}
     distance = index.coefficient(loop.symbol)
     ends = extent(index.without({loop.symbol}), inner, {})
     if ends is None or distance.symbols & variables or any("@" in symbol for end in ends for symbol in end.symbols):

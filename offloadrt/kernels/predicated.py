@@ -30,7 +30,7 @@ from offloadrt.kernels.divided import (
 )
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.filtering import Filter, Names
-from offloadrt.kernels.frequency import Loop, Path
+from offloadrt.kernels.frequency import Loop, Path, loops_of
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
 from offloadrt.kernels.partial_values import combination, separate
@@ -96,8 +96,7 @@ class PredicatedKernel(DividedKernel):
                 low, high = low + length, high + length
             elif -length <= low < 0:  # some of it counts from the end
                 low, high = 0, max(high, length - 1)
-            loops = [part for part in access.path if isinstance(part, Loop)]
-            bounds = [bound for loop in loops for bound in (loop.start, loop.stop) if bound is not None]
+            bounds = [bound for loop in loops_of(access.path) for bound in (loop.start, loop.stop) if bound is not None]
             exact = not access.guarded and not any("@" in symbol for bound in bounds for symbol in bound.symbols)
             if exact and not 0 <= low <= high < length:
                 raise KernelError(
@@ -125,9 +124,9 @@ def distributed_part(path: Path) -> Path:
     """What of the way to an access decides which iterations of the distributed loops make it: those loops, and the
     branches that no other loop decides. Nothing for an access outside of them.
     """
-    within = {part.symbol for part in path if isinstance(part, Loop) and not part.distributed}
+    within = {loop.symbol for loop in loops_of(path) if not loop.distributed}
     kept = tuple(part for part in path if (part.distributed if isinstance(part, Loop) else not part.symbols & within))
-    return kept if any(isinstance(part, Loop) for part in kept) else ()
+    return kept if loops_of(kept) else ()
 
 
 def predicate(kernel: Kernel) -> PredicatedKernel:

@@ -18,9 +18,10 @@ import attrs
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.boxes import alternatives, boxes, loop_ends, projected
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Loop, loops_of
 from offloadrt.kernels.intervals import FAR, Cut, Cuts
 from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.touched import flat_index
 from offloadrt.kernels.traffic import Frequency, elements, streams
 
 
@@ -125,20 +126,16 @@ def _ways(counting: Counting, alike: Sequence[Access]) -> list[tuple[tuple[Loop,
     if not all(access.guarded and counting.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
-        return [(_loops(access), (), access)]
+        return [(loops_of(access.path), (), access)]
     found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], Access] = {}
     for access in alike:
-        found.setdefault((_loops(access), tuple(alternatives(access.path, counting))), access)
+        found.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
     return [
         (loops, cuts, access)
         for (loops, several), access in found.items()
         for cuts in several
         if counting.iterations(loops, {}, cuts)
     ]
-
-
-def _loops(access: Access) -> tuple[Loop, ...]:
-    return tuple([part for part in access.path if isinstance(part, Loop)])
 
 
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
@@ -157,7 +154,7 @@ def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
 
 def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
     shape = _shape(counting, access)
-    index = None if shape is None else _flat(access, shape)
+    index = None if shape is None else flat_index(access, shape)
     reached = None if index is None else counting.extent(index, access.path)
     ends = loop_ends(access.path, cuts, counting)
     if index is None or reached is None or ends is None:
@@ -235,7 +232,7 @@ def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int
     index = access.node.slice
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):
         return None
-    loops = [part for part in access.path if isinstance(part, Loop) and part.symbol in access.loops]
+    loops = [loop for loop in loops_of(access.path) if loop.symbol in access.loops]
     if len(shape) != 1 or len(loops) != 1 or not counting.counted(loops[0]):
         return None
     ends = counting.extent(Polynomial.symbol(loops[0].symbol), access.path)
@@ -251,16 +248,6 @@ def _shape(counting: Counting, access: Access) -> tuple[int, ...] | None:
     if names[-1] in numbers or any(name not in numbers for name in names[:-1]):
         return None
     return tuple([numbers[name] for name in names[:-1]])
-
-
-def _flat(access: Access, shape: Sequence[int]) -> Polynomial | None:
-    """The index over the elements in C order."""
-    flat = Polynomial.number(0)
-    for index, length in zip(access.index, shape, strict=True):
-        if index is None:
-            return None
-        flat = flat * Polynomial.number(length) + index
-    return flat
 
 
 def _element(indices: Sequence[int], shape: Sequence[int]) -> int:

@@ -19,7 +19,7 @@ import attrs
 from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Branch, Loop
+from offloadrt.kernels.frequency import Loop, loops_of
 from offloadrt.kernels.streams import nearness_of, runs_without
 from offloadrt.kernels.touched import Shape, steps_of
 from offloadrt.kernels.traffic import Frequency, elements, streams
@@ -80,7 +80,7 @@ def moved_of(
     found: list[Moved] = []
     steady: list[Access] = []
     for stream in streams(access for access in happening if access.pattern in ("constant", "affine")):
-        if all(_chosen(access) for access in stream):
+        if not any(counting.decides(access.path) for access in stream):
             found += _moved(stream, runs, beginning, 1.0, element_size, array)
         else:
             steady += stream
@@ -113,20 +113,17 @@ def _moved(
     ]
 
 
-def _chosen(access: Access) -> bool:
-    """Does a condition that is no range of an index stand around it?"""
-    return any(isinstance(part, Branch) and not part.probability.exact for part in access.path)
-
-
 def _pieces(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
     """Runs of an access, but for loops of the thread that step through neighbouring elements."""
     often = runs_without(counting, access, shared)
     last = access.index[-1]
-    for part in access.path:
-        if last is None or not isinstance(part, Loop) or part.distributed or shared(part):
+    if last is None:
+        return often
+    for loop in loops_of(access.path):
+        if loop.distributed or shared(loop):
             continue
-        if abs((last.coefficient(part.symbol).constant or 0) * part.step) == 1:
-            often /= max(1.0, counting.mean_trips(access.path, part))
+        if abs((last.coefficient(loop.symbol).constant or 0) * loop.step) == 1:
+            often /= max(1.0, counting.mean_trips(access.path, loop))
     return often
 
 

@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Branch, Loop, Path
+from offloadrt.kernels.frequency import Branch, Loop, Path, loops_of
 from offloadrt.kernels.reach import Places, Reach, even_places, ranges
 from offloadrt.kernels.traffic import elements, jointly, stored_just_now, streams
 
@@ -47,12 +47,12 @@ class Stream:
 
 def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
     """How often a launch makes an access, without the loops for which `shared` holds."""
-    once = {part.symbol for part in access.path if isinstance(part, Loop) and shared(part)}
+    once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
     often = counting.runs(path)
-    for part in path:
-        if isinstance(part, Loop) and shared(part):
-            often /= max(1.0, counting.mean_trips(path, part))
+    for loop in loops_of(path):
+        if shared(loop):
+            often /= max(1.0, counting.mean_trips(path, loop))
     return min(often, counting.runs(access.path))
 
 
@@ -95,33 +95,40 @@ def _reach_along(
 ) -> Reach:
     """Of accesses that follow the iterations; data decide those that have a nearness."""
     limit = math.inf if size is None else size
-    places: dict[str, tuple[Places, ...]] = {}
-    for kind in ("read", "write"):
-        moving = [
-            access
-            for number, access in enumerate(accesses)
-            if access.kind == kind and not any(stored_just_now(earlier, access) for earlier in accesses[:number])
-        ]
-        whole = [access for access in moving if nearness.get(access, 1.0) == 1.0]
-        dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
-        if _in_every_iteration(counting, whole) and not _in_every_iteration(counting, dense):
-            dense = whole  # the sides of a branch together
-        others: dict[float, list[Access]] = {}
-        for access in moving:
-            if access not in dense:
-                others.setdefault(nearness.get(access, 1.0), []).append(access)
-        by_data = any(access in nearness for access in dense)
-        found = None if by_data else even_places(counting, dense, functools.partial(runs_without, counting))
-        if found is None:  # neighbours share elements, so that nothing is left out between them
-            found = (Places(1.0, min(max(elements(dense, functools.partial(runs_without, counting))), limit), True),)
-        count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
-        if count:
-            moved = [
-                max(elements(some, functools.partial(runs_without, counting))) * near for near, some in others.items()
-            ]
-            found = (*found, Places(count, min(max(moved), limit) / count))
-        places[kind] = found
-    return Reach(ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), places["read"], places["write"])
+    moving = [
+        access
+        for number, access in enumerate(accesses)
+        if not any(stored_just_now(earlier, access) for earlier in accesses[:number])
+    ]
+    loads, stores = (
+        _places_along(counting, [access for access in moving if access.kind == kind], nearness, limit)
+        for kind in ("read", "write")
+    )
+    return Reach(ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), loads, stores)
+
+
+def _places_along(
+    counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float], limit: float
+) -> tuple[Places, ...]:
+    """Of loads or stores: even ones of accesses that happen in every iteration, and where others begin somewhere."""
+    moves = functools.partial(runs_without, counting)
+    whole = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
+    dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
+    if _in_every_iteration(counting, whole) and not _in_every_iteration(counting, dense):
+        dense = whole  # the sides of a branch together
+    others: dict[float, list[Access]] = {}
+    for access in accesses:
+        if access not in dense:
+            others.setdefault(nearness.get(access, 1.0), []).append(access)
+    by_data = any(access in nearness for access in dense)
+    found = None if by_data else even_places(counting, dense, moves)
+    if found is None:  # neighbours share elements, so that nothing is left out between them
+        found = (Places(1.0, min(max(elements(dense, moves)), limit), True),)
+    count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
+    if count:
+        moved = max([max(elements(some, moves)) * near for near, some in others.items()])
+        found = (*found, Places(count, min(moved, limit) / count))
+    return found
 
 
 def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, written: float) -> Reach:
@@ -160,7 +167,7 @@ def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
     nests: dict[tuple[Path, int], list[Access]] = {}
     for number, alike in enumerate(streams(accesses)):
         for access in alike:
-            loops = tuple(part for part in access.path if isinstance(part, Loop))
+            loops = loops_of(access.path)
             if all(map(counting.counted, loops)):
                 nests.setdefault((loops, number), []).append(access)
     return any(

@@ -8,7 +8,7 @@ from typing import Literal
 from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import loops_of
 from offloadrt.kernels.polynomial import Polynomial
 
 Shape = Sequence[int] | None
@@ -94,13 +94,12 @@ def steps_of(counting: Counting, access: Access, shape: Shape) -> tuple[int, lis
         return None
     index = flat.known(counting.numbers)
     offset, steps = index, []
-    for part in access.path:
-        if isinstance(part, Loop):
-            values = counting.range_of(part, counting.numbers)
-            slope = index.coefficient(part.symbol).constant
-            if values is None or slope is None:
-                return None
-            offset = offset.substitute(part.symbol, Polynomial.number(values.start))
-            steps.append((slope * part.step, len(values)))
+    for loop in loops_of(access.path):
+        values = counting.range_of(loop, counting.numbers)
+        slope = index.coefficient(loop.symbol).constant
+        if values is None or slope is None:
+            return None
+        offset = offset.substitute(loop.symbol, Polynomial.number(values.start))
+        steps.append((slope * loop.step, len(values)))
     first = offset.constant
     return None if first is None else (first, steps)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.frequency import Branch, Loop, Probability
+from offloadrt.kernels.frequency import Branch, Loop, Probability, loops_of
 from offloadrt.kernels.polynomial import Polynomial
 
 Frequency = Callable[[Access, Callable[[Loop], bool]], float]
@@ -78,7 +78,7 @@ def _same_elements(first: Access, second: Access) -> bool:
         return True
     if len(first.index) != len(second.index) or first.through != second.through:
         return False
-    loops = {part.symbol: part for part in (*first.path, *second.path) if isinstance(part, Loop)}
+    loops = {loop.symbol: loop for loop in loops_of((*first.path, *second.path))}
     return all(_steps_apart(one, other, loops) for one, other in zip(first.index, second.index, strict=True))
 
 
@@ -86,7 +86,7 @@ def stored_just_now(earlier: Access, access: Access) -> bool:
     """Has the iteration itself stored what it loads here?"""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False
-    around, loops = ([part for part in path if isinstance(part, Loop)] for path in (earlier.path, access.path))
+    around, loops = loops_of(earlier.path), loops_of(access.path)
     conditions = [part.probability for part in access.path if isinstance(part, Branch)]
     holds = all(part.probability in conditions for part in earlier.path if isinstance(part, Branch))
     return loops[: len(around)] == around and holds

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from offloadrt.kernels.accesses import Access
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Loop, loops_of
 from offloadrt.kernels.traffic import Frequency, jointly, stored_just_now, streams
 
 ELEMENT = 8.0
@@ -76,7 +76,7 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
 
 
 def _differs_by_thread(access: Access) -> bool:
-    return any(isinstance(part, Loop) and part.distributed and part.symbol in access.loops for part in access.path)
+    return any(loop.distributed and loop.symbol in access.loops for loop in loops_of(access.path))
 
 
 def _walks(access: Access, loop: Loop) -> bool:
@@ -86,7 +86,7 @@ def _walks(access: Access, loop: Loop) -> bool:
 
 def _loops(access: Access) -> list[Loop]:
     """The loops within a thread in whose body the load stands, as far as it varies with them."""
-    return [p for p in access.path if isinstance(p, Loop) and not p.distributed and p.symbol in access.loops]
+    return [loop for loop in loops_of(access.path) if not loop.distributed and loop.symbol in access.loops]
 
 
 def _unrolled(loop: Loop) -> bool:
@@ -98,6 +98,6 @@ def _along_a_row(access: Access, inner: Sequence[Loop]) -> bool:
     index = access.index[-1]
     if not inner or index is None:
         return False
-    outer = [part for part in access.path if isinstance(part, Loop) and part.distributed]
+    outer = [loop for loop in loops_of(access.path) if loop.distributed]
     next_thread = abs(index.coefficient(outer[-1].symbol).constant or 0)
     return abs(index.coefficient(inner[-1].symbol).constant or 0) * abs(inner[-1].step) == 1 and next_thread != 1

@@ -12,7 +12,7 @@ import ast
 import attrs
 
 from offloadrt.kernels.accesses import Access, Walk
-from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.frequency import Loop, loops_of
 from offloadrt.kernels.reductions import assigned_scalars, reads_first, statements_in
 from offloadrt.kernels.subset import LoopNest
 
@@ -83,10 +83,9 @@ def _is(part: object, symbol: str) -> bool:
 def _is_apart(accesses: list[Access], symbol: str) -> bool:
     """Does each iteration have elements of its own, by one of the dimensions?"""
     inner = {
-        part.symbol
+        loop.symbol
         for access in accesses
-        for part in access.path[[_is(part, symbol) for part in access.path].index(True) + 1 :]
-        if isinstance(part, Loop)
+        for loop in loops_of(access.path[[_is(part, symbol) for part in access.path].index(True) + 1 :])
     }
     for dimension, index in enumerate(accesses[0].index):
         if index is None or index.symbols & inner or not index.is_affine_in({symbol}):

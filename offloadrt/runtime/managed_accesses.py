@@ -21,7 +21,7 @@ from offloadrt.machine.managed_access import Access, Places
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.touching import Range, sections, touched
+from offloadrt.runtime.touching import Range, sections, touched_ranges
 
 
 @attrs.frozen(eq=False)
@@ -74,7 +74,7 @@ def _accesses(
     else:
         counts = launch.counts.array(use.name)
         for stream in counts.streams:
-            ranges = mapped if whole else touched([stream], array, counts.element_size, mapped)
+            ranges = mapped if whole else touched_ranges([stream], array, counts.element_size, mapped)
             for begin, nbytes, part in _parts(ranges):
                 yield _counted(stream, array.address, counts.element_size, begin, nbytes, part)
 

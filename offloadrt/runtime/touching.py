@@ -67,7 +67,7 @@ def touching_of(
             found: Sequence[Range] = sections(items, array)
             for counts in launch.counts.arrays if launch.counts and isinstance(arguments[position], HostArray) else ():
                 if counts.position == position:
-                    found = touched(counts.streams, array, counts.element_size, found)
+                    found = touched_ranges(counts.streams, array, counts.element_size, found)
             ranges.update(dict.fromkeys(found))
             indirect = indirect or (array.kind in ("global", "link") and device.configuration.globals_on_host)
     serial_s = device.plugin.global_indirection if indirect else 0.0
@@ -77,7 +77,9 @@ def touching_of(
     return touching
 
 
-def touched(streams: Iterable[Stream], array: HostArray, element_size: int, mapped: Sequence[Range]) -> Sequence[Range]:
+def touched_ranges(
+    streams: Iterable[Stream], array: HostArray, element_size: int, mapped: Sequence[Range]
+) -> Sequence[Range]:
     """What a launch touches of an array, as far as it is mapped (`sections`), and all of that where data decide.
 
     When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
