@@ -36,6 +36,8 @@ class Places:
     """At even distances; otherwise anywhere."""
     step: int = 1
     """Each begins at a multiple of so many elements; 0: at the array's first one."""
+    among: float = math.inf
+    """How many there are, of which a condition chooses these; without an end: not known."""
 
 
 Range = tuple[int, int]

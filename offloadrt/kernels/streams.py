@@ -37,6 +37,8 @@ class Stream:
     """Elements to memory."""
     places: float
     """Where runs of neighbouring elements begin, counted each time."""
+    among: float
+    """How many of these places there are, of which conditions choose some; without an end: not known, or all."""
     _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
 
     @property
@@ -78,7 +80,8 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
         )
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
-        found.append(Stream("swept" if swept else "in order", level, read, written, places, reach))
+        among = math.inf if swept else _among(counting, along, nearness)
+        found.append(Stream("swept" if swept else "in order", level, read, written, places, among, reach))
     read = written = places = 0.0
     away = [access for access in by_data if nearness[access] < 1.0]
     for part in sorted({nearness[access] for access in away}):
@@ -86,7 +89,8 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
         read, written = read + far_read * (1.0 - part), written + far_written * (1.0 - part)
     if away:
         reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
-        found.append(Stream("random", min(access.level for access in away), read, written, read + written, reach))
+        level = min(access.level for access in away)
+        found.append(Stream("random", level, read, written, read + written, math.inf, reach))
     return tuple(found)
 
 
@@ -127,7 +131,8 @@ def _places_along(
     count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
     if count:
         moved = max([max(elements(some, moves)) * near for near, some in others.items()])
-        found = (*found, Places(count, min(moved, limit) / count))
+        among = _among(counting, [access for some in others.values() for access in some], nearness)
+        found = (*found, Places(count, min(moved, limit) / count, among=among))
     return found
 
 
@@ -155,6 +160,18 @@ def _places(counting: Counting, access: Access) -> float:
         if abs(index.coefficient(part.symbol).constant or 0) * abs(part.step) == 1:
             often /= max(1.0, counting.mean_trips(access.path, part))
     return often
+
+
+def _among(counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float]) -> float:
+    """The places that affine accesses would come to if no condition stood around them."""
+    if any(access in nearness for access in accesses):
+        return math.inf
+    return max(
+        [
+            _places(counting, access) * counting.runs(loops_of(access.path)) / counting.runs(access.path)
+            for access in accesses
+        ]
+    )
 
 
 def _certain(counting: Counting, access: Access) -> bool:

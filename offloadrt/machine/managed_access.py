@@ -21,7 +21,11 @@ class Places:
     alignment: int = 1
     """Each begins at a multiple of so many bytes."""
     even: bool = False
-    """At even distances; otherwise at random among all places of the range."""
+    """At even distances; otherwise at random in the range."""
+    among: float = math.inf
+    """How many there are at even distances, of which these are chosen; without an end: they may be anywhere, and the
+    same one be met again.
+    """
 
     def moved(self, size: int) -> float:
         """Bytes of the pieces of `size` bytes, page or sector, that they touch, each place for itself.
@@ -32,6 +36,14 @@ class Places:
         grain = math.gcd(self.alignment, size)
         run = -(-self.run // grain) * grain if self.even else self.run
         return self.count * (size + max(run - grain, 0.0))
+
+    def left_out(self, size: int, nbytes: float) -> float:
+        """The part of the pieces of `size` bytes of a range that none of the places touches that lie at random."""
+        met = self.moved(size) / nbytes
+        if math.isinf(self.among):
+            return math.exp(-met)
+        chosen = min(self.count / self.among, 1.0)
+        return 1.0 - met if met < chosen else float((1.0 - chosen) ** (met / chosen))
 
 
 @attrs.frozen
@@ -61,7 +73,7 @@ class Access:
         """The part of the pages of so many bytes that a sweep touches."""
         if self.picked is None or not self.nbytes:
             return 1.0
-        return -math.expm1(-self.picked.moved(size) / self.nbytes)
+        return 1.0 - self.picked.left_out(size, self.nbytes)
 
     def moved(self, places: tuple[Places, ...] | None, sector: int) -> float:
         """Bytes of the sectors that the whole launch moves for its `reads` or its `writes`.
@@ -76,8 +88,8 @@ class Access:
             places = (Places(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
         sectors = (-(-(self.begin + self.nbytes) // sector) - self.begin // sector) * sector
         evenly = math.fsum([one.moved(sector) for one in places if one.even]) / sectors
-        at_random = math.fsum([one.moved(sector) for one in places if not one.even]) / sectors
-        left_out = max(1.0 - evenly, 0.0) * math.exp(-at_random)
+        at_random = math.prod([one.left_out(sector, sectors) for one in places if one.count and not one.even])
+        left_out = max(1.0 - evenly, 0.0) * at_random
         return sectors * (1.0 - left_out)
 
 

@@ -94,7 +94,7 @@ def _counted(stream: Stream, address: int, element_size: int, begin: int, nbytes
     if stream.order == "in order":
         places = stream.places * part
         run = max(stream.read, stream.written) * element_size / stream.places if places else 0.0
-        picked = Places(places, run, element_size)
+        picked = Places(places, run, element_size, among=stream.among * part)
     scattered = stream.places * part if stream.order == "random" else 0.0
     reads, writes = (
         tuple([_in_bytes(one, address, element_size, part) for one in places])
@@ -105,7 +105,7 @@ def _counted(stream: Stream, address: int, element_size: int, begin: int, nbytes
 
 def _in_bytes(places: reach.Places, address: int, element_size: int, part: float) -> Places:
     alignment = math.gcd(address, places.step * element_size)
-    return Places(places.count * part, places.run * element_size, alignment, places.even)
+    return Places(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
 
 
 def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> Access:

@@ -30,6 +30,18 @@ def test_the_part_of_the_pieces_is_what_random_places_touch(
     assert touched.mean() == pytest.approx(expected, rel=0.03)
 
 
+@pytest.mark.parametrize("distance", [8, 24, 512, 4096, 5000, 3 * 4096])
+@pytest.mark.parametrize("chosen", [0.03, 0.5, 0.97, 1.0])
+def test_of_places_at_even_distances_each_is_chosen_once(distance: int, chosen: float) -> None:
+    rng = np.random.default_rng(1)
+    size, pieces = 4096, 3 * 4000
+    begins = np.arange(0, size * pieces, distance)
+    touched = np.zeros(pieces, bool)
+    touched[begins[rng.random(len(begins)) < chosen] // size] = True
+    picked = Places(chosen * len(begins), 8.0, 8, among=len(begins))
+    assert touched.mean() == pytest.approx(Access(0, size * pieces, picked=picked).part_of_pages(size), rel=0.07)
+
+
 @given(st.integers(1, 10**6), st.sampled_from([1, 2, 4, 8, 16, 32]))
 def test_places_that_are_far_apart_and_aligned_to_their_length_touch_one_piece_each(picked: int, run: int) -> None:
     nbytes = 1 << 50
