@@ -8,10 +8,12 @@ file may name a ``base`` profile and give only what differs from it; new entries
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib.resources
+import json
 import tomllib
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -81,6 +83,12 @@ class MachineSpec:
     alone: bool = False
     """Is it a user's file without a base? Then it has to hold every entry that is asked for."""
 
+    @cached_property
+    def digest(self) -> str:
+        """Of the name and of the entries as they are read: their order, and comments of the file, do not matter."""
+        entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in self.entries.items())
+        return hashlib.sha256(json.dumps([self.name, entries]).encode()).hexdigest()
+
     def value(self, key: str) -> float:
         """The number of an entry in SI units (seconds, bytes, bytes/s, flop/s).  Raises ProfileError."""
         value = self._entry(key).value
@@ -143,6 +151,8 @@ class MachineSpec:
 
         Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
         """
+        if not overrides and not range_end:
+            return self
         entries = dict(self.entries)
         if isinstance(range_end, str):
             entries = {key: entry.at(range_end) for key, entry in entries.items()}
@@ -195,7 +205,10 @@ def load(
 
     Raises ProfileError.
     """
-    return _unchanged(_files(str(name_or_path))).with_overrides(overrides or {}, range_end)
+    files = _files(str(name_or_path))
+    if range_end == "mean":
+        return _at_means(files).with_overrides(overrides or {})
+    return _unchanged(files).with_overrides(overrides or {}, range_end)
 
 
 def _files(name: str) -> tuple[tuple[str, str], ...]:
@@ -249,6 +262,11 @@ def _unchanged(files: tuple[tuple[str, str], ...]) -> MachineSpec:
     title = file.machine.title or (base.title if base else "")
     alone = base is None and path.removesuffix(".toml") not in available()
     return MachineSpec(file.machine.name, title, path, tuple(file.machine.notes), sources, entries, alone)
+
+
+@lru_cache(maxsize=64)
+def _at_means(files: tuple[tuple[str, str], ...]) -> MachineSpec:
+    return _unchanged(files).with_overrides({}, "mean")
 
 
 def _source_text(name: str) -> tuple[str, str]:

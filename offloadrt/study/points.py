@@ -58,7 +58,7 @@ class Point:
             attrs.asdict(self),
             _digest_of_sources(),
             _digest_of_file(registry.split(self.scenario)[0]),
-            _digest_of_machine(self.options.machine or registry.find(self.scenario).machine),
+            profiles.load(self.options.machine or registry.find(self.scenario).machine).digest,
         ]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -89,13 +89,6 @@ def _digest_of_sources() -> str:
     for path in sorted(package.rglob("*.py")) + sorted(package.rglob("*.toml")):
         digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
-
-
-def _digest_of_machine(machine: str) -> str:
-    """Of the entries as they are read, with those of the profile that a user's file is based on."""
-    spec = profiles.load(machine)
-    entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in spec.entries.items())
-    return hashlib.sha256(json.dumps([spec.name, entries]).encode()).hexdigest()
 
 
 def _digest_of_file(path: Path | None) -> str | None:
