@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 
+from offloadrt.driver import open_driver
 from offloadrt.machine import Machine, load
-from offloadrt.sim import Simulation
+from offloadrt.sim import Simulation, Strategy
 from offloadrt.trace import Calls, Trace
+
+R = TypeVar("R")
 
 
 @attrs.define
@@ -42,14 +45,34 @@ class HardwareRig:
 
 def hardware(
     profile: str,
-    overrides: dict[str, object] | None = None,
+    overrides: Mapping[str, object] | None = None,
     gear: Any = "turbo",
     devices: int = 1,
     calls: Calls | None = None,
     record: bool = True,
+    strategy: Strategy | None = None,
 ) -> tuple[Simulation, Machine, Trace]:
     """The parts of a rig; with ``record`` the machine writes to the trace."""
-    sim = Simulation(gear=gear)
+    sim = Simulation(gear=gear, strategy=strategy)
     trace = Trace(sim)
     sim.observer = trace if record else None
     return sim, Machine(sim, load(profile, overrides), trace if record else None, calls, devices), trace
+
+
+def rigs_of(rig: Callable[..., R], program: Callable[..., Any]) -> Callable[..., R]:
+    """Makes rigs of a programming model's program, with the options that this takes."""
+
+    def make(
+        overrides: Mapping[str, object] | None = None,
+        gear: Any = "turbo",
+        devices: int = 1,
+        strategy: Strategy | None = None,
+        machine_name: str = "alex-a100",
+        **options: Any,
+    ) -> R:
+        calls = Calls()
+        sim, machine, trace = hardware(machine_name, overrides, gear, devices, calls, strategy=strategy)
+        drivers = [open_driver(machine, number) for number in range(devices)]
+        return rig(sim, machine, program(machine, drivers, trace=trace, **options), trace, calls)
+
+    return make
