@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.kernels.accesses import Access, Reduction, Walk, walk
+from offloadrt.kernels.accesses import Access, Reduction, Walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
 from offloadrt.kernels.subset import LoopNest
 from offloadrt.kernels.traffic import elements
 from offloadrt.kernels.values import element_size
 from offloadrt.kernels.waits import Waits, waits
+from offloadrt.kernels.walk import walk
 
 if TYPE_CHECKING:
     from offloadrt.kernels.counts import LaunchCounts
@@ -104,7 +105,7 @@ class KernelAnalysis:
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
         """Lines of branches that are ranges of an index: a compiler guesses them, a launch knows the numbers."""
-        ranges = [part for part in self._branches if part.probability.exact]
+        ranges = [part for part in self._branches if part.probability.exact and part.probability.hint is None]
         return tuple(sorted({part.line for part in ranges}))
 
     @property

@@ -11,6 +11,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop, Path, Probability, Within, loops_of
 from offloadrt.kernels.intervals import FAR, Cut, Cuts, cut_range, intersection
+from offloadrt.kernels.operations import Operation
 from offloadrt.kernels.polynomial import Polynomial
 
 Box = tuple[tuple[int, int], ...]
@@ -28,7 +29,8 @@ def boxes(access: Access, counting: Counting, shape: Sequence[int]) -> list[Box]
         if ends is None:
             continue
         box = [
-            _dimension(index, length, cuts, ends, counting) for index, length in zip(access.index, shape, strict=True)
+            _dimension(index, operation, length, cuts, ends, counting)
+            for index, operation, length in zip(access.index, access.operations, shape, strict=True)
         ]
         if None in box:
             return None
@@ -112,15 +114,30 @@ def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, i
 
 
 def _dimension(
-    index: Polynomial | None, length: int, cuts: Cuts, ends: dict[str, tuple[int, int]], counting: Counting
+    index: Polynomial | None,
+    operation: Operation | None,
+    length: int,
+    cuts: Cuts,
+    ends: dict[str, tuple[int, int]],
+    counting: Counting,
 ) -> tuple[int, int] | None:
-    if index is None:
+    def ends_of(part: Polynomial) -> tuple[int, int] | None:
+        return _ends_of(part.known(counting.numbers), cuts, ends)
+
+    if index is not None:
+        constant = index.known(counting.numbers).constant
+        if constant is not None:
+            place = constant + length if constant < 0 else constant
+            return place, place
+    found = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
+    if found is None:
         return None
-    index = index.known(counting.numbers)
-    constant = index.constant
-    if constant is not None:
-        place = constant + length if constant < 0 else constant
-        return place, place
+    low, high = found
+    return (0, length - 1) if low < 0 or high >= length else (int(low), int(high))
+
+
+def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """What an index runs between under some cuts, its loops' variables being between their `ends`."""
     low = high = None
     if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
         low = high = index.value(dict.fromkeys(index.symbols, 0))
@@ -133,9 +150,7 @@ def _dimension(
         if shift is not None:
             low = cut.low + shift if low is None else max(low, cut.low + shift)
             high = cut.high + shift if high is None else min(high, cut.high + shift)
-    if low is None or high is None:
-        return None
-    return (0, length - 1) if low < 0 or high >= length else (low, high)
+    return None if low is None or high is None else (low, high)
 
 
 def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:

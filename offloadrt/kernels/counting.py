@@ -28,7 +28,7 @@ from offloadrt.kernels.frequency import (
 )
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.intervals import EVERYWHERE, FAR, Cut, Cuts, Share, both, cut_range, neither
-from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.polynomial import SIGNED, Polynomial
 
 Numbers = Mapping[str, int]
 
@@ -161,8 +161,9 @@ class Counting:
             return False
         missing = {s for s in (loop.start.symbols | loop.stop.symbols) - set(self.numbers) if "@" not in s}
         if missing:
+            what = ", ".join(sorted(symbol.removeprefix(SIGNED) for symbol in missing))
             raise KernelError(
-                f"{self.who}: the loop over {loop.name} in line {loop.line} needs {', '.join(sorted(missing))}, which "
+                f"{self.who}: the loop over {loop.name} in line {loop.line} needs {what}, which "
                 "is not known from these arguments; pass arrays with a shape, and whole numbers for bounds"
             )
         return True

@@ -29,7 +29,7 @@ Hint = float | str | None
 
 @attrs.frozen(eq=False)
 class Loop:
-    """A loop over a range; start and stop are None when they depend on the content of arrays."""
+    """A loop over a range; start and stop are None when they depend on the content of arrays, or have no form."""
 
     symbol: str
     """Its variable's name in polynomials, which no other loop shares."""

@@ -13,6 +13,9 @@ import attrs
 
 Monomial = tuple[str, ...]
 
+SIGNED = "+"
+"""Begins a symbol that may be negative; all others are taken not to be."""
+
 
 @attrs.frozen(cache_hash=True)
 class Polynomial:
@@ -116,6 +119,8 @@ class Polynomial:
     @property
     def sign(self) -> int | None:
         """1 when it is not negative for symbols that are not negative, -1 when not positive, None when unknown."""
+        if any(symbol.startswith(SIGNED) for symbol in self.symbols):
+            return None
         if all(value >= 0 for _, value in self.terms):
             return 1
         return -1 if all(value <= 0 for _, value in self.terms) else None
@@ -124,7 +129,7 @@ class Polynomial:
         """As it would be written."""
         shown = ""
         for monomial, value in sorted(self.terms, key=lambda term: (-len(term[0]), term)):
-            factors = [name_of(symbol) for symbol in monomial]
+            factors = [name_of(symbol).removeprefix(SIGNED) for symbol in monomial]
             if abs(value) != 1 or not factors:
                 factors.insert(0, str(abs(value)))
             sign = "-" if value < 0 else "+"

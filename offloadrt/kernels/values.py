@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+import contextlib
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import attrs
 
 from offloadrt.kernels.frequency import Hint
+from offloadrt.kernels.operations import Operation
 from offloadrt.kernels.polynomial import Polynomial
 from offloadrt.kernels.source import range_of
 from offloadrt.kernels.subset import LoopNest
@@ -16,6 +20,10 @@ from offloadrt.kernels.subset import LoopNest
 NOTHING: frozenset[str] = frozenset()
 
 _WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+_HIGHEST_POWER = 4
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/",
+}  # fmt: skip
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
 
@@ -25,6 +33,8 @@ class Value:
 
     polynomial: Polynomial | None = None
     """Its form over loop variables, scalars and lengths; None when it has no such form."""
+    operation: Operation | None = None
+    """What it is made of where it has no polynomial, and no content of arrays decides it."""
     loops: frozenset[str] = NOTHING
     """Symbols of the loops that it varies with."""
     arrays: frozenset[str] = NOTHING
@@ -37,7 +47,7 @@ class Value:
 
     @classmethod
     def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
-        return cls(polynomial, loops, NOTHING, True)
+        return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
         """A number made of this one and others in a way that has no polynomial."""
@@ -45,7 +55,7 @@ class Value:
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
             near = other.near if near is None else near
-        return Value(None, loops, arrays, integer, level, near)
+        return Value(None, None, loops, arrays, integer, level, near)
 
     def or_else(self, other: Value, condition: Value) -> Value:
         """This one or the other one, as a condition decides."""
@@ -60,9 +70,17 @@ def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
     """What comes out of an operator."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = left.mixed((right,), integer)
-    if left.polynomial is None or right.polynomial is None:
-        return combined
-    return attrs.evolve(combined, polynomial=_combined(op, left.polynomial, right.polynomial))
+    if isinstance(op, ast.LShift | ast.RShift) and (places := _places(right)) is not None:
+        op, right = (
+            ast.Mult() if isinstance(op, ast.LShift) else ast.FloorDiv(),
+            Value.whole(Polynomial.number(1 << places)),
+        )
+    if left.polynomial is not None and right.polynomial is not None:
+        polynomial = _combined(op, left.polynomial, right.polynomial)
+        if polynomial is not None:
+            return attrs.evolve(combined, polynomial=polynomial)
+    name = _OPERATORS.get(type(op))
+    return combined if name is None else made_of(name, (left, right), combined)
 
 
 def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomial | None:
@@ -73,11 +91,28 @@ def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomi
             return left - right
         case ast.Mult():
             return left * right
-        case ast.Pow() if right.constant == 2:
-            return left * left
-        case ast.FloorDiv() if (a := left.constant) is not None and (b := right.constant):
-            return Polynomial.number(a // b)
+        case ast.Pow() if 0 < (right.constant or 0) <= _HIGHEST_POWER:
+            return functools.reduce(operator.mul, [left] * (right.constant or 0))
     return None
+
+
+def _places(value: Value) -> int | None:
+    """By how many places a shift moves a number, where that is written."""
+    constant = None if value.polynomial is None else value.polynomial.constant
+    return constant if constant is not None and 0 <= constant < 64 else None
+
+
+def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
+    """A number that an operation makes of others, `combined` but for that. A number when all of them are."""
+    parts = [one.operation if one.polynomial is None else one.polynomial for one in operands]
+    known = tuple([part for part in parts if part is not None])
+    if len(known) < len(parts) or combined.arrays:
+        return combined
+    operation = Operation(name, known)
+    if combined.integer and not operation.symbols:
+        with contextlib.suppress(ArithmeticError):
+            return attrs.evolve(combined, polynomial=Polynomial.number(int(operation.value({}))))
+    return attrs.evolve(combined, operation=operation)
 
 
 def whole_names(nest: LoopNest) -> set[str]:

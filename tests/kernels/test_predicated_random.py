@@ -77,7 +77,9 @@ def texts(draw: st.DrawFn) -> str:
     depth = draw(st.integers(1, 3))
     for level in range(depth):
         indent = "    " * (level + 1)
-        ends = draw(st.sampled_from(["1, n - 1", "1, n - 1", "n - 2, 0, -1", "1, n - 1, 2", "1, 3", "low, n - 1"]))
+        kinds = ["1, n - 1", "1, n - 1", "n - 2, 0, -1", "1, n - 1, 2", "1, 3", "low, n - 1", "1, n // 2 + 2"]
+        kinds += ["max(i - 1, 1), min(i + 2, n - 1)", "i, min(i + 3, n - 1), 2"] if level else []
+        ends = draw(st.sampled_from(kinds))
         lines.append(f"{indent}for {LOOPS[level]} in range({ends}):")
         for _ in range(draw(st.integers(0 if level < depth - 1 else 1, 2))):
             text = draw(statement(LOOPS[: level + 1], scalars, stored, targets))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -71,7 +72,8 @@ def reducing(draw: st.DrawFn) -> str:
     depth = draw(st.integers(1, 3))
     for level in range(depth):
         indent = "    " * (level + 1)
-        ends = ["1, n - 1", "1, n - 1", "n - 2, 0, -1", "1, n - 1, 2", "low, n - 1", *(["1, i"] if level else [])]
+        ends = ["1, n - 1", "1, n - 1", "n - 2, 0, -1", "1, n - 1, 2", "low, n - 1", "1, n // 2 + 2"]
+        ends += ["1, i", "max(i - 1, 1), min(i + 2, n - 1)"] if level else []
         lines.append(f"{indent}for {LOOPS[level]} in range({draw(st.sampled_from(ends))}):")
         for _ in range(draw(st.integers(0 if level < depth - 1 else 1, 2))):
             text = draw(statement(LOOPS[: level + 1], known, scalars))
@@ -85,7 +87,7 @@ def reducing(draw: st.DrawFn) -> str:
     lines += [f"    out[{place}] = {name}" for place, name in enumerate(scalars) if REDUCTIONS[name][0]]
     body = "\n".join(lines)
     names = [name for name in (*READ, *STORED, "out", "e", "f") if f"{name}[" in body]
-    names += [name for name, text in (("n", "n - "), ("low", "low"), ("start", "start")) if text in body]
+    names += [name for name in ("n", "low", "start") if re.search(rf"\b{name}\b", body)]
     return f"def k({', '.join(names)}):\n{body}"
 
 
