@@ -17,6 +17,8 @@ from offloadrt.kernels.polynomial import Polynomial
 Box = tuple[tuple[int, int], ...]
 """First and last index in each dimension, both inclusive."""
 
+_NOTHING = (0, -1)
+
 Ranges = tuple[tuple[int, int], ...]
 """Offset and length in bytes of contiguous pieces of an array, in ascending order."""
 
@@ -128,7 +130,7 @@ def _dimension(
         constant = index.known(counting.numbers).constant
         if constant is not None:
             place = constant + length if constant < 0 else constant
-            return place, place
+            return (place, place) if 0 <= place < length else _NOTHING
     found = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
     if found is None:
         return None

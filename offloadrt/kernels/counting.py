@@ -1,17 +1,19 @@
 """How often a loop nest's blocks run when the bounds are numbers: exact for affine bounds, also for triangles.
 
-The iterations of a nest are a polynomial in the variable of an outer loop as long as no inner loop is cut off at zero.
-Its sum over that loop follows from a few samples by Newton's forward differences, so that the count of a triangle over
-10⁹ rows is exact and takes microseconds. Samples elsewhere check it; where they disagree, all are added.
+The iterations of a nest are a polynomial in the variable of an outer loop between the places where an inner loop begins
+or ceases to be empty (`summation.py`), so that the count of a triangle over 10⁹ rows is exact and takes microseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from offloadrt.kernels import summation
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.frequency import (
     BRANCH,
@@ -29,11 +31,9 @@ from offloadrt.kernels.frequency import (
 from offloadrt.kernels.index_ranges import extent
 from offloadrt.kernels.intervals import EVERYWHERE, FAR, Cut, Cuts, Share, both, cut_range, neither
 from offloadrt.kernels.polynomial import SIGNED, Polynomial
+from offloadrt.kernels.summation import breaks
 
 Numbers = Mapping[str, int]
-
-_ADDED_ONE_BY_ONE = 64
-_ADDED_AT_MOST = 1 << 20
 
 
 @attrs.frozen(eq=False)
@@ -147,13 +147,23 @@ class Counting:
         if hint is None:
             self.assumed.add(guessed_branch(line))
             return BRANCH
-        return self.scalars[hint] if isinstance(hint, str) else float(hint)
+        return self.hinted(hint, "the probability of a branch")
 
     def assumed_trips(self, loop: Loop) -> float:
         if loop.trips is None:
             self.assumed.add(guessed_loop(loop))
             return UNKNOWN_LOOP
-        return self.scalars[loop.trips] if isinstance(loop.trips, str) else float(loop.trips)
+        return self.hinted(loop.trips, "how often a loop runs", math.inf)
+
+    def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
+        """The number that `expect` was given, or that a scalar has which it names. KernelError when it is none."""
+        if not isinstance(hint, str):
+            return float(hint)
+        value = self.scalars[hint]
+        if not (0.0 <= value <= most and value < math.inf):
+            least = "at least 0" if most == math.inf else f"from 0 to {most:g}"
+            raise KernelError(f"{self.who}: {hint} is {what}, which is a number {least}, not {value:g}")
+        return value
 
     def counted(self, loop: Loop) -> bool:
         """Are the loop's bounds numbers, or polynomials in the variables of loops around it that are?"""
@@ -190,47 +200,23 @@ class Counting:
         def at(number: int) -> int:
             return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
 
-        return self.added(at, len(values), None if varies else 2 * len(inner) + 1)
+        found = summation.exact(at, len(values), None if varies else breaks(loop, values, inner, known))
+        if found is None:
+            self.assumed.add("loops that depend on one another are counted from samples")
+            found = summation.sampled(at, len(values))
+        return found
 
     def range_of(self, loop: Loop, known: Numbers) -> range | None:
         """The values of a loop's variable; None when a bound is not known."""
+        if loop.start is None or loop.stop is None:
+            return None
         try:
-            return (
-                None
-                if loop.start is None or loop.stop is None
-                else range(loop.start.value(known), loop.stop.value(known), loop.step)
-            )
+            values = range(loop.start.value(known), loop.stop.value(known), loop.step)
         except KeyError:  # the variable of a loop that runs over data
             return None
-
-    def added(self, function: Callable[[int], int], count: int, degree: int | None) -> int:
-        """function(0) + … + function(count - 1); with a degree the function is a polynomial, or a few of them."""
-        if count <= _ADDED_ONE_BY_ONE:
-            return sum(function(number) for number in range(count))
-        if degree is not None:
-            found = self.added_by_differences(function, count, degree)
-            if found is not None:
-                return found
-        if count <= _ADDED_AT_MOST:
-            return sum(function(number) for number in range(count))
-        self.assumed.add("loops that depend on one another are counted from samples")
-        return (
-            sum(function(number * count // _ADDED_AT_MOST) for number in range(_ADDED_AT_MOST))
-            * count
-            // _ADDED_AT_MOST
-        )
-
-    def added_by_differences(self, function: Callable[[int], int], count: int, degree: int) -> int | None:
-        """The sum of a polynomial; None when samples show that it is none."""
-        differences = [function(number) for number in range(degree + 1)]
-        for order in range(1, degree + 1):
-            for place in range(degree, order - 1, -1):
-                differences[place] -= differences[place - 1]
-        if all(
-            _newton(differences, at, 0) == function(at) for at in (count - 1, count // 2, count * 3 // 4, count // 7)
-        ):
-            return _newton(differences, count, 1)
-        return None
+        if values and (values[-1] - values[0]) // loop.step >= sys.maxsize:
+            raise KernelError(f"{self.who}: the loop over {loop.name} in line {loop.line} is over {values}")
+        return values
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
         """Smallest and largest value of an index (`index_ranges.extent`), in numbers."""
@@ -248,18 +234,3 @@ def _all(parts: Sequence[Share]) -> Share:
     for part in parts:
         product = both(product, part)
     return product
-
-
-def _newton(differences: Sequence[int], at: int, shift: int) -> int:
-    """Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
-    total = 0
-    for order, difference in enumerate(differences):
-        total += difference * _choose(at, order + shift)
-    return total
-
-
-def _choose(n: int, k: int) -> int:
-    result = 1
-    for number in range(k):
-        result = result * (n - number) // (number + 1)
-    return result

@@ -53,7 +53,9 @@ class SplitKernel(DividedKernel):
         stores = [access for access in self._accesses if access.array == region.name and access.kind == "write"]
         found = self.reach(stores, share, arguments, region.dimension) if low <= high else []
         if found is None:
-            raise KernelError(f"kernel {self.original.name!r}: where {region.name} is stored is not known")
+            what = f"where {region.name} is stored in a part of the loop is not known; divide it by predicates"
+            where = f"{analysis.file}:{stores[0].line}: " if (analysis := self.original.analysis) else ""
+            raise KernelError(f"{where}kernel {self.original.name!r}: {what}")
         return found
 
 

@@ -84,6 +84,8 @@ def ranges(counting: Counting, accesses: Iterable[Access], near: Callable[[Acces
         if sides is None:
             return None
         for box in sides:
+            if any(low > high for low, high in box):
+                continue
             low, high = (_element([side[end] for side in box], shape) for end in (0, 1))
             found.append((low, high))
     return merged(found)
@@ -109,15 +111,16 @@ def even_places(counting: Counting, accesses: Sequence[Access], frequency: Frequ
     stretches: list[_Stretch] = []
     for alike in streams(accesses):
         found: list[_Stretch] = []
-        for loops, cuts, access in _ways(counting, alike):
+        ways = _ways(counting, alike)
+        for loops, cuts, access in ways:
             stretch = _stretch(counting, access, loops, cuts)
             if stretch is None:
                 return None
             found.append(stretch)
-        if len(found) > 1:
+        if len(found) > 1 or any(cuts for _, cuts, _ in ways):
             found = _joined(found)
             most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in found])
-            if total > most:  # what happens under several conditions
+            if total > most:  # what happens under several conditions, or where one has a slope
                 found = [attrs.evolve(one, count=one.count * most / total) for one in found]
         stretches += found
     return tuple([Places(one.count, one.run, True, one.step) for one in _joined(stretches)])

@@ -145,7 +145,7 @@ def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, wri
 def nearness_of(counting: Counting, access: Access) -> float:
     """The part of an access that `expect` calls near."""
     hint = access.near
-    return 0.0 if hint is None else counting.scalars[hint] if isinstance(hint, str) else float(hint)
+    return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
 
 def _places(counting: Counting, access: Access) -> float:

@@ -37,7 +37,7 @@ def range_around(
 ) -> tuple[int, int] | None:
     """The range around all accesses of a kind; where one is not known, the whole array, as far as that is known."""
     indices = [
-        (flat_index(access, shape), access.path)
+        (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
         for access in accesses
         if access.kind == kind and counting.runs(access.path)
     ]

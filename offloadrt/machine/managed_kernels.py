@@ -262,4 +262,4 @@ def _teams_held(accesses: Accesses, launch: Launch) -> float:
     if not later or any(not (access.visits) for access in later):
         return 1.0
     most = max(access.visits for access in later)
-    return max(-math.expm1(-most * launch.threads / launch.iterations), 1.0 / launch.teams)
+    return max(-math.expm1(-most * launch.threads / max(1, launch.iterations)), 1.0 / launch.teams)

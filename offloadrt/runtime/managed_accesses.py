@@ -85,7 +85,8 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
     for _, nbytes in ranges:
         total += nbytes
     for begin, nbytes in ranges:
-        yield begin, nbytes, nbytes / total
+        if nbytes:
+            yield begin, nbytes, nbytes / total
 
 
 def _counted(stream: Stream, address: int, element_size: int, begin: int, nbytes: int, part: float) -> Access:
