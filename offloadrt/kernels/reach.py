@@ -21,7 +21,7 @@ from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Loop, loops_of
 from offloadrt.kernels.intervals import FAR, Cut, Cuts
 from offloadrt.kernels.polynomial import Polynomial
-from offloadrt.kernels.touched import flat_index
+from offloadrt.kernels.touched import flat_index, shape_of
 from offloadrt.kernels.traffic import Frequency, elements, streams
 
 
@@ -71,7 +71,7 @@ def ranges(counting: Counting, accesses: Iterable[Access], near: Callable[[Acces
     """In which everything lies that some accesses to one array may touch; None when data decide."""
     found: list[Range] = []
     for access in accesses:
-        shape = _shape(counting, access)
+        shape = shape_of(counting, access)
         if shape is None:
             return None
         if near(access):
@@ -158,7 +158,7 @@ def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
 
 
 def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
-    shape = _shape(counting, access)
+    shape = shape_of(counting, access)
     index = None if shape is None else flat_index(access, shape)
     reached = None if index is None else counting.extent(index, access.path)
     ends = loop_ends(access.path, cuts, counting)
@@ -244,15 +244,6 @@ def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int
     if ends is None or ends[0] < 0 or ends[0] >= shape[0]:
         return None
     return ends[0], min(ends[1], shape[0] - 1)
-
-
-def _shape(counting: Counting, access: Access) -> tuple[int, ...] | None:
-    """Of the array, when it is known and has as many dimensions as the index."""
-    numbers: Mapping[str, int] = counting.numbers
-    names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
-    if names[-1] in numbers or any(name not in numbers for name in names[:-1]):
-        return None
-    return tuple([numbers[name] for name in names[:-1]])
 
 
 def _element(indices: Sequence[int], shape: Sequence[int]) -> int:

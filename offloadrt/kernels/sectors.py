@@ -20,7 +20,7 @@ from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Loop, loops_of
-from offloadrt.kernels.streams import nearness_of, runs_without
+from offloadrt.kernels.streams import moved_elements, nearness_of, runs_without
 from offloadrt.kernels.touched import Shape, steps_of
 from offloadrt.kernels.traffic import Frequency, elements, streams
 
@@ -84,7 +84,7 @@ def moved_of(
             found += _moved(stream, runs, beginning, 1.0, element_size, array)
         else:
             steady += stream
-    for kind, nbytes in zip(("read", "write"), elements(steady, runs), strict=True):
+    for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
         mine = [access for access in steady if access.kind == kind]
         spread = functools.cache(functools.partial(_spread, counting, mine, shape, element_size))
         found.append(Moved(nbytes * element_size, element_size, array, spread=spread))

@@ -19,6 +19,7 @@ from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.frequency import Branch, Loop, Path, loops_of
 from offloadrt.kernels.reach import Places, Reach, even_places, ranges
+from offloadrt.kernels.touched import shape_of, steps_of, touched
 from offloadrt.kernels.traffic import elements, jointly, stored_just_now, streams
 
 Order = Literal["swept", "in order", "random"]
@@ -58,6 +59,31 @@ def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bo
     return min(often, counting.runs(access.path))
 
 
+def moved_elements(counting: Counting, accesses: Sequence[Access]) -> tuple[float, float]:
+    """Elements that affine accesses to one array load from memory, and those that they store there: an element once,
+    also where several loops come to it, as in ``a[i + k]``.
+    """
+    read, written = elements(accesses, functools.partial(runs_without, counting))
+    if any(_come_back(counting, access) for access in accesses):
+        different = [
+            touched(counting, mine, shape_of(counting, mine[0]), None)[0] if mine else 0.0
+            for mine in ([access for access in accesses if access.kind == kind] for kind in ("read", "write"))
+        ]
+        read, written = min(read, different[0]), min(written, different[1])
+    return read, written
+
+
+def _come_back(counting: Counting, access: Access) -> bool:
+    """Do different iterations of the loops that an index varies with come to one element?"""
+    found = steps_of(counting, access, shape_of(counting, access))
+    reached = 0
+    for step, count in sorted((abs(step), count) for step, count in (found or (0, []))[1] if step and count > 1):
+        if step <= reached:
+            return True
+        reached += step * (count - 1)
+    return False
+
+
 def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None) -> tuple[Stream, ...]:
     """The streams of one array with so many elements; none for accesses that do not happen."""
     moves = functools.partial(runs_without, counting)
@@ -68,7 +94,7 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
     found = []
     along = affine + [access for access in by_data if nearness[access]]
     if along:
-        read, written = elements(affine, moves)
+        read, written = moved_elements(counting, affine)
         for part in sorted(set(nearness.values()) - {0.0}):
             near_read, near_written = elements([access for access in by_data if nearness[access] == part], moves)
             read, written = max(read, near_read * part), max(written, near_written * part)

@@ -14,6 +14,14 @@ from offloadrt.kernels.polynomial import Polynomial
 Shape = Sequence[int] | None
 
 
+def shape_of(counting: Counting, access: Access) -> tuple[int, ...] | None:
+    """Of the array, when it is known and has as many dimensions as the index."""
+    names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
+    if names[-1] in counting.numbers or any(name not in counting.numbers for name in names[:-1]):
+        return None
+    return tuple([counting.numbers[name] for name in names[:-1]])
+
+
 def flat_index(access: Access, shape: Shape) -> Polynomial | None:
     """The index over the elements in C order; None when it has no polynomial."""
     if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
