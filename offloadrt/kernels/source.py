@@ -103,3 +103,8 @@ def range_of(node: ast.expr) -> ast.Call | None:
 def text(node: ast.AST) -> str:
     """A piece of the source in one line."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+
+
+def first_line(node: ast.stmt) -> str:
+    """How a statement begins: ``if n > 3`` of one with a body."""
+    return text(node).splitlines()[0].rstrip(":")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from written import function
 
@@ -96,6 +97,40 @@ def test_a_kernel_outside_of_the_subset(text: str, line: int, what: str) -> None
         kernel(function(text))
 
 
+OTHER_LOOPS = [
+    ("for j in reversed(range(n)): a[j] = 1.0", "a loop over reversed(range(n))", "for j in range(n - 1, -1, -1)"),
+    ("for i in reversed(range(1, n + 1)): a[i] = 1", "a loop over reversed(", "for i in range(n + 1 - 1, 0, -1)"),
+    ("for i, x in enumerate(a): a[i] = x + n", "a loop over enumerate(a)", "for i in range(len(a)) and index"),
+    ("for i, j in zip(range(n), range(n)): a[i] = j", "a loop over zip(", "for i in range(n) and index with i"),
+    ("for x in a: x *= n", "a loop over a", "write for i in range(n) and index with i"),
+    ("for i in numpy.arange(1, n): a[i] = 1.0", "a loop over numpy.arange(1, n)", "write for i in range(1, n)"),
+    ("while a[0] < n: a[0] += 1.0", "while a[0] < n is not in the subset", "write a for over a range with an if"),
+    ("a[:] = [x * n for x in a]", "a loop in [x * n for x in a]", "write for i in range(n)"),
+    ("a[0] = sum(x * n for x in a)", "a loop in (x * n for x in a)", "write for i in range(n)"),
+    ("if n > 3:\n        for i in range(n): a[i] = 1.0", "inside of if n > 3", "put if n > 3 into the loop"),
+    ("with n:\n        for i in range(n): a[i] = 1.0", "a loop over range(n) inside of with n", "write it outermost"),
+]
+
+
+@pytest.mark.parametrize(("statement", "what", "instead"), OTHER_LOOPS, ids=[row[0] for row in OTHER_LOOPS])
+def test_another_loop_without_declared_costs(statement: str, what: str, instead: str) -> None:
+    """It would be a kernel that costs nothing, whatever n is; with costs it may do what it likes."""
+    made = function(f"def k(a, n):\n    {statement}\n", numpy=np)
+    with pytest.raises(SourceRefused) as raised:
+        kernel(made)
+    assert raised.value.line == 2 + statement.count("\n")
+    assert what in raised.value.what
+    assert instead in raised.value.instead
+    assert "or declare its costs: @kernel(flops_per_iteration=..." in raised.value.instead
+    assert kernel(bytes_per_iteration=16)(made).body is made
+
+
+def test_an_outermost_while_beside_a_loop() -> None:
+    text = "def k(a, n):\n    for i in range(n): a[i] = 1.0\n    while a[0] > n: pass"
+    with pytest.raises(SourceRefused, match=r":3: .* outside of the loop; write a for over a range with an if in it"):
+        kernel(function(text))
+
+
 def test_the_line_is_that_of_the_file() -> None:
     with pytest.raises(SourceRefused) as raised:
 
@@ -156,11 +191,14 @@ class TestWhichKernelsAreLoopNests:
         def scale(a: Any, s: float) -> None:
             a *= s
 
-        def each(blocks: Any) -> None:
-            for block in blocks:
-                block[:] = [0 for _ in range(3)]
+        def careful(a: Any) -> None:
+            try:
+                a /= a.sum()
+            except FloatingPointError:
+                a[:] = 0.0
+            a += 1.0
 
-        for function_ in (scale, each):
+        for function_ in (scale, careful, np.negative):
             assert kernel(function_) == Kernel(function_.__name__, function_)
 
     def test_without_a_source_it_is_refused(self) -> None:
