@@ -317,9 +317,11 @@ class _Reader:
         for keyword in node.keywords:
             value = literal(keyword.value)
             scalar = isinstance(keyword.value, ast.Name) and keyword.value.id in set(self.names) - set(self.arrays)
-            in_range = value is not None and value >= 0 and (keyword.arg == "trips" or value <= 1)
-            if keyword.arg not in ("probability", "trips", "near") or not (scalar or in_range):
-                self.refuse(node, f"the hint {text(keyword)}", "write a number, or the name of a scalar parameter")
+            if keyword.arg not in _HINTS:
+                self.refuse(node, f"the hint {text(keyword)}", f"write one of {', '.join(_HINTS)}")
+            most, numbers = _HINTS[keyword.arg]
+            if not scalar and (value is None or not 0 <= value <= most):
+                self.refuse(node, f"the hint {text(keyword)}", f"write {numbers}, or the name of a scalar parameter")
         over_range = bool(node.args) and range_of(node.args[0]) is not None
         given = {keyword.arg for keyword in node.keywords}
         fits = given and given <= {"trips", "near"} if over_range else given in ({"probability"}, {"near"})
@@ -331,6 +333,12 @@ class _Reader:
             )
 
 
+_HINTS = {
+    "probability": (1.0, "a number from 0 to 1"),
+    "trips": (math.inf, "a number that is not negative"),
+    "near": (1.0, "a number from 0 to 1"),
+}
+"""The keywords of `expect`, each with its largest value."""
 _INSTEAD: dict[type[ast.AST], str] = {
     ast.While: WHILE,
     ast.Break: "write the condition as an if around the rest of the body",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from written import function
 
+from offloadrt.cli import main
 from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
 
 IN_THE_LOOP = [
@@ -37,7 +38,9 @@ IN_THE_LOOP = [
     ("a[i] = a.shape[n]", "a.shape[n]", "write the dimension as a number"),
     ("a[i] = len(3)", "len(3)", "write len(a) of an array parameter"),
     ("a[i] @= 2.0", "the operator of a[i] @= 2.0", "with the operators of the subset"),
-    ("if expect(a[i], probability=2.0): a[i] = 1.0", "the hint probability=2.0", "write a number, or the name of"),
+    ("if expect(a[i], probability=2.0): a[i] = 1.0", "the hint probability=2.0", "write a number from 0 to 1, or the"),
+    ("if expect(a[i], prob=0.5): a[i] = 1.0", "the hint prob=0.5", "write one of probability, trips, near"),
+    ("for j in expect(range(i), trips=-1): a[j] = 0", "the hint trips=-1", "write a number that is not negative, or"),
     ("if expect(a[i]): a[i] = 1.0", "expect(a[i])", "write expect(condition, probability=p)"),
     ("for j in a: a[i] = j", "a loop over a", "write for i in range(n) and index with i"),
     ("for j in range(0, n, n): a[j] = 0.0", "a loop whose step is no number", "as in range(0, n, 2)"),
@@ -123,6 +126,29 @@ def test_another_loop_without_declared_costs(statement: str, what: str, instead:
     assert instead in raised.value.instead
     assert "or declare its costs: @kernel(flops_per_iteration=..." in raised.value.instead
     assert kernel(bytes_per_iteration=16)(made).body is made
+
+
+def total(terms: int) -> str:
+    return "def k(a, n):\n    for i in range(n):\n        a[i] = 1.0\n        a[i] = " + " + ".join(["a[i]"] * terms)
+
+
+def test_a_sum_of_many_terms() -> None:
+    """Deeper ones are refused long before Python's own limits, whatever calls whom when the kernel runs."""
+    a = np.ones(3)
+    kernel(function(total(140)))(a, 3)
+    assert a.tolist() == [140.0] * 3
+    for terms in (151, 900):
+        with pytest.raises(SourceRefused) as raised:
+            kernel(function(total(terms)))
+        assert raised.value.line == 4
+        assert str(raised.value).endswith("nested more than 150 levels deep; divide it into several statements")
+
+
+def test_a_script_that_python_cannot_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "deep.py"
+    script.write_text(f"from offloadrt import kernel\n\n# a kernel\n@kernel\n{total(100_000)}\n")
+    assert main(["run", str(script)]) == 2
+    assert f"{script}:8: Python cannot compile the script" in capsys.readouterr().err
 
 
 def test_an_outermost_while_beside_a_loop() -> None:
