@@ -33,8 +33,9 @@ class Source:
 
     @classmethod
     def of(cls, function: Callable[..., Any], kind: str) -> Source:
-        """The source of `function`, which messages call a `kind`. KernelError when it cannot be read, SourceRefused when
-        it is nested deeper than `DEEPEST`.
+        """The source of `function`, which messages call a `kind`.
+
+        KernelError when it cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
         """
         who = f"{kind} {function.__name__!r}"
         code = function.__code__

@@ -71,8 +71,8 @@ def _import(path: Path) -> ModuleType:
             step.filename == str(path) for step in traceback.extract_tb(error.__traceback__)
         ):
             raise UserError(
-                f"{path}:{_longest_statement(path)}: Python cannot compile the script, as something in it is nested too "
-                "deeply; divide its longest statement, which begins here, into several"
+                f"{path}:{_longest_statement(path)}: Python cannot compile the script, as something in it is nested "
+                "too deeply; divide its longest statement, which begins here, into several"
             ) from None
         raise script_failure(error) from error
     return module
