@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
-from offloadrt.kernels import HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
+from offloadrt.kernels import ArrayUse, HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
 from offloadrt.kernels.index_ranges import show_ranges
 from offloadrt.study import Scenario, registry
 from offloadrt.study.tracebacks import script_failure
@@ -27,7 +27,7 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
     if not found:
         yield _none_found(reference)
     for kernel in found:
-        yield from ([declared(kernel)] if kernel.analysis is None else analysed(kernel, kernel.analysis))
+        yield from declared(kernel) if kernel.analysis is None else analysed(kernel, kernel.analysis)
     if any(kernel.analysis is not None for kernel in found):
         yield "\nbytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
     for host, program in programs.items():
@@ -127,10 +127,27 @@ def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
             yield vars(module)
 
 
-def declared(kernel: Kernel) -> str:
-    """One line for a kernel that is declared by its costs."""
+_ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "index", "after")
+
+
+def declared(kernel: Kernel) -> Iterable[RenderableType]:
+    """A kernel that is declared by its costs: these, and what it says that it does with its arrays."""
     costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
-    return f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
+    yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
+    if kernel.arrays:
+        table = table_of("", *_ARRAY, right=range(1, 7))
+        for use in kernel.arrays:
+            table.add_row(*_cells(use))
+        yield table
+
+
+def _cells(use: ArrayUse, near: bool = False) -> Iterable[str]:
+    """A row below `_ARRAY`."""
+    yield escape(use.name)
+    for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written, use.bytes):
+        yield number(value)
+    yield f"{use.pattern}, near" if near else use.pattern
+    yield "" if not use.level else "1 load" if use.level == 1 else f"{use.level} loads"
 
 
 def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableType]:
@@ -145,31 +162,11 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
     yield f"an iteration: {number(analysis.flops)} flops, {number(analysis.bytes)} bytes"
     if analysis.reductions:
         yield escape("reductions: " + ", ".join(f"{one.target} ({one.operator})" for one in analysis.reductions))
-    table = table_of(
-        "",
-        "array",
-        "loads",
-        "stores",
-        "LAF",
-        "elements in",
-        "out",
-        "bytes",
-        "index",
-        "after",
-        "read",
-        "written",
-        right=range(1, 7),
-    )
+    table = table_of("", *_ARRAY, "read", "written", right=range(1, 7))
     for use in analysis.arrays:
         mine = [access for access in analysis.accesses if access.array == use.name]
-        table.add_row(
-            escape(use.name),
-            *(number(value) for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written)),
-            number(use.bytes),
-            f"{use.pattern}, near" if any(access.near is not None for access in mine) else use.pattern,
-            "" if not use.level else "1 load" if use.level == 1 else f"{use.level} loads",
-            *(escape(show_ranges(a for a in mine if a.kind == kind)) for kind in ("read", "write")),
-        )
+        ranges = (show_ranges(access for access in mine if access.kind == kind) for kind in ("read", "write"))
+        table.add_row(*_cells(use, any(access.near is not None for access in mine)), *map(escape, ranges))
     yield table
     if analysis.guessed:
         yield escape(f"guessed: {'; '.join(analysis.guessed)}")

@@ -7,7 +7,7 @@ What a launch really does is counted by `KernelAnalysis.at`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,6 +15,7 @@ import attrs
 from offloadrt.kernels.accesses import Access, Reduction, Walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
+from offloadrt.kernels.index_kinds import Counter, check_counters, counters_of
 from offloadrt.kernels.subset import LoopNest
 from offloadrt.kernels.traffic import elements
 from offloadrt.kernels.values import element_size
@@ -47,11 +48,17 @@ class KernelAnalysis:
     waits: Waits
     """Loads from memory of an iteration, and how often its thread waits for some."""
     walked: Walk = attrs.field(repr=False)
+    counters: tuple[Counter, ...] = attrs.field(repr=False)
+    """Parameters that bounds and indices are made of."""
     counted: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, nest: LoopNest, name: str | None = None) -> KernelAnalysis:
-        """The analysis of a loop nest; messages call it by its function's name unless another one is given."""
+        """The analysis of a loop nest; messages call it by its function's name unless another one is given.
+
+        Raises SourceRefused for a bound or an index that is no whole number by its form.
+        """
+        counters = counters_of(nest)
         walked = walk(nest)
         distributed = tuple(loop for loop in walked.loops if loop.distributed)
 
@@ -85,6 +92,7 @@ class KernelAnalysis:
             flops,
             waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency),
             walked,
+            counters,
         )
 
     @property
@@ -124,16 +132,23 @@ class KernelAnalysis:
         """Iterations of the distributed loop for these arguments. KernelError as for `at`."""
         from offloadrt.kernels.counts import trip_count
 
+        self.check_counters(arguments)
         return trip_count(self, arguments)
+
+    def check_counters(self, arguments: Sequence[Any]) -> None:
+        """KernelError for an argument that makes a bound or an index a float or a truth value."""
+        if len(arguments) == len(self.parameters):
+            check_counters(self.name, self.counters, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:
         """What a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
 
         arguments: in the kernel's order; an array may be a phantom, only its shape and type are looked at. KernelError
-        when a scalar or a length that a loop needs is not known.
+        when a scalar or a length that a loop needs is not known, or an argument makes a bound or an index a float.
         """
         from offloadrt.kernels.counts import counts_of
 
+        self.check_counters(arguments)
         return counts_of(self, arguments)
 
 

@@ -2,8 +2,9 @@
 
 Both run one rewritten form of the source, in which loads, divisions, powers and functions are calls of `arithmetic.py`;
 what is left is loops, branches, sums and products in the order of the source. Numba compiles it without fast-math and
-with checked indices. Whole numbers that leave 64 bits, or the type of the array that they are stored to, are undefined,
-also those made of NaN or infinity.
+with checked indices. Of a NaN the sign and the payload may differ, as those of 0.0 / 0.0 - 1.0 do. Whole numbers that
+leave 64 bits, or the type of the array that they are stored to, are undefined, also those made of NaN or infinity. A
+bound or an index that is no whole number is refused before either runs (`index_kinds.py`).
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ class NestBody:
                 f"kernel {analysis.name!r} takes {len(analysis.parameters)} arguments "
                 f"({', '.join(analysis.parameters)}), not {len(arguments)}"
             )
+        analysis.check_counters(arguments)
         taken: list[Any] = []
         for name, argument in zip(analysis.parameters, arguments, strict=True):
             if name in self.nest.arrays:

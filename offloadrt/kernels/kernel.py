@@ -6,7 +6,8 @@ iteration), never seconds: ``machine/`` turns them into time.  ``@kernel`` takes
 - A *loop nest*: no costs are given, and a ``for`` over a ``range`` stands among the outermost statements.  Its source
   is read (`subset.py` says what it may hold); costs and access frequencies come from there, and anything else is
   refused with file and line.
-- Every other function, above all one whose costs are given: a body over NumPy views of device memory, called as it is.
+- A body over NumPy views of device memory, called as it is: a function whose costs are given, which may hold any
+  Python, or one without costs and without a loop.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import attrs
 
 from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.other_loops import may_loop
 
 if TYPE_CHECKING:
     from offloadrt.kernels.analysis import KernelAnalysis
@@ -237,8 +239,8 @@ def kernel(
     >>> axpy.launch(teams=108, iterations=1 << 20).flops
     2097152
 
-    Without costs, a function with a ``for`` over a ``range`` among its outermost statements is a loop nest, and its
-    costs are read from its source::
+    Without costs, a function with a loop is a loop nest: a ``for`` over a ``range`` stands among its outermost
+    statements, and its costs are read from its source::
 
         @kernel
         def axpy(a, x, y):
@@ -247,7 +249,7 @@ def kernel(
 
     collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
     arrays: what a body over views does with its arrays, for those who ask (`ArrayUse`).
-    Raises SourceRefused, with file and line, for a loop nest outside of the subset.
+    Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset.
     """
 
     def make(function: Body) -> Kernel:
@@ -265,7 +267,8 @@ def kernel(
             bytes_per_load=bytes_per_load,
             arrays=tuple(arrays),
         )
-        if not declared and "range" in function.__code__.co_names:
+        code = getattr(function, "__code__", None)  # a function of C has none
+        if not declared and code is not None and may_loop(code):
             from offloadrt.kernels.loop_kernel import as_loop_nest
 
             made = as_loop_nest(made, function, collapse)

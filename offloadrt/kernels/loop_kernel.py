@@ -10,17 +10,21 @@ import attrs
 from offloadrt.kernels.analysis import KernelAnalysis
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.other_loops import refuse_loops
 from offloadrt.kernels.source import Source, is_loop_nest, text
 from offloadrt.kernels.subset import read
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
-    """The kernel with body, costs and arrays from its function's source; as it is when that is no loop nest.
+    """The kernel with body, costs and arrays from its function's source; as it is when that has no loop.
 
     Raises SourceRefused, and KernelError when the source cannot be read.
     """
     source = Source.of(function, "kernel")
-    return of_source(kernel, source, collapse) if is_loop_nest(source) else kernel
+    if is_loop_nest(source):
+        return of_source(kernel, source, collapse)
+    refuse_loops(source)
+    return kernel
 
 
 def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:

@@ -14,6 +14,9 @@ import attrs
 
 from offloadrt.kernels.errors import KernelError, SourceRefused
 
+DEEPEST = 150
+"""Levels of a syntax tree, as of a sum of so many terms: half of what Python's own recursion limit lets one walk."""
+
 FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -30,12 +33,18 @@ class Source:
 
     @classmethod
     def of(cls, function: Callable[..., Any], kind: str) -> Source:
-        """The source of `function`, which messages call a `kind`. KernelError when it cannot be read."""
+        """The source of `function`, which messages call a `kind`.
+
+        KernelError when it cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
+        """
         who = f"{kind} {function.__name__!r}"
+        code = function.__code__
         try:
             lines, first = inspect.getsourcelines(function)
-            file = inspect.getsourcefile(function) or function.__code__.co_filename
+            file = inspect.getsourcefile(function) or code.co_filename
             module = ast.parse(textwrap.dedent("".join(lines)))
+        except RecursionError:
+            raise SourceRefused(code.co_filename, code.co_firstlineno, who, *_TOO_DEEP) from None
         except (OSError, TypeError, SyntaxError) as error:
             raise KernelError(
                 f"{who}: its source cannot be read ({error}); write it as a function in a file, or give its costs"
@@ -44,10 +53,11 @@ class Source:
         if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
             raise KernelError(f"{who}: it is no function of its own ({file}:{first}); write it with def")
         ast.increment_lineno(module, first - 1)
-        closure = dict(
-            zip(function.__code__.co_freevars, (_content(cell) for cell in function.__closure__ or ()), strict=True)
-        )
-        return cls(who, file, tree, {**vars(builtins), **function.__globals__, **closure})
+        closure = dict(zip(code.co_freevars, (_content(cell) for cell in function.__closure__ or ()), strict=True))
+        source = cls(who, file, tree, {**vars(builtins), **function.__globals__, **closure})
+        if (deepest := _deeper_than(DEEPEST, tree)) is not None:
+            source.refuse(deepest, *_TOO_DEEP)
+        return source
 
     def rewritten(self, text: str, how: str) -> Source:
         """Another text in the place of this one, with the same names around it."""
@@ -77,6 +87,21 @@ class Source:
         raise SourceRefused(self.file, getattr(node, "lineno", self.tree.lineno), self.who, what, instead) from None
 
 
+_TOO_DEEP = (f"a statement is nested more than {DEEPEST} levels deep", "divide it into several statements")
+
+
+def _deeper_than(levels: int, tree: ast.AST) -> ast.stmt | None:
+    """The first statement with a part that lies deeper in the tree; found without recursion."""
+    found: list[tuple[int, ast.AST, ast.stmt | None]] = [(0, tree, None)]
+    while found:
+        depth, node, statement = found.pop()
+        if depth > levels:
+            return statement
+        statement = node if isinstance(node, ast.stmt) else statement
+        found += [(depth + 1, child, statement) for child in reversed(list(ast.iter_child_nodes(node)))]
+    return None
+
+
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
@@ -103,3 +128,8 @@ def range_of(node: ast.expr) -> ast.Call | None:
 def text(node: ast.AST) -> str:
     """A piece of the source in one line."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+
+
+def first_line(node: ast.stmt) -> str:
+    """How a statement begins: ``if n > 3`` of one with a body."""
+    return text(node).splitlines()[0].rstrip(":")

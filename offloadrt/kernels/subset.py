@@ -22,8 +22,9 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from offloadrt.kernels.hints import expect
+from offloadrt.kernels.other_loops import WHILE, over_a_range
 from offloadrt.kernels.reductions import assigned_scalars, reduced_scalars
-from offloadrt.kernels.source import Source, range_of, text
+from offloadrt.kernels.source import Source, first_line, range_of, text
 
 MATH = (
     *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
@@ -130,7 +131,8 @@ class _Reader:
             elif distributed is not None and isinstance(statement, ast.If) and _is_flat(statement):
                 pass
             elif not isinstance(statement, ast.Assign | ast.AugAssign | ast.Pass):
-                self.refuse(statement, f"{_kind(statement)} outside of the loop", "put it into the loop")
+                instead = _INSTEAD.get(type(statement), "put it into the loop")
+                self.refuse(statement, f"{first_line(statement)} outside of the loop", instead)
             elif distributed is None and not isinstance(statement, ast.Pass) and not assigned_scalars(statement):
                 self.refuse(statement, "an element is stored before the loop", "store it after the loop or in it")
             assigned = self.statement(statement, assigned)
@@ -183,7 +185,7 @@ class _Reader:
                 return self.refuse(target, f"an assignment to {text(target)}", _INSTEAD[ast.Assign])
             case _:
                 instead = _INSTEAD.get(type(node), "write loops, if and assignments")
-                return self.refuse(node, f"{_kind(node)} is not in the subset", instead)
+                return self.refuse(node, f"{first_line(node)} is not in the subset", instead)
 
     def target(self, target: ast.expr, assigned: set[str]) -> set[str]:
         match target:
@@ -202,7 +204,7 @@ class _Reader:
     def loop(self, node: ast.For, assigned: set[str]) -> set[str]:
         call = range_of(node.iter)
         if call is None:
-            self.refuse(node, f"a loop over {text(node.iter)}", "write for i in range(n) and index with i")
+            self.refuse(node, f"a loop over {text(node.iter)}", over_a_range(node))
         if not isinstance(node.target, ast.Name) or node.orelse:
             self.refuse(node, "a loop with several variables or an else", "write for i in range(n)")
         if node.iter is not call:
@@ -315,9 +317,11 @@ class _Reader:
         for keyword in node.keywords:
             value = literal(keyword.value)
             scalar = isinstance(keyword.value, ast.Name) and keyword.value.id in set(self.names) - set(self.arrays)
-            in_range = value is not None and value >= 0 and (keyword.arg == "trips" or value <= 1)
-            if keyword.arg not in ("probability", "trips", "near") or not (scalar or in_range):
-                self.refuse(node, f"the hint {text(keyword)}", "write a number, or the name of a scalar parameter")
+            if keyword.arg not in _HINTS:
+                self.refuse(node, f"the hint {text(keyword)}", f"write one of {', '.join(_HINTS)}")
+            most, numbers = _HINTS[keyword.arg]
+            if not scalar and (value is None or not 0 <= value <= most):
+                self.refuse(node, f"the hint {text(keyword)}", f"write {numbers}, or the name of a scalar parameter")
         over_range = bool(node.args) and range_of(node.args[0]) is not None
         given = {keyword.arg for keyword in node.keywords}
         fits = given and given <= {"trips", "near"} if over_range else given in ({"probability"}, {"near"})
@@ -329,8 +333,14 @@ class _Reader:
             )
 
 
+_HINTS = {
+    "probability": (1.0, "a number from 0 to 1"),
+    "trips": (math.inf, "a number that is not negative"),
+    "near": (1.0, "a number from 0 to 1"),
+}
+"""The keywords of `expect`, each with its largest value."""
 _INSTEAD: dict[type[ast.AST], str] = {
-    ast.While: "write a for over a range with an if in it",
+    ast.While: WHILE,
     ast.Break: "write the condition as an if around the rest of the body",
     ast.Continue: "write the condition as an if around the rest of the body",
     ast.Return: "store the result in an array parameter",
@@ -344,7 +354,3 @@ _INSTEAD: dict[type[ast.AST], str] = {
 
 def _is_flat(node: ast.If) -> bool:
     return all(isinstance(part, ast.Assign | ast.AugAssign | ast.Pass) for part in (*node.body, *node.orelse))
-
-
-def _kind(node: ast.stmt) -> str:
-    return text(node).splitlines()[0].rstrip(":")

@@ -119,7 +119,7 @@ def test_what_is_not_known_is_guessed_and_said() -> None:
     assert made.analysis is not None
     said = ("line 3: the branch is taken with probability 0.5", "line 4: the loop over e runs 32 times")
     assert made.analysis.guessed == said
-    assert made.analysis.at(np.ones(N), np.ones(N), np.ones(N + 1), 0.5, N).assumed == said
+    assert made.analysis.at(np.ones(N), np.ones(N), np.ones(N + 1, int), 0.5, N).assumed == said
 
 
 @kernel

@@ -87,6 +87,31 @@ def test_a_scenario_whose_kernels_are_declared(capsys: pytest.CaptureFixture[str
     assert "scale: declared, 1 flops and 16 bytes an iteration" in capsys.readouterr().out
 
 
+DECLARING = """
+from offloadrt import Kernel, kernel
+from offloadrt.kernels import ArrayUse
+
+sparse = Kernel(
+    "sparse", flops_per_iteration=3, bytes_per_iteration=24,
+    arrays=[ArrayUse("a", 0, reads=2.5, writes=1, pattern="indirect", level=1, elements_read=2, elements_written=0.5)],
+)
+
+@kernel(arrays=(ArrayUse("b", 0, reads=1.0, element_size=4),))
+def look(b):
+    b += 1
+"""
+
+
+def test_what_declared_kernels_declare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "declaring.py"
+    script.write_text(DECLARING)
+    assert main(["kernels", str(script)]) == 0
+    lines = [line for line in lines_of(capsys.readouterr().out) if line]
+    table = "array loads stores LAF elements in out bytes index after"
+    sparse = ["sparse: declared, 3 flops and 24 bytes an iteration", table, "a 2.5 1 3.5 2 0.5 20 indirect 1 load"]
+    assert lines == [*sparse, "look: declared, 0 flops and 0 bytes an iteration", table, "b 1 0 1 0 0 0 affine"]
+
+
 NAMING = '''
 from offloadrt import Kernel, Run, kernel, scenario
 

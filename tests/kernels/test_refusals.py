@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from written import function
 
+from offloadrt.cli import main
 from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
 
 IN_THE_LOOP = [
@@ -36,7 +38,9 @@ IN_THE_LOOP = [
     ("a[i] = a.shape[n]", "a.shape[n]", "write the dimension as a number"),
     ("a[i] = len(3)", "len(3)", "write len(a) of an array parameter"),
     ("a[i] @= 2.0", "the operator of a[i] @= 2.0", "with the operators of the subset"),
-    ("if expect(a[i], probability=2.0): a[i] = 1.0", "the hint probability=2.0", "write a number, or the name of"),
+    ("if expect(a[i], probability=2.0): a[i] = 1.0", "the hint probability=2.0", "write a number from 0 to 1, or the"),
+    ("if expect(a[i], prob=0.5): a[i] = 1.0", "the hint prob=0.5", "write one of probability, trips, near"),
+    ("for j in expect(range(i), trips=-1): a[j] = 0", "the hint trips=-1", "write a number that is not negative, or"),
     ("if expect(a[i]): a[i] = 1.0", "expect(a[i])", "write expect(condition, probability=p)"),
     ("for j in a: a[i] = j", "a loop over a", "write for i in range(n) and index with i"),
     ("for j in range(0, n, n): a[j] = 0.0", "a loop whose step is no number", "as in range(0, n, 2)"),
@@ -93,6 +97,63 @@ WHOLE = [
 @pytest.mark.parametrize(("text", "line", "what"), WHOLE)
 def test_a_kernel_outside_of_the_subset(text: str, line: int, what: str) -> None:
     with pytest.raises(SourceRefused, match=f":{line}: kernel 'k': {what}"):
+        kernel(function(text))
+
+
+OTHER_LOOPS = [
+    ("for j in reversed(range(n)): a[j] = 1.0", "a loop over reversed(range(n))", "for j in range(n - 1, -1, -1)"),
+    ("for i in reversed(range(1, n + 1)): a[i] = 1", "a loop over reversed(", "for i in range(n + 1 - 1, 0, -1)"),
+    ("for i, x in enumerate(a): a[i] = x + n", "a loop over enumerate(a)", "for i in range(len(a)) and index"),
+    ("for i, j in zip(range(n), range(n)): a[i] = j", "a loop over zip(", "for i in range(n) and index with i"),
+    ("for x in a: x *= n", "a loop over a", "write for i in range(n) and index with i"),
+    ("for i in numpy.arange(1, n): a[i] = 1.0", "a loop over numpy.arange(1, n)", "write for i in range(1, n)"),
+    ("while a[0] < n: a[0] += 1.0", "while a[0] < n is not in the subset", "write a for over a range with an if"),
+    ("a[:] = [x * n for x in a]", "a loop in [x * n for x in a]", "write for i in range(n)"),
+    ("a[0] = sum(x * n for x in a)", "a loop in (x * n for x in a)", "write for i in range(n)"),
+    ("if n > 3:\n        for i in range(n): a[i] = 1.0", "inside of if n > 3", "put if n > 3 into the loop"),
+    ("with n:\n        for i in range(n): a[i] = 1.0", "a loop over range(n) inside of with n", "write it outermost"),
+]
+
+
+@pytest.mark.parametrize(("statement", "what", "instead"), OTHER_LOOPS, ids=[row[0] for row in OTHER_LOOPS])
+def test_another_loop_without_declared_costs(statement: str, what: str, instead: str) -> None:
+    """It would be a kernel that costs nothing, whatever n is; with costs it may do what it likes."""
+    made = function(f"def k(a, n):\n    {statement}\n", numpy=np)
+    with pytest.raises(SourceRefused) as raised:
+        kernel(made)
+    assert raised.value.line == 2 + statement.count("\n")
+    assert what in raised.value.what
+    assert instead in raised.value.instead
+    assert "or declare its costs: @kernel(flops_per_iteration=..." in raised.value.instead
+    assert kernel(bytes_per_iteration=16)(made).body is made
+
+
+def total(terms: int) -> str:
+    return "def k(a, n):\n    for i in range(n):\n        a[i] = 1.0\n        a[i] = " + " + ".join(["a[i]"] * terms)
+
+
+def test_a_sum_of_many_terms() -> None:
+    """Deeper ones are refused long before Python's own limits, whatever calls whom when the kernel runs."""
+    a = np.ones(3)
+    kernel(function(total(140)))(a, 3)
+    assert a.tolist() == [140.0] * 3
+    for terms in (151, 900):
+        with pytest.raises(SourceRefused) as raised:
+            kernel(function(total(terms)))
+        assert raised.value.line == 4
+        assert str(raised.value).endswith("nested more than 150 levels deep; divide it into several statements")
+
+
+def test_a_script_that_python_cannot_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "deep.py"
+    script.write_text(f"from offloadrt import kernel\n\n# a kernel\n@kernel\n{total(100_000)}\n")
+    assert main(["run", str(script)]) == 2
+    assert f"{script}:8: Python cannot compile the script" in capsys.readouterr().err
+
+
+def test_an_outermost_while_beside_a_loop() -> None:
+    text = "def k(a, n):\n    for i in range(n): a[i] = 1.0\n    while a[0] > n: pass"
+    with pytest.raises(SourceRefused, match=r":3: .* outside of the loop; write a for over a range with an if in it"):
         kernel(function(text))
 
 
@@ -156,11 +217,14 @@ class TestWhichKernelsAreLoopNests:
         def scale(a: Any, s: float) -> None:
             a *= s
 
-        def each(blocks: Any) -> None:
-            for block in blocks:
-                block[:] = [0 for _ in range(3)]
+        def careful(a: Any) -> None:
+            try:
+                a /= a.sum()
+            except FloatingPointError:
+                a[:] = 0.0
+            a += 1.0
 
-        for function_ in (scale, each):
+        for function_ in (scale, careful, np.negative):
             assert kernel(function_) == Kernel(function_.__name__, function_)
 
     def test_without_a_source_it_is_refused(self) -> None:

@@ -125,7 +125,7 @@ def test_the_part_that_lies_near_is_in_order_the_rest_is_random() -> None:
 
     for part in (0.0, 0.25, 1.0):
         assert gather.analysis is not None
-        streams = gather.analysis.at(Phantom((N,)), Phantom((N,)), Phantom((N,)), N, part).array("source").streams
+        streams = gather.analysis.at(Phantom((N,), "i8"), Phantom((N,)), Phantom((N,)), N, part).array("source").streams
         shares = {"in order" if part < 1 else "swept": part, "random": 1 - part}
         assert {stream.order: stream.read for stream in streams} == {
             o: N * share for o, share in shares.items() if share

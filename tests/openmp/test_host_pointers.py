@@ -17,7 +17,7 @@ IN_PLACE = [("mi300a", "usm"), ("mi300a", "implicit_zero_copy"), ("mi300a", "eag
 MIGRATING = [("summitdev-p100", "managed"), ("summitdev-p100", "managed+prefetch")]
 
 
-@kernel
+@kernel(bytes_per_iteration=16)
 def double_each(pointees: Any) -> None:
     for values in pointees:
         values *= 2.0

@@ -13,7 +13,7 @@ from offloadrt import openmp as omp
 from offloadrt.trace import events
 
 
-@kernel
+@kernel(bytes_per_iteration=24)
 def gather(blocks, out):  # type: ignore[no-untyped-def]
     for i, block in enumerate(blocks):
         out[i] = block[0] + block[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from offloadrt.kernels import HostProgram
 from offloadrt.programs.rodinia import Bfs, Cfd, Mesh, Srad
 from offloadrt.programs.rodinia.cfd import far_field
 from offloadrt.programs.rodinia.frontier import Graph
@@ -20,6 +22,7 @@ Runner = Callable[..., Any]
 
 def arrays_of(run_program: Runner, program: Any, configuration: str, gear: str = "turbo") -> dict[str, NDArray[Any]]:
     async def main(run: Run) -> Any:
+        run.host_program = HostProgram.of(type(program).run)  # by which otm places objects
         return (await run.parallel(program.run))[0]
 
     ran = run_program(main, configuration, machine="summitdev-p100", phantom=False, gear=gear)
@@ -127,6 +130,6 @@ def test_one_iteration_of_cfd(run_program: Runner, place: tuple[str, str], mesh:
 )
 def test_placements_and_gears_give_the_same_bits(run_program: Runner, program: Any) -> None:
     expected = arrays_of(run_program, program, "copy")
-    for place in (("copy", "native"), ("managed", "turbo"), ("managed", "native")):
+    for place in (("copy", "native"), *itertools.product(("managed", "otm"), ("turbo", "native"))):
         found = arrays_of(run_program, program, *place)
         assert all(np.array_equal(found[name], expected[name]) for name in ("cost", "variables", "J") if name in found)
