@@ -58,17 +58,18 @@ class HostWalk:
         self.regions: list[FoundRegion] = []
         self.objects: dict[str, None] = {}
         self.names: dict[str, Any] = {}
-        self.active: list[ast.AST] = []
+        self.active: list[tuple[str, int]] = []
         self.enter(Function(source, {}), {}, 1.0)
 
     def enter(self, function: Function, arguments: Mapping[str, Any], frequency: float) -> None:
         """Walk through a function that is called so often; a function that calls itself is not entered again."""
         tree = function.source.tree
-        if tree in self.active:
+        place = (function.source.file, tree.lineno)
+        if place in self.active:
             return
         source, names = self.source, self.names
         self.source, self.names = function.source, {**function.names, **arguments}
-        self.active.append(tree)
+        self.active.append(place)
         self.block(tree.body, frequency)
         self.active.pop()
         self.source, self.names = source, names

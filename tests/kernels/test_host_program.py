@@ -141,6 +141,37 @@ def test_calls_are_followed_with_their_arguments() -> None:
     assert HostProgram.of(Solver().run).objects == program.objects
 
 
+async def refine(t: omp.HostThread, left: Any, right: Any, depth: int) -> None:
+    await t.target(axpy, 2.0, left, right)
+    if depth:
+        await refine(t, left, right, depth - 1)
+
+
+async def even(t: omp.HostThread, left: Any, right: Any) -> None:
+    await t.target(axpy, 2.0, left, right)
+    await odd(t, left, right)
+
+
+async def odd(t: omp.HostThread, left: Any, right: Any) -> None:
+    await t.target(axpy, 2.0, right, left)
+    await even(t, left, right)
+
+
+class Multigrid:
+    """A program that calls itself on a coarser grid."""
+
+    async def run(self, t: omp.HostThread, level: int) -> None:
+        x, y = t.array("x", 8), t.array("y", 8)
+        await t.target(axpy, 1.0, x, y)
+        if level:
+            await self.run(t, level - 1)
+
+
+@pytest.mark.parametrize(("function", "runs"), [(refine, 1), (even, 2), (Multigrid.run, 1), (Multigrid().run, 1)])
+def test_a_function_that_calls_itself_is_entered_once(function: Any, runs: int) -> None:
+    assert frequencies(HostProgram.of(function)) == [("axpy", 1.0)] * runs
+
+
 def test_a_kernel_that_cannot_be_told_is_refused_unless_it_is_given() -> None:
     made = function("async def f(t, a, many):\n    ours = many()\n    await t.target(ours.update, a)\n")
     file = made.__code__.co_filename
