@@ -10,11 +10,12 @@ from typing import Any
 
 import attrs
 
+from offloadrt.kernels import control_flow
+from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP
+from offloadrt.kernels.frequency import UNKNOWN_LOOP
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import FunctionTree, Source, range_of, text
-from offloadrt.kernels.subset import literal
+from offloadrt.kernels.source import FunctionTree, Source, text
 
 _MAKES_OBJECTS = ("array", "declare_target", "declare_target_link")
 """Methods that make an object of the program; their first argument is its name."""
@@ -59,6 +60,8 @@ class HostWalk:
         self.objects: dict[str, None] = {}
         self.names: dict[str, Any] = {}
         self.active: list[tuple[str, int]] = []
+        self.ways = Ways()
+        """Weights of the jumps out of the block that is walked."""
         self.enter(Function(source, {}), {}, 1.0)
 
     def enter(self, function: Function, arguments: Mapping[str, Any], frequency: float) -> None:
@@ -67,60 +70,119 @@ class HostWalk:
         place = (function.source.file, tree.lineno)
         if place in self.active:
             return
-        source, names = self.source, self.names
-        self.source, self.names = function.source, {**function.names, **arguments}
+        source, names, ways = self.source, self.names, self.ways
+        self.source, self.names, self.ways = function.source, {**function.names, **arguments}, Ways()
         self.active.append(place)
-        self.block(tree.body, frequency)
+        self.block(tree.body, frequency, STAYS)
         self.active.pop()
-        self.source, self.names = source, names
+        self.source, self.names, self.ways = source, names, ways
 
     # statements
 
-    def block(self, statements: Sequence[ast.stmt], frequency: float) -> None:
-        for node in statements:
-            self.statement(node, frequency)
+    def block(self, statements: Sequence[ast.stmt], frequency: float, after: int) -> Ends:
+        """Walk through a block that control comes to so often; `after` is the weight of what follows it."""
+        ends = THROUGH
+        for place, node in enumerate(statements, start=1):
+            rest = control_flow.weight(statements[place:], after, self.ways)
+            ends = ends.then(self.statement(node, frequency * ends.falls, rest))
+        return ends
 
-    def statement(self, node: ast.stmt, frequency: float) -> None:
+    def statement(self, node: ast.stmt, frequency: float, after: int) -> Ends:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.names[node.name] = self.local(node)
-            case ast.For() | ast.AsyncFor():
-                self.expression(node.iter, frequency)
-                for name in [n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)]:
-                    self.names.pop(name, None)
-                self.block(node.body, frequency * self.trips(node.iter))
-                self.block(node.orelse, frequency)
-            case ast.While():
-                self.expression(node.test, frequency * UNKNOWN_LOOP)
-                self.block(node.body, frequency * UNKNOWN_LOOP)
-                self.block(node.orelse, frequency)
-            case ast.If():
-                self.expression(node.test, frequency)
-                taken = self.probability(node.test)
-                self.block(node.body, frequency * taken)
-                self.block(node.orelse, frequency * (1.0 - taken))
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self.loop(node, frequency, after)
+            case ast.If(test=test):
+                self.expression(test, frequency)
+                sides = [node.body, node.orelse]
+                taken = control_flow.probability(test, *self.weights(sides, after))
+                return self.either(sides, [taken, 1.0 - taken], frequency, after)
+            case ast.Match():
+                self.expression(node.subject, frequency)
+                sides = control_flow.case_blocks(node)
+                return self.either(sides, control_flow.shares(self.weights(sides, after)), frequency, after)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self.expression(item.context_expr, frequency)
-                self.block(node.body, frequency)
+                return self.block(node.body, frequency, after)
             case ast.Try() | ast.TryStar():
-                self.block([*node.body, *node.orelse, *node.finalbody], frequency)
-            case ast.Match():
-                self.expression(node.subject, frequency)
-                for case in node.cases:
-                    self.block(case.body, frequency / len(node.cases))
+                return self.guarded(node, frequency, after)
             case ast.Assign(targets=[target], value=value):
                 self.expression(value, frequency)
                 self.assign(target, value)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 self.expression(value, frequency)
                 self.assign(target, value)
+            case ast.Break():
+                return Ends(breaks=1.0)
+            case ast.Continue():
+                return Ends(continues=1.0)
+            case ast.Return(value=value):
+                if value is not None:
+                    self.expression(value, frequency)
+                return Ends(returns=1.0)
+            case ast.Raise():
+                return Ends(raises=1.0)
             case ast.ClassDef():
-                return
+                pass
             case _:
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
                         self.expression(child, frequency)
+        return THROUGH
+
+    def weights(self, sides: Sequence[Sequence[ast.stmt]], after: int) -> list[int]:
+        """Of the sides of a branch."""
+        return [control_flow.weight(side, after, self.ways) for side in sides]
+
+    def either(self, sides: Sequence[Sequence[ast.stmt]], taken: Sequence[float], frequency: float, after: int) -> Ends:
+        """Walk through the sides of a branch, each of which is taken with a probability."""
+        ends = Ends()
+        for side, part in zip(sides, taken, strict=True):
+            ends += self.block(side, frequency * part, after).scaled(part)
+        return ends
+
+    def loop(self, node: Loop, frequency: float, after: int) -> Ends:
+        """Walk through a loop, whose regions run as often as it goes round."""
+        before = len(self.regions)
+        self.expression(node.test if isinstance(node, ast.While) else node.iter, frequency)
+        start, outside = len(self.regions), self.ways
+        count = None if isinstance(node, ast.While) else control_flow.count(node.iter)
+        if not isinstance(node, ast.While):
+            for name in [n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)]:
+                self.names.pop(name, None)
+        self.ways, end = outside.of_loop(node, count, after)
+        body = self.block(node.body, frequency, end)
+        self.ways = outside
+        if isinstance(node, ast.While):
+            rounds = Rounds.unknown(body, control_flow.known(node.test))
+            self.repeat(before, start, rounds.tests)
+        else:
+            rounds = Rounds.unknown(body) if count is None else Rounds.written(count, body)
+        self.repeat(start, len(self.regions), rounds.body)
+        out = Ends(falls=body.breaks, returns=body.returns, raises=body.raises).scaled(rounds.body)
+        return out + self.block(node.orelse, frequency * rounds.exhausted, after).scaled(rounds.exhausted)
+
+    def repeat(self, start: int, stop: int, times: float) -> None:
+        """Let the regions that were found in a loop run so often as it does."""
+        for place in range(start, stop):
+            region = self.regions[place]
+            self.regions[place] = attrs.evolve(region, frequency=region.frequency * times)
+
+    def guarded(self, node: ast.Try | ast.TryStar, frequency: float, after: int) -> Ends:
+        """Walk through a `try`: its handlers get what it surely raises, and what is `finally` done all."""
+        final = control_flow.weight(node.finalbody, after, self.ways)
+        ends = self.block(node.body, frequency, control_flow.weight(node.orelse, final, self.ways))
+        raised = ends.raises if node.handlers else 0.0
+        ends = attrs.evolve(ends, raises=ends.raises - raised)
+        ends = ends.then(self.block(node.orelse, frequency * ends.falls, final))
+        if node.handlers:
+            each = raised / len(node.handlers)
+            sides = [handler.body for handler in node.handlers]
+            ends += self.either(sides, [each] * len(sides), frequency, final)
+        closing = self.block(node.finalbody, frequency * ends.total, after)
+        return ends.scaled(closing.falls) + attrs.evolve(closing, falls=0.0).scaled(ends.total)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple | ast.List):
@@ -139,33 +201,6 @@ class HostWalk:
         else:
             self.names[name] = meaning
 
-    def trips(self, node: ast.expr) -> float:
-        """Iterations of a loop over this, for a compiler."""
-        call = range_of(node)
-        if call is not None:
-            bounds = [literal(bound) for bound in call.args]
-            whole = [bound for bound in bounds if isinstance(bound, int)]
-            return float(len(range(*whole))) if len(whole) == len(call.args) else UNKNOWN_LOOP
-        if isinstance(node, ast.Tuple | ast.List) and not any(isinstance(n, ast.Starred) for n in node.elts):
-            return float(len(node.elts))
-        return UNKNOWN_LOOP
-
-    def probability(self, test: ast.expr) -> float:
-        """Of a condition: that of `expect`, or 0.5; `and`, `or` and `not` are made of it."""
-        match test:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return 1.0 - self.probability(operand)
-            case ast.BoolOp(op=op, values=values):
-                product = 1.0
-                for value in values:
-                    taken = self.probability(value)
-                    product *= taken if isinstance(op, ast.And) else 1.0 - taken
-                return product if isinstance(op, ast.And) else 1.0 - product
-            case ast.Call(func=ast.Name(id="expect"), keywords=[ast.keyword(arg="probability", value=value)]):
-                hint = literal(value)
-                return BRANCH if hint is None else float(hint)
-        return BRANCH
-
     # expressions
 
     def expression(self, node: ast.expr, frequency: float) -> None:
@@ -174,13 +209,17 @@ class HostWalk:
                 self.call(node, frequency)
             case ast.IfExp(test=test, body=then, orelse=other):
                 self.expression(test, frequency)
-                taken = self.probability(test)
+                taken = control_flow.probability(test)
                 self.expression(then, frequency * taken)
                 self.expression(other, frequency * (1.0 - taken))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 for generator in node.generators:
                     self.expression(generator.iter, frequency)
-                    frequency *= self.trips(generator.iter)
+                    written = control_flow.count(generator.iter)
+                    frequency *= UNKNOWN_LOOP if written is None else written
+                    for test in generator.ifs:
+                        self.expression(test, frequency)
+                        frequency *= control_flow.probability(test)
                 for part in [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]:
                     self.expression(part, frequency)
             case ast.Lambda():

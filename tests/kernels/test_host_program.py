@@ -78,8 +78,10 @@ FREQUENCIES = [
     ("async def one(u):\n        await u.target(k, a)\n    await t.parallel(one, num_threads=n)", 1.0),
     ("async def one():\n        await t.target(k, a)\n        await one()\n    await one()", 1.0),
     ("[await t.target(k, a) for _ in range(5)]", 5.0),
+    ("[await t.target(k, a) for _ in range(5) if n]", 2.5),
     ("(await t.target(k, a)) if n else None", 0.5),
     ("match n:\n        case 1:\n            await t.target(k, a)\n        case _:\n            pass", 0.5),
+    ("match n:\n        case 1:\n            return\n    await t.target(k, a)", 0.5),
 ]
 
 
