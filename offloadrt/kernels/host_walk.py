@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 import ast
-import types
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP
+from offloadrt.kernels import control_flow
+from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
+from offloadrt.kernels.frequency import UNKNOWN_LOOP
+from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, assigned
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import FunctionTree, Source, range_of, text
-from offloadrt.kernels.subset import literal
-
-_MAKES_OBJECTS = ("array", "declare_target", "declare_target_link")
-"""Methods that make an object of the program; their first argument is its name."""
-
-
-@attrs.frozen(eq=False)
-class FoundRegion:
-    """A region as it is met."""
-
-    kernel: Kernel
-    objects: tuple[str, ...]
-    file: str
-    line: int
-    frequency: float = 1.0
-
-
-@attrs.frozen(eq=False)
-class Function:
-    """A function of the program, and the names around it."""
-
-    source: Source
-    names: dict[str, Any]
-
-
-@attrs.frozen
-class Object:
-    """What a name stands for that is an object of the program."""
-
-    name: str
+from offloadrt.kernels.source import Source, text
 
 
 class HostWalk:
@@ -53,117 +23,188 @@ class HostWalk:
     """
 
     def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:
-        self.source, self.owner, self.kernels = source, owner, kernels
-        self.folder = Path(source.file).resolve().parent
         self.regions: list[FoundRegion] = []
-        self.objects: dict[str, None] = {}
-        self.names: dict[str, Any] = {}
-        self.active: list[ast.AST] = []
+        self.active: list[tuple[str, int]] = []
+        self.ways = Ways()
+        """Weights of the jumps out of the block that is walked."""
+        self.left: list[dict[str, Any]] = []
+        """The names at each jump out of a round of the loop that is walked."""
+        self.scope = Scope(source, owner, kernels)
         self.enter(Function(source, {}), {}, 1.0)
+
+    @property
+    def objects(self) -> Iterable[str]:
+        """In the order in which the program makes or names them."""
+        return self.scope.objects
 
     def enter(self, function: Function, arguments: Mapping[str, Any], frequency: float) -> None:
         """Walk through a function that is called so often; a function that calls itself is not entered again."""
         tree = function.source.tree
-        if tree in self.active:
+        place = (function.source.file, tree.lineno)
+        if place in self.active:
             return
-        source, names = self.source, self.names
-        self.source, self.names = function.source, {**function.names, **arguments}
-        self.active.append(tree)
-        self.block(tree.body, frequency)
+        outside, self.ways = (self.scope, self.ways), Ways()
+        self.scope = self.scope.inside(function, arguments)
+        self.active.append(place)
+        self.block(tree.body, frequency, STAYS)
         self.active.pop()
-        self.source, self.names = source, names
+        self.scope, self.ways = outside
 
     # statements
 
-    def block(self, statements: Sequence[ast.stmt], frequency: float) -> None:
-        for node in statements:
-            self.statement(node, frequency)
+    def block(self, statements: Sequence[ast.stmt], frequency: float, after: int) -> Ends:
+        """Walk through a block that control comes to so often; `after` is the weight of what follows it."""
+        ends = THROUGH
+        for place, node in enumerate(statements, start=1):
+            rest = control_flow.weight(statements[place:], after, self.ways)
+            ends = ends.then(self.statement(node, frequency * ends.falls, rest))
+        return ends
 
-    def statement(self, node: ast.stmt, frequency: float) -> None:
+    def statement(self, node: ast.stmt, frequency: float, after: int) -> Ends:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self.names[node.name] = self.local(node)
-            case ast.For() | ast.AsyncFor():
-                self.expression(node.iter, frequency)
-                for name in [n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)]:
-                    self.names.pop(name, None)
-                self.block(node.body, frequency * self.trips(node.iter))
-                self.block(node.orelse, frequency)
-            case ast.While():
-                self.expression(node.test, frequency * UNKNOWN_LOOP)
-                self.block(node.body, frequency * UNKNOWN_LOOP)
-                self.block(node.orelse, frequency)
-            case ast.If():
-                self.expression(node.test, frequency)
-                taken = self.probability(node.test)
-                self.block(node.body, frequency * taken)
-                self.block(node.orelse, frequency * (1.0 - taken))
+                self.scope.names[node.name] = self.scope.local(node)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self.loop(node, frequency, after)
+            case ast.If(test=test):
+                self.expression(test, frequency)
+                sides = [node.body, node.orelse]
+                taken = control_flow.probability(test, *self.weights(sides, after))
+                return self.either(sides, [taken, 1.0 - taken], frequency, after)
+            case ast.Match():
+                self.expression(node.subject, frequency)
+                sides = control_flow.case_blocks(node)
+                return self.either(sides, control_flow.shares(self.weights(sides, after)), frequency, after)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self.expression(item.context_expr, frequency)
-                self.block(node.body, frequency)
+                    if item.optional_vars is not None:
+                        self.scope.assign(item.optional_vars, item.context_expr)
+                return self.block(node.body, frequency, after)
             case ast.Try() | ast.TryStar():
-                self.block([*node.body, *node.orelse, *node.finalbody], frequency)
-            case ast.Match():
-                self.expression(node.subject, frequency)
-                for case in node.cases:
-                    self.block(case.body, frequency / len(node.cases))
-            case ast.Assign(targets=[target], value=value):
+                return self.guarded(node, frequency, after)
+            case ast.Assign(targets=targets, value=value):
                 self.expression(value, frequency)
-                self.assign(target, value)
+                for target in targets:
+                    self.scope.assign(target, value)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 self.expression(value, frequency)
-                self.assign(target, value)
+                self.scope.assign(target, value)
+            case ast.Break() | ast.Continue():
+                self.left.append(dict(self.scope.names))
+                return Ends(breaks=1.0) if isinstance(node, ast.Break) else Ends(continues=1.0)
+            case ast.Return(value=value):
+                if value is not None:
+                    self.expression(value, frequency)
+                return Ends(returns=1.0)
+            case ast.Raise():
+                return Ends(raises=1.0)
             case ast.ClassDef():
-                return
+                pass
             case _:
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
                         self.expression(child, frequency)
+        return THROUGH
 
-    def assign(self, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Tuple | ast.List):
-            same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-            values: Sequence[ast.expr | None] = value.elts if same else [None] * len(target.elts)  # type: ignore[attr-defined]
-            meant = [None if given is None else self.meaning(given) for given in values]
-            for name, found in zip(target.elts, meant, strict=True):
-                if isinstance(name, ast.Name):
-                    self.bind(name.id, found)
-        elif isinstance(target, ast.Name):
-            self.bind(target.id, self.meaning(value))
+    def weights(self, sides: Sequence[Sequence[ast.stmt]], after: int) -> list[int]:
+        """Of the sides of a branch."""
+        return [control_flow.weight(side, after, self.ways) for side in sides]
 
-    def bind(self, name: str, meaning: Any) -> None:
-        if meaning is None:
-            self.names.pop(name, None)
+    def either(self, sides: Sequence[Sequence[ast.stmt]], taken: Sequence[float], frequency: float, after: int) -> Ends:
+        """Walk through the sides of a branch, each of which is taken with a probability."""
+        before, states, total = dict(self.scope.names), [], Ends()
+        for side, part in zip(sides, taken, strict=True):
+            self.scope.meet([before])
+            ends = self.block(side, frequency * part, after)
+            if ends.falls:
+                states.append(dict(self.scope.names))
+            total += ends.scaled(part)
+        self.scope.meet(states)
+        return total
+
+    def loop(self, node: Loop, frequency: float, after: int) -> Ends:
+        """Walk through a loop, whose regions run as often as it goes round."""
+        count = None if isinstance(node, ast.While) else control_flow.count(node.iter)
+        outside, self.left = (self.ways, self.left), []
+        self.ways, end = self.ways.of_loop(node, count, after)
+        if isinstance(node, ast.While):
+            out, exhausted = self.rounds(node, count, frequency, end)
         else:
-            self.names[name] = meaning
+            self.expression(node.iter, frequency)
+            elements = self.objects_in(node.iter)
+            if elements:
+                out, exhausted = self.unrolled(node, elements, frequency, end)
+            else:
+                out, exhausted = self.rounds(node, count, frequency, end)
+        self.ways, self.left = outside
+        return out + self.block(node.orelse, frequency * exhausted, after).scaled(exhausted)
 
-    def trips(self, node: ast.expr) -> float:
-        """Iterations of a loop over this, for a compiler."""
-        call = range_of(node)
-        if call is not None:
-            bounds = [literal(bound) for bound in call.args]
-            whole = [bound for bound in bounds if isinstance(bound, int)]
-            return float(len(range(*whole))) if len(whole) == len(call.args) else UNKNOWN_LOOP
-        if isinstance(node, ast.Tuple | ast.List) and not any(isinstance(n, ast.Starred) for n in node.elts):
-            return float(len(node.elts))
-        return UNKNOWN_LOOP
+    def objects_in(self, node: ast.expr) -> Sequence[ast.expr]:
+        """What a loop goes through that names objects one by one."""
+        if control_flow.count(node) is None or not isinstance(node, ast.Tuple | ast.List):
+            return ()
+        named = [isinstance(one, ast.Tuple | ast.List) or self.scope.meaning(one) is not None for one in node.elts]
+        return node.elts if any(named) else ()
 
-    def probability(self, test: ast.expr) -> float:
-        """Of a condition: that of `expect`, or 0.5; `and`, `or` and `not` are made of it."""
-        match test:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return 1.0 - self.probability(operand)
-            case ast.BoolOp(op=op, values=values):
-                product = 1.0
-                for value in values:
-                    taken = self.probability(value)
-                    product *= taken if isinstance(op, ast.And) else 1.0 - taken
-                return product if isinstance(op, ast.And) else 1.0 - product
-            case ast.Call(func=ast.Name(id="expect"), keywords=[ast.keyword(arg="probability", value=value)]):
-                hint = literal(value)
-                return BRANCH if hint is None else float(hint)
-        return BRANCH
+    def unrolled(
+        self, node: ast.For | ast.AsyncFor, elements: Sequence[ast.expr], frequency: float, end: int
+    ) -> tuple[Ends, float]:
+        """Walk through a loop once for each element; returns how its jumps leave it, and how likely none does."""
+        out, reached = Ends(), 1.0
+        for element in elements:
+            self.scope.assign(node.target, element)
+            ends = self.block(node.body, frequency * reached, end)
+            self.scope.meet([*self.left, *([self.scope.names] if ends.falls else [])])
+            out += Ends(falls=ends.breaks, returns=ends.returns, raises=ends.raises).scaled(reached)
+            reached *= ends.falls + ends.continues
+        return out, reached
+
+    def rounds(self, node: Loop, count: int | None, frequency: float, end: int) -> tuple[Ends, float]:
+        """Walk through a loop's body once, for all its rounds; returns as `unrolled` does."""
+        first, before = len(self.regions), dict(self.scope.names)
+        again = [name for name in assigned(node.body) if name in before]
+        self.scope.unbind(again, f"is assigned again in the loop of line {node.lineno}")
+        if isinstance(node, ast.While):
+            self.expression(node.test, frequency)
+        else:
+            self.scope.unbind(assigned([node.target]), f"is each of {text(node.iter)} in turn")
+        start = len(self.regions)
+        body = self.block(node.body, frequency, end)
+        self.scope.meet([before, *([dict(self.scope.names)] if body.falls else []), *self.left])
+        if isinstance(node, ast.While):
+            rounds = Rounds.unknown(body, control_flow.known(node.test))
+            self.repeat(first, start, rounds.tests)
+        else:
+            rounds = Rounds.unknown(body) if count is None else Rounds.written(count, body)
+        self.repeat(start, len(self.regions), rounds.body)
+        out = Ends(falls=body.breaks, returns=body.returns, raises=body.raises).scaled(rounds.body)
+        return out, rounds.exhausted
+
+    def repeat(self, start: int, stop: int, times: float) -> None:
+        """Let the regions that were found in a loop run so often as it does."""
+        for place in range(start, stop):
+            region = self.regions[place]
+            self.regions[place] = attrs.evolve(region, frequency=region.frequency * times)
+
+    def guarded(self, node: ast.Try | ast.TryStar, frequency: float, after: int) -> Ends:
+        """Walk through a `try`: its handlers get what it surely raises, and what is `finally` done all."""
+        final = control_flow.weight(node.finalbody, after, self.ways)
+        before = dict(self.scope.names)
+        ends = self.block(node.body, frequency, control_flow.weight(node.orelse, final, self.ways))
+        inside = dict(self.scope.names)
+        raised = ends.raises if node.handlers else 0.0
+        ends = attrs.evolve(ends, raises=ends.raises - raised)
+        ends = ends.then(self.block(node.orelse, frequency * ends.falls, final))
+        if node.handlers:
+            states = [dict(self.scope.names)] if ends.falls or not raised else []
+            self.scope.meet([before, inside])
+            sides = [handler.body for handler in node.handlers]
+            caught = self.either(sides, [raised / len(sides)] * len(sides), frequency, final)
+            self.scope.meet([*states, *([dict(self.scope.names)] if caught.falls else [])])
+            ends += caught
+        closing = self.block(node.finalbody, frequency * ends.total, after)
+        return ends.scaled(closing.falls) + attrs.evolve(closing, falls=0.0).scaled(ends.total)
 
     # expressions
 
@@ -173,15 +214,27 @@ class HostWalk:
                 self.call(node, frequency)
             case ast.IfExp(test=test, body=then, orelse=other):
                 self.expression(test, frequency)
-                taken = self.probability(test)
+                taken = control_flow.probability(test)
                 self.expression(then, frequency * taken)
                 self.expression(other, frequency * (1.0 - taken))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                names = assigned([generator.target for generator in node.generators])
+                before = {name: self.scope.names.get(name) for name in names}
                 for generator in node.generators:
                     self.expression(generator.iter, frequency)
-                    frequency *= self.trips(generator.iter)
+                    self.scope.unbind(assigned([generator.target]), f"is each of {text(generator.iter)} in turn")
+                    written = control_flow.count(generator.iter)
+                    frequency *= UNKNOWN_LOOP if written is None else written
+                    for test in generator.ifs:
+                        self.expression(test, frequency)
+                        frequency *= control_flow.probability(test)
                 for part in [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]:
                     self.expression(part, frequency)
+                for name, meaning in before.items():
+                    self.scope.bind(name, meaning)
+            case ast.NamedExpr(target=target, value=value):
+                self.expression(value, frequency)
+                self.scope.assign(target, value)
             case ast.Lambda():
                 return
             case _:
@@ -190,117 +243,44 @@ class HostWalk:
                         self.expression(child, frequency)
 
     def call(self, node: ast.Call, frequency: float) -> None:
+        scope = self.scope
         method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         for argument in given:
             self.expression(argument.value if isinstance(argument, ast.Starred) else argument, frequency)
         if method == "target" and node.args:
-            self.regions.append(attrs.evolve(self.region(node), frequency=frequency))
+            self.regions.append(attrs.evolve(scope.region(node), frequency=frequency))
             return
-        if method == "run" and node.args and isinstance(step := self.meaning(node.args[0]), FoundRegion):
+        if method == "run" and node.args and isinstance(step := self.running(node.args[0]), FoundRegion):
             self.regions.append(attrs.evolve(step, frequency=frequency))
             return
-        if method in _MAKES_OBJECTS:
-            self.meaning(node)
-        called = self.meaning(node.func)
+        if method in MAKES_OBJECTS:
+            scope.made(node)
+        called = self.running(node.func)
         if isinstance(called, Function):
-            self.enter(called, self.arguments(called.source.tree, node), frequency)
+            self.enter(called, scope.arguments(called, node), frequency)
             return
         if isinstance(node.func, ast.Attribute):
             self.expression(node.func.value, frequency)
         if self.reads_only(node.func):
             return
         for argument in given:
-            handed = self.meaning(argument)
+            handed = self.running(argument)
             if isinstance(handed, Function):
                 self.enter(handed, {}, frequency)
+
+    def running(self, node: ast.expr) -> Any:
+        """What something stands for that is run here. Refuses what may be one function or region or another."""
+        meaning = self.scope.meaning(node)
+        if isinstance(meaning, Untold) and meaning.runs:
+            self.scope.source.refuse(
+                node, f"what runs here cannot be told ({meaning.why})", "write an if around the two calls"
+            )
+        return meaning
 
     def reads_only(self, called: ast.expr) -> bool:
         """Is it `HostProgram.of`, which does not call the function that it is given?"""
         if not (isinstance(called, ast.Attribute) and called.attr == "of"):
             return False
         written = text(called.value).rpartition(".")[2]
-        return "HostProgram" in (written, getattr(self.known(called.value), "__name__", None))
-
-    def arguments(self, tree: FunctionTree, node: ast.Call) -> dict[str, Any]:
-        """What the parameters of a function stand for in a call."""
-        parameters = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
-        if isinstance(node.func, ast.Attribute) and parameters[:1] == ["self"]:
-            del parameters[0]
-        bound = dict.fromkeys(parameters)
-        bound.update({name: self.meaning(value) for name, value in zip(parameters, node.args, strict=False)})
-        for keyword in node.keywords:
-            if keyword.arg is not None:
-                bound[keyword.arg] = self.meaning(keyword.value)
-        return {name: meaning for name, meaning in bound.items() if meaning is not None}
-
-    def region(self, node: ast.Call) -> FoundRegion:
-        """The kernel that a directive runs, and the objects that are its arrays."""
-        kernel = self.kernels.get(text(node.args[0])) or self.meaning(node.args[0])
-        if not isinstance(kernel, Kernel):
-            self.source.refuse(
-                node,
-                f"which kernel {text(node.args[0])} is cannot be told from the source",
-                f"name a kernel of the module, or give kernels={{{text(node.args[0])!r}: ...}}",
-            )
-        objects = []
-        for use in kernel.arrays:
-            argument = node.args[1 + use.position] if len(node.args) > 1 + use.position else None
-            if argument is None or any(isinstance(given, ast.Starred) for given in node.args):
-                self.source.refuse(
-                    node,
-                    f"which object is {use.name} of kernel {kernel.name!r} cannot be told",
-                    "give the kernel's arguments one by one",
-                )
-            meaning = self.meaning(argument)
-            objects.append(meaning.name if isinstance(meaning, Object) else text(argument))
-        for name in objects:
-            self.objects.setdefault(name)
-        return FoundRegion(kernel, tuple(objects), self.source.file, node.lineno)
-
-    # what expressions stand for
-
-    def meaning(self, node: ast.expr) -> Any:
-        """An Object, a Function, a Kernel, a region to be run, or None."""
-        match node:
-            case ast.Await(value=value) | ast.Starred(value=value):
-                return self.meaning(value)
-            case ast.Name(id=name):
-                return self.names[name] if name in self.names else self.outside(self.source.names.get(name))
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
-                return self.outside(getattr(self.owner, name, None)) or Object(text(node))
-            case ast.Attribute(value=value, attr=name):
-                return self.outside(getattr(self.known(value), name, None)) or Object(text(node))
-            case ast.Call(func=ast.Attribute(attr=method)) if method == "construct_target" and node.args:
-                return self.region(node)
-            case ast.Call(func=ast.Attribute(attr=method), args=[ast.Constant(value=str(name)), *_]) if (
-                method in _MAKES_OBJECTS
-            ):
-                self.objects.setdefault(name)
-                return Object(name)
-        return None
-
-    def known(self, node: ast.expr) -> Any:
-        """The Python object that a dotted name of the module stands for."""
-        if isinstance(node, ast.Name):
-            return None if node.id in self.names else self.source.names.get(node.id)
-        if isinstance(node, ast.Attribute):
-            return getattr(self.known(node.value), node.attr, None)
-        return None
-
-    def outside(self, value: Any) -> Any:
-        """What a Python object is for the walk: a kernel, or a function of the program."""
-        if isinstance(value, Kernel):
-            return value
-        if isinstance(value, types.FunctionType | types.MethodType):
-            plain = value.__func__ if isinstance(value, types.MethodType) else value
-            if Path(plain.__code__.co_filename).resolve().is_relative_to(self.folder):
-                try:
-                    return Function(Source.of(plain, "host function"), {})
-                except KernelError:
-                    return None
-        return None
-
-    def local(self, tree: FunctionTree) -> Function:
-        source = attrs.evolve(self.source, who=f"host function {tree.name!r}", tree=tree)
-        return Function(source, self.names)
+        return "HostProgram" in (written, getattr(self.scope.known(called.value), "__name__", None))

@@ -78,8 +78,10 @@ FREQUENCIES = [
     ("async def one(u):\n        await u.target(k, a)\n    await t.parallel(one, num_threads=n)", 1.0),
     ("async def one():\n        await t.target(k, a)\n        await one()\n    await one()", 1.0),
     ("[await t.target(k, a) for _ in range(5)]", 5.0),
+    ("[await t.target(k, a) for _ in range(5) if n]", 2.5),
     ("(await t.target(k, a)) if n else None", 0.5),
     ("match n:\n        case 1:\n            await t.target(k, a)\n        case _:\n            pass", 0.5),
+    ("match n:\n        case 1:\n            return\n    await t.target(k, a)", 0.5),
 ]
 
 
@@ -139,6 +141,37 @@ def test_calls_are_followed_with_their_arguments() -> None:
     assert frequencies(program) == [("axpy", 2.0), ("axpy", 4.0)]
     assert [region.objects for region in program.regions] == [("x", "y"), ("self.history", "y")]
     assert HostProgram.of(Solver().run).objects == program.objects
+
+
+async def refine(t: omp.HostThread, left: Any, right: Any, depth: int) -> None:
+    await t.target(axpy, 2.0, left, right)
+    if depth:
+        await refine(t, left, right, depth - 1)
+
+
+async def even(t: omp.HostThread, left: Any, right: Any) -> None:
+    await t.target(axpy, 2.0, left, right)
+    await odd(t, left, right)
+
+
+async def odd(t: omp.HostThread, left: Any, right: Any) -> None:
+    await t.target(axpy, 2.0, right, left)
+    await even(t, left, right)
+
+
+class Multigrid:
+    """A program that calls itself on a coarser grid."""
+
+    async def run(self, t: omp.HostThread, level: int) -> None:
+        x, y = t.array("x", 8), t.array("y", 8)
+        await t.target(axpy, 1.0, x, y)
+        if level:
+            await self.run(t, level - 1)
+
+
+@pytest.mark.parametrize(("function", "runs"), [(refine, 1), (even, 2), (Multigrid.run, 1), (Multigrid().run, 1)])
+def test_a_function_that_calls_itself_is_entered_once(function: Any, runs: int) -> None:
+    assert frequencies(HostProgram.of(function)) == [("axpy", 1.0)] * runs
 
 
 def test_a_kernel_that_cannot_be_told_is_refused_unless_it_is_given() -> None:

@@ -77,6 +77,20 @@ def test_an_array_passed_twice_counts_twice() -> None:
     assert run_body(body)[0].device().placements[0].density == pytest.approx(0.7)
 
 
+def test_a_loop_over_objects_is_a_target_for_each() -> None:
+    twice = Kernel("twice", arrays=(ArrayUse("x", 0, reads=1.0, writes=1.0),))
+
+    async def body(t: omp.HostThread) -> None:
+        a, b, _ = arrays_of(t)
+        for array in (b, a):
+            await t.target(twice, array, maps=omp.map(tofrom=array), teams=4, iterations=N)
+            if t.number:
+                break
+
+    run, _ = run_body(body, program=HostProgram.of(body, {"twice": twice}))
+    assert [(one.name, one.gaf, one.rank) for one in run.device().placements] == [("b", 2.0, 1), ("a", 1.0, 2)]
+
+
 def test_under_other_configurations_nothing_is_placed() -> None:
     run, _ = run_body(three_objects, "managed")
     assert run.device().placements == () and run.objects == {}
