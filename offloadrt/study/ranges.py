@@ -27,6 +27,8 @@ FAILING = "crashes"
 """A choice with which programs fail that run into it: nothing can be judged with it."""
 CORNER = "all ranges together"
 """The entry that a verdict depends on when a corner turns it round."""
+_AT_ONCE = 8
+"""Variants whose runs are made together; their results, with every event of the recorded ones, are then let go."""
 
 
 @attrs.frozen
@@ -112,15 +114,14 @@ def turns_of(
     unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds)
     again = [judge for judge in judges if judge.claim in nominal and judge.claim not in unlike]
     small = [judge for judge in again if all(point.options.record for point in next(judge(grid)))]
-    cases = [(variant, judge) for variant in variants for judge in (again if variant in judged else small)]
-    heard = hear_all(
-        [(judge, attrs.evolve(grid, options=variant.options)) for variant, judge in cases],
-        answers,
-    )
     turned: dict[str, list[Variant]] = {judge.claim: [] for judge in again}
-    for (variant, judge), judgement in zip(cases, heard, strict=True):
-        if judgement.holds != said[judge.claim].holds:
-            turned[judge.claim].append(variant)
+    for start in range(0, len(variants), _AT_ONCE):
+        some = variants[start : start + _AT_ONCE]
+        cases = [(variant, judge) for variant in some for judge in (again if variant in judged else small)]
+        heard = hear_all([(judge, attrs.evolve(grid, options=variant.options)) for variant, judge in cases], answers)
+        for (variant, judge), judgement in zip(cases, heard, strict=True):
+            if judgement.holds != said[judge.claim].holds:
+                turned[judge.claim].append(variant)
     left_out = [variant for variant in variants if variant not in judged]
     return Turns(turned, unlike, _sentences(grid, judged, left_out, len(small), turned, unlike))
 
