@@ -48,7 +48,7 @@ class Access:
 
     @property
     def guarded(self) -> bool:
-        """Does it happen under an `if`?"""
+        """Does it happen under an `if`, or in a range that has further ends?"""
         return any(isinstance(part, Branch) for part in self.path)
 
 

@@ -72,10 +72,13 @@ def outside(
 
 def happens(counting: Counting, accesses: Sequence[Access]) -> bool:
     """Whether one of these accesses surely happens."""
-    return any(
-        not access.guarded and next(_corners(counting, access.path, counting.numbers), None) is not None
-        for access in accesses
-    )
+    for access in accesses:
+        if access.guarded:
+            if counting.exact(access.path) and counting.runs(access.path):
+                return True
+        elif next(_corners(counting, access.path, counting.numbers), None) is not None:
+            return True
+    return False
 
 
 def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:

@@ -80,7 +80,11 @@ class Counting:
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]
             parts = [share for share in ranges if share is not None]
-            return _all(parts) if len(parts) == len(ranges) else {(): self.probability(None, line)}
+            if len(parts) == len(ranges):
+                return _all(parts)
+            if probability.hint is not None:
+                self.assumed.add(f"line {line}: the loop's range has an end that is taken not to cut it")
+            return {(): self.probability(probability.hint, line)}
         if probability.kind == "branch":
             return {(): self.probability(probability.hint, line)}
         parts = [self.share(part, line, loops) for part in probability.parts]
@@ -138,9 +142,11 @@ class Counting:
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
         """Iterations of a loop each time that it is entered, on average."""
-        before = path[: path.index(loop)]
-        entered = self.runs(before)
-        return self.runs((*before, loop)) / entered if entered else 0.0
+        place = path.index(loop)
+        entered, end = self.runs(path[:place]), place + 1
+        if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:
+            end += 1
+        return self.runs(path[:end]) / entered if entered else 0.0
 
     def probability(self, hint: Hint, line: int) -> float:
         """Of a branch: its hint, or 0.5."""
@@ -192,15 +198,15 @@ class Counting:
         for cut in cuts:
             if cut not in later:
                 values = cut_range(values, cut, loop.symbol, known)
-        varies = any(loop.symbol in cut.index.symbols for cut in later)
         bounds = [bound for other in inner for bound in (other.start, other.stop) if bound]
-        if not varies and not any(loop.symbol in bound.symbols for bound in bounds):
+        depends = [*bounds, *(cut.index for cut in later)]
+        if not any(loop.symbol in one.symbols for one in depends):
             return len(values) * self.iterations(inner, outer, later)
 
         def at(number: int) -> int:
             return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
 
-        found = summation.exact(at, len(values), None if varies else breaks(loop, values, inner, known))
+        found = summation.exact(at, len(values), breaks(loop, values, inner, later, known))
         if found is None:
             self.assumed.add("loops that depend on one another are counted from samples")
             found = summation.sampled(at, len(values))

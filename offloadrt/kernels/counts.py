@@ -213,7 +213,7 @@ def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
                 raise KernelError(f"{who}: {name} is a number in its source, but {argument!r} was given") from None
     for symbol, operation in analysis.walked.operations.items():
         with contextlib.suppress(KeyError, ArithmeticError):  # of a number that is not whole, or a division by zero
-            numbers[symbol] = int(operation.value(numbers))
+            numbers[symbol] = int(operation.value({**scalars, **numbers}))
     return Counting(who, numbers, scalars)
 
 

@@ -117,10 +117,11 @@ class Probability:
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if`."""
+    """One side of an `if`; or, right behind a loop, what else ends its range."""
 
     probability: Probability
     line: int
+    of_loop: bool = False
 
     @property
     def symbols(self) -> set[str]:

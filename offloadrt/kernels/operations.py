@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -42,7 +42,7 @@ class Operation:
     name: str
     operands: tuple[Polynomial | Operation, ...]
 
-    def value(self, numbers: Mapping[str, int]) -> float:
+    def value(self, numbers: Mapping[str, Any]) -> float:
         """What comes out. KeyError names a symbol without a number; ZeroDivisionError, OverflowError as Python's."""
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 

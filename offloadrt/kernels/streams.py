@@ -76,8 +76,10 @@ def moved_elements(counting: Counting, accesses: Sequence[Access]) -> tuple[floa
 def _come_back(counting: Counting, access: Access) -> bool:
     """Do different iterations of the loops that an index varies with come to one element?"""
     found = steps_of(counting, access, shape_of(counting, access))
+    if found is None:  # no rectangle
+        return access.pattern == "affine"
     reached = 0
-    for step, count in sorted((abs(step), count) for step, count in (found or (0, []))[1] if step and count > 1):
+    for step, count in sorted((abs(step), count) for step, count in found[1] if step and count > 1):
         if step <= reached:
             return True
         reached += step * (count - 1)

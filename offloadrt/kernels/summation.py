@@ -9,15 +9,19 @@ differences. Where steps make it none, further samples show it, and all are adde
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from offloadrt.kernels.frequency import Loop
+from offloadrt.kernels.intervals import FAR, Cuts
 from offloadrt.kernels.polynomial import Polynomial
 
 _ADDED_ONE_BY_ONE = 64
 _ADDED_AT_MOST = 1 << 20
+_SYSTEMS = 5000
+"""Places where bounds meet, at most."""
 _MARGIN = 2
 """Iterations on either side of a break that are added one by one: bounds are rounded to whole numbers."""
 
@@ -52,24 +56,29 @@ def sampled(function: Callable[[int], int], count: int) -> int:
     return sum(function(place) for place in places) * count // _ADDED_AT_MOST
 
 
-def breaks(loop: Loop, values: range, inner: Sequence[Loop], known: Mapping[str, int]) -> tuple[int, list[int]] | None:
+def breaks(
+    loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
+) -> tuple[int, list[int]] | None:
     """The degree of the polynomials that the iterations of inner loops are in the number of an outer one's iteration,
-    and the numbers between which they are that; None when a bound is not affine.
+    and the numbers between which they are that; None when there are too many bounds to tell.
 
-    Each is where as many bounds meet as there are variables.
+    Each is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     places = {symbol: place for place, symbol in enumerate(variables)}
-    sides: list[list[float]] = []
-    for other in inner:
-        for bound in (other.start, other.stop):
-            side = None if bound is None else bound.known(known) - Polynomial.symbol(other.symbol)
-            if side is None or not side.symbols <= set(variables):
-                continue  # over data: its length does not depend on the other loops
-            row = _row(side, places)
-            if row is None:
-                return None
-            sides.append(row)
+    bounds = [
+        bound.known(known) - Polynomial.symbol(other.symbol)
+        for other in inner
+        for bound in (other.start, other.stop)
+        if bound is not None
+    ]
+    for cut in cuts:
+        index = cut.index.known(known)
+        bounds += [index - Polynomial.number(end) for end in (cut.low, cut.high) if abs(end) < FAR // 2]
+    rows = [_row(bound, places) for bound in dict.fromkeys(bounds) if bound.symbols <= set(variables)]
+    sides = [row for row in rows if row is not None]
+    if math.comb(len(sides), len(variables)) > _SYSTEMS:
+        return None
     systems = np.array(list(itertools.combinations(sides, len(variables))))
     if not len(systems):
         return 2 * len(inner) + 1, []

@@ -8,7 +8,7 @@ from typing import Literal
 from offloadrt.kernels import footprint
 from offloadrt.kernels.accesses import Access
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.frequency import loops_of
+from offloadrt.kernels.frequency import Branch, loops_of
 from offloadrt.kernels.polynomial import Polynomial
 
 Shape = Sequence[int] | None
@@ -55,7 +55,8 @@ def range_around(
         return None
     if len(known) < len(ranges):
         return None if not size else (0, size - 1)
-    return min(low for low, _ in known), max(high for _, high in known)
+    low, high = min(low for low, _ in known), max(high for _, high in known)
+    return low, high if size is None else min(high, size - 1)
 
 
 def touched(counting: Counting, accesses: Sequence[Access], shape: Shape, size: int | None) -> tuple[float, bool]:
@@ -98,7 +99,7 @@ def _wraps_midway(counting: Counting, access: Access) -> bool:
 def steps_of(counting: Counting, access: Access, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
     """An affine index over a rectangle of loops: its first value, and step and count for each loop."""
     flat = flat_index(access, shape)
-    if flat is None or access.through:
+    if flat is None or access.through or any(isinstance(part, Branch) and part.of_loop for part in access.path):
         return None
     index = flat.known(counting.numbers)
     offset, steps = index, []

@@ -35,6 +35,8 @@ class _Walker:
         self.found = Walk()
         self.whole = whole_names(nest)
         self.stored = stored_names(nest.source.body)
+        self.numbers = frozenset(name for name in nest.parameters if name not in nest.arrays)
+        """Parameters that may be given as floats."""
         self.values: dict[str, Value] = {}
         self.tests: dict[str, Probability] = {}
         """What the scalars that hold the outcome of a comparison stand for."""
@@ -70,7 +72,7 @@ class _Walker:
 
     def store(self, target: ast.expr, value: Value, path: Path) -> None:
         if isinstance(target, ast.Name):
-            integer = value.integer or target.id in self.whole
+            integer = value.integer or (target.id in self.whole and value.operation is None)
             guard = self.guards[-1]
             self.values[target.id] = attrs.evolve(value, integer=integer, level=max(value.level, guard.level))
         elif isinstance(target, ast.Subscript):
@@ -113,13 +115,14 @@ class _Walker:
         range_ = start.mixed((stop,), True)
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
         near = self.hint(node.iter, "near")
-        variable = Value(Polynomial.symbol(symbol), None, around | {symbol}, range_.arrays, True, range_.level, near)
+        moved = around | start.loops | {symbol}  # what another loop sets the first value of moves with it
+        variable = Value(Polynomial.symbol(symbol), None, moved, range_.arrays, True, range_.level, near)
         changed = stored_names([node])
         before = dict(self.values)
         outside = {name: known for name, known in self.tests.items() if name not in changed}
         inside: Path = (*path, loop)
         if later or earlier:
-            inside = (*inside, Branch(self.limits(variable, later, earlier, step), node.lineno))
+            inside = (*inside, Branch(self.limits(variable, later, earlier, step), node.lineno, of_loop=True))
         self.guards.append(self.guards[-1].mixed((range_,), False))
         self.tests = dict(outside)
         altered = [name for name in before if name in changed]
@@ -279,7 +282,7 @@ class _Walker:
         if name == "expect":
             return attrs.evolve(self.condition(node, path)[1], near=self.hint(node, "near"))
         first, *others = [self.expression(argument, path) for argument in node.args]
-        if name == "int" and first.integer:
+        if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
         if name in ("min", "max", "abs"):
             integer = all(value.integer for value in (first, *others))

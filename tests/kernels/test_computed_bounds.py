@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from instrumented import counted
+from instrumented import Phantom, counted
 from property_examples import examples
 from written import function
 
@@ -41,9 +41,21 @@ def agrees(text: str, n: int, m: int) -> None:
 
 
 @examples(60)
-@given(numbers(["n", "m"]), st.integers(0, 12), st.integers(0, 12))
-def test_a_bound_of_scalars_and_lengths_is_known_at_the_launch(bound: str, n: int, m: int) -> None:
-    agrees(f"def k(a, n, m):\n    for i in range(min({bound}, {SIZE})):\n        a[i] = n + m", n, m)
+@given(numbers(["n", "m"]), numbers(["n", "m", "int(h)", "q"]), st.integers(0, 12), st.integers(0, 12))
+def test_a_bound_of_scalars_and_lengths_is_known_at_the_launch(first: str, bound: str, n: int, m: int) -> None:
+    lines = ["def k(a, n, m):", f"    q = {first}", "    h = q / 4", f"    for i in range(min({bound}, {SIZE})):"]
+    agrees("\n".join([*lines, "        a[i] = n + m"]), n, m)
+
+
+@pytest.mark.parametrize("bound", ["int(x / y)", "math.floor(x / y)", "int(x * 10)", "int(y)", "int(4 * y) + 2"])
+def test_a_bound_of_numbers_with_fractions_is_known_once_it_is_whole(bound: str) -> None:
+    text = f"def k(a, x, y):\n    for i in range({bound}):\n        a[i] = x + y"
+    of = kernel(function(text))
+    assert of.analysis is not None
+    assert (
+        of.analysis.at(np.zeros(SIZE), 2.5, 0.3).array("a").writes
+        == counted(function(text), np.zeros(SIZE), 2.5, 0.3)[0].stores
+    )
 
 
 TILES = [
@@ -65,6 +77,32 @@ def test_a_range_that_a_least_or_greatest_number_cuts_is_counted(ends: str, step
         n,
         m,
     )
+
+
+def test_what_a_tile_or_a_band_reads_moves_once() -> None:
+    n = 1 << 20
+    tiles = "range(0, n, 256):\n        for i in range(ii, min(ii + 256, n)):\n            y[i] = x[i]"
+    of = kernel(function(f"def k(x, y, n):\n    for ii in {tiles}"))
+    band = kernel(
+        function("def k(x, y, n):\n    for i in range(n):\n        for j in range(i, i + 3):\n            y[i] += x[j]")
+    )
+    assert of.analysis is not None and band.analysis is not None
+    counts = of.analysis.at(Phantom((n,)), Phantom((n,)), n)
+    assert counts.bytes == 16 * n and counts.array("x").surely_accessed
+    assert band.analysis.at(Phantom((n + 2,)), Phantom((n,)), n).bytes == 8 * (n + 2) + 16 * n
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 1000, 10**9])
+def test_a_clamped_window_over_a_long_row_is_counted(n: int) -> None:
+    of = kernel(
+        function(
+            "def k(a, n):\n    for i in range(n):\n"
+            "        for j in range(max(0, i - 2), min(n, i + 3)):\n            a[j] += 1.0"
+        )
+    )
+    assert of.analysis is not None
+    writes = of.analysis.at(Phantom((n,)), n).array("a").writes
+    assert writes == sum(min(n, i + 3) - max(0, i - 2) for i in range(n)) if n <= 1000 else writes == 5 * n - 6
 
 
 def test_what_is_divided_by_nothing_is_said_to_be_missing() -> None:
@@ -89,14 +127,17 @@ def test_an_index_that_is_no_polynomial_has_a_range(index: str) -> None:
     assert (low, high) == (min(touched), max(touched)) or index == "n - 1 - i // 2"
 
 
+ONE_OPERAND = ("abs", "int", "floor", "ceil")
+
+
 @given(
-    st.sampled_from(["//", "%", "min", "max", "abs"]),
+    st.sampled_from(["//", "%", "/", "+", "-", "*", "min", "max", *ONE_OPERAND]),
     st.tuples(st.integers(-30, 30), st.integers(0, 20)),
     st.tuples(st.integers(1, 9), st.integers(0, 5)),
 )
 def test_ends_hold_every_value(name: str, first: tuple[int, int], second: tuple[int, int]) -> None:
     x, y = Polynomial.symbol("x"), Polynomial.symbol("y")
-    operation = Operation(name, (x,) if name == "abs" else (x, y))
+    operation = Operation(name, (x,) if name in ONE_OPERAND else (x, y))
     sides = {x: (first[0], sum(first)), y: (second[0], sum(second))}
     ends = operation.ends(sides.get)
     values = [
