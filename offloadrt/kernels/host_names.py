@@ -10,6 +10,7 @@ an object that is called as it is written, unless the program assigns to it.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,8 +115,7 @@ class Scope:
         if isinstance(target, ast.Name):
             found = self.meaning(value)
             if found is None and not isinstance(value, ast.Constant):
-                called = isinstance(value.value if isinstance(value, ast.Await) else value, ast.Call)
-                found = Object(target.id) if called else Untold(f"{target.id} is {text(value)}")
+                found = Object(target.id) if self._made_by_call(value) else Untold(f"{target.id} is {text(value)}")
             yield target.id, found
         elif isinstance(target, ast.Tuple | ast.List):
             shown = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
@@ -124,8 +124,17 @@ class Scope:
                 for part, given in zip(target.elts, values, strict=True):
                     yield from self._meant(part, given)
             else:
+                made = self._made_by_call(value)
                 for name in assigned([target]):
-                    yield name, Object(name)
+                    yield name, Object(name) if made else Untold(f"{name} is a part of {text(value)}")
+
+    def _made_by_call(self, node: ast.expr) -> bool:
+        """Is it a call that may make objects? Python's own functions, as ``reversed``, only hand on what there is."""
+        called = node.value if isinstance(node, ast.Await) else node
+        if not isinstance(called, ast.Call):
+            return False
+        function = self.known(called.func)
+        return function is None or not any(function is one for one in vars(builtins).values())
 
     def bind(self, name: str, meaning: Any) -> None:
         """Let a name stand for something; None: for what is no object, as a number."""

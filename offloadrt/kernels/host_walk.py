@@ -161,8 +161,11 @@ class HostWalk:
         return out, reached
 
     def rounds(self, node: Loop, count: int | None, frequency: float, end: int) -> tuple[Ends, float]:
-        """Walk through a loop's body once, for all its rounds; returns as `unrolled` does."""
-        first, before = len(self.regions), dict(self.scope.names)
+        """Walk through a loop's body once, for all its rounds; returns as `unrolled` does.
+
+        Once more where the body assigns to attributes, which its next round finds assigned.
+        """
+        first, before, attributes = len(self.regions), dict(self.scope.names), len(self.scope.attributes)
         again = [name for name in assigned(node.body) if name in before]
         self.scope.unbind(again, f"is assigned again in the loop of line {node.lineno}")
         if isinstance(node, ast.While):
@@ -171,6 +174,10 @@ class HostWalk:
             self.scope.unbind(assigned([node.target]), f"is each of {text(node.iter)} in turn")
         start = len(self.regions)
         body = self.block(node.body, frequency, end)
+        if len(self.scope.attributes) > attributes:
+            del self.regions[first:], self.left[:]
+            self.scope.meet([before])
+            return self.rounds(node, count, frequency, end)
         self.scope.meet([before, *([dict(self.scope.names)] if body.falls else []), *self.left])
         if isinstance(node, ast.While):
             rounds = Rounds.unknown(body, control_flow.known(node.test))
@@ -217,6 +224,11 @@ class HostWalk:
                 taken = control_flow.probability(test)
                 self.expression(then, frequency * taken)
                 self.expression(other, frequency * (1.0 - taken))
+            case ast.BoolOp(op=op, values=values):
+                for value in values:
+                    self.expression(value, frequency)
+                    taken = control_flow.probability(value)
+                    frequency *= taken if isinstance(op, ast.And) else 1.0 - taken
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 names = assigned([generator.target for generator in node.generators])
                 before = {name: self.scope.names.get(name) for name in names}
