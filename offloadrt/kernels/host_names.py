@@ -44,6 +44,8 @@ class Function:
 
     source: Source
     names: dict[str, Any]
+    defaults: Mapping[str, Any] = {}
+    """What its parameters stand for that a call leaves out."""
 
 
 @attrs.frozen
@@ -60,6 +62,8 @@ class Untold:
     why: str
     runs: bool = False
     """May it be a function or a region, which have to be known where they run?"""
+    stays: bool = False
+    """Does it hold after another assignment too?"""
 
 
 class Scope:
@@ -82,7 +86,9 @@ class Scope:
         inner = copy.copy(self)
         inner.source = function.source
         parameters = _parameters(function.source.tree)
-        inner.names = {**function.names, **{name: Object(name) for name in parameters}, **arguments}
+        own = [name for name in assigned(function.source.tree.body) if name not in _outer(function.source.tree)]
+        around = {name: meaning for name, meaning in function.names.items() if name not in own}
+        inner.names = {**around, **{name: Object(name) for name in parameters}, **function.defaults, **arguments}
         return inner
 
     def arguments(self, function: Function, node: ast.Call) -> dict[str, Any]:
@@ -92,6 +98,8 @@ class Scope:
         bound = {
             name: Untold(f"the call in line {node.lineno} does not say what {name} is") for name in _parameters(tree)
         }
+        if not any(isinstance(given, ast.Starred) for given in node.args) and all(key.arg for key in node.keywords):
+            bound.update(function.defaults)
         if isinstance(node.func, ast.Attribute) and positional[:1] == ["self"]:
             del positional[0]
         for name, value in zip(positional, node.args, strict=False):
@@ -138,6 +146,9 @@ class Scope:
 
     def bind(self, name: str, meaning: Any) -> None:
         """Let a name stand for something; None: for what is no object, as a number."""
+        before = self.names.get(name)
+        if isinstance(before, Untold) and before.stays:
+            return
         if meaning is None:
             self.names.pop(name, None)
         else:
@@ -251,8 +262,16 @@ class Scope:
         return None
 
     def local(self, tree: FunctionTree) -> Function:
+        """A function that is defined here. A name of ours that it assigns to is told no more, whenever it runs."""
         source = attrs.evolve(self.source, who=f"host function {tree.name!r}", tree=tree)
-        return Function(source, self.names)
+        positional = [*tree.args.posonlyargs, *tree.args.args]
+        given = tree.args.defaults
+        pairs = [*zip(positional[len(positional) - len(given) :], given, strict=True)]
+        pairs += [(key, value) for key, value in zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True) if value]
+        defaults = {parameter.arg: self.meaning(value) for parameter, value in pairs}
+        for name in _outer(tree):
+            self.names[name] = Untold(f"{name} is assigned in {tree.name} of line {tree.lineno}", stays=True)
+        return Function(source, self.names, {name: found for name, found in defaults.items() if found is not None})
 
 
 def assigned(nodes: Iterable[ast.AST]) -> list[str]:
@@ -264,6 +283,12 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.comprehension):
             found.update(dict.fromkeys(assigned(ast.iter_child_nodes(node))))
     return list(found)
+
+
+def _outer(tree: FunctionTree) -> list[str]:
+    """The names of the functions around it, and of the module, that a function assigns to."""
+    said = [node.names for node in ast.walk(tree) if isinstance(node, ast.Nonlocal | ast.Global)]
+    return [name for names in said for name in names]
 
 
 def _parameters(tree: FunctionTree) -> list[str]:

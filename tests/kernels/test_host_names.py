@@ -41,6 +41,11 @@ TOLD = [
     (["try: z = x", "except MemoryError: z = y", "await t.target(k, z)"], "x"),
     (["await t.target(k, (z := x))", "x = y", "await t.target(k, z)"], "x"),
     (["async def inner(p=None): await t.target(k, p)", "await inner(p=x)"], "x"),
+    (["async def inner(p=x): await t.target(k, p)", "await inner()"], "x"),
+    (["async def inner(p=x): await t.target(k, p)", "x = y", "await inner()"], "x"),
+    (["async def inner(u, *, p=x): await u.target(k, p)", "await t.parallel(inner)"], "x"),
+    (["async def inner(p=x): await t.target(k, p)", "await inner(y)"], "y"),
+    (["async def inner():", "    x = y", "    await t.target(k, x)", "await inner()"], "y"),
 ]
 
 
@@ -80,6 +85,15 @@ UNTOLD = [
     (["pair = x, y", "z, w = pair", "await t.target(k, z)"], "z is a part of pair"),
     (["z, *w = x, y", "await t.target(k, z)"], "z is a part of (x, y)"),
     (["async def inner(p=None): await t.target(k, p)", "await inner()"], "the call in line 4 does not say what p is"),
+    (["async def inner(p=x): await t.target(k, p)", "await inner(*c)"], "the call in line 4 does not say what p is"),
+    (
+        ["async def flip():", "    nonlocal x, y", "    x, y = y, x", "await flip()", "await t.target(k, x)"],
+        "x is assigned in flip of line 3",
+    ),
+    (
+        ["def flip():", "    nonlocal x", "    x = y", "x = y", "while c:", "    await t.target(k, x)", "    flip()"],
+        "x is assigned in flip of line 3",
+    ),
     (["async def inner(p): await t.target(k, p)", "await inner(*c)"], "the call in line 4 does not say what p is"),
     (["await t.target(k, k)"], "k is no array"),
 ]
