@@ -79,7 +79,7 @@ class Scope:
         self.objects: dict[str, None] = {}
         self.names: dict[str, Any] = {}
         self.attributes: dict[str, Untold] = {}
-        """Those that the program assigns to, by how they are written."""
+        """Those that the program assigns to, by how they are written; and names of the module."""
 
     def inside(self, function: Function, arguments: Mapping[str, Any]) -> Scope:
         """That of a function that is called with these; parameters that are not among them are objects."""
@@ -87,6 +87,9 @@ class Scope:
         inner.source = function.source
         parameters = _parameters(function.source.tree)
         own = [name for name in assigned(function.source.tree.body) if name not in _outer(function.source.tree)]
+        for name in _outer(function.source.tree):
+            if name not in function.names:
+                self.attributes[name] = Untold(f"{name} is assigned in {function.source.tree.name}")
         around = {name: meaning for name, meaning in function.names.items() if name not in own}
         inner.names = {**around, **{name: Object(name) for name in parameters}, **function.defaults, **arguments}
         return inner
@@ -176,11 +179,9 @@ class Scope:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self.meaning(value)
             case ast.Name(id=name):
-                return (
-                    self.names[name]
-                    if name in self.names
-                    else self.outside(self.source.names.get(name)) or Object(name)
-                )
+                if name in self.names:
+                    return self.names[name]
+                return self.attributes.get(name) or self.outside(self.source.names.get(name)) or Object(name)
             case ast.Attribute() if text(node) in self.attributes:
                 return self.attributes[text(node)]
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
@@ -287,8 +288,19 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
 
 def _outer(tree: FunctionTree) -> list[str]:
     """The names of the functions around it, and of the module, that a function assigns to."""
-    said = [node.names for node in ast.walk(tree) if isinstance(node, ast.Nonlocal | ast.Global)]
-    return [name for names in said for name in names]
+    said: list[str] = []
+    inner: list[str] = []
+    rest: list[ast.AST] = [*tree.body]
+    while rest:
+        node = rest.pop(0)
+        if isinstance(node, ast.Nonlocal | ast.Global):
+            said += node.names
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner += _outer(node)
+        else:
+            rest += ast.iter_child_nodes(node)
+    own = [*_parameters(tree), *assigned(tree.body)]
+    return [*said, *(name for name in inner if name not in own)]
 
 
 def _parameters(tree: FunctionTree) -> list[str]:

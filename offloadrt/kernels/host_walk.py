@@ -274,6 +274,8 @@ class HostWalk:
             return
         if isinstance(node.func, ast.Attribute):
             self.expression(node.func.value, frequency)
+            if method == "run" and node.args and scope.known(node.func.value) is None:
+                self.refuse_unknown(node.args[0])
         if self.reads_only(node.func):
             return
         for argument in given:
@@ -289,6 +291,16 @@ class HostWalk:
                 node, f"what runs here cannot be told ({meaning.why})", "write an if around the two calls"
             )
         return meaning
+
+    def refuse_unknown(self, node: ast.expr) -> None:
+        """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""
+        named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+        if named and not isinstance(self.scope.meaning(node), Function):
+            self.scope.source.refuse(
+                node,
+                f"which region {text(node)} is cannot be told",
+                "write step = t.construct_target(kernel, ...) in this function, and t.run(step)",
+            )
 
     def reads_only(self, called: ast.expr) -> bool:
         """Is it `HostProgram.of`, which does not call the function that it is given?"""

@@ -132,3 +132,34 @@ def test_what_may_be_one_region_or_function_or_another_is_not_passed_over(call: 
     ):
         regions(*chosen)
     assert regions(*inner, f"s = {made.format('x')}", call) == [(("x",), 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [
+        (["steps = [t.construct_target(k, x)]", "for s in steps:", "    await t.run(s)"], "s"),
+        (["s = build(t, x)", "await t.run(s)"], "s"),
+        (["steps = [t.construct_target(k, x)]", "await t.run(steps[n % 1])"], "steps[n % 1]"),
+        (["await t.run(build(t, x))"], "build(t, x)"),
+        (["await t.run(c.step)"], "c.step"),
+    ],
+)
+def test_a_region_that_is_not_known_is_not_passed_over(lines: list[str], step: str) -> None:
+    with pytest.raises(SourceRefused, match=rf"which region {re.escape(step)} is cannot be told; write step = t.cons"):
+        regions(*lines)
+
+
+def test_regions_written_one_by_one_may_be_gone_through() -> None:
+    made = ["r, s = t.construct_target(k, x), t.construct_target(k, y)"]
+    assert regions(*made, "for step in (r, s):", "    await t.run(step)") == [(("x",), 1.0), (("y",), 1.0)]
+
+
+def test_a_name_of_an_inner_function_is_not_that_of_the_one_around_it() -> None:
+    inner = ["def outer():", "    x = c", "    def flip():", "        nonlocal x", "        x = y"]
+    assert regions(*inner, "outer()", "await t.target(k, x)") == [(("x",), 1.0)]
+
+
+def test_a_name_of_the_module_that_a_function_assigns_to_is_refused() -> None:
+    lines = ["def flip():", "    global left", "    left = y", "while c:", "    await t.target(k, left)", "    flip()"]
+    with pytest.raises(SourceRefused, match=re.escape("(left is assigned in flip of line 3)")):
+        regions(*lines)
