@@ -56,6 +56,11 @@ class Object:
 
 
 @attrs.frozen
+class Update:
+    """What a name stands for that is a construct without a kernel: it moves data."""
+
+
+@attrs.frozen
 class Untold:
     """What a name stands for that may be one thing or another."""
 
@@ -174,7 +179,7 @@ class Scope:
     # what expressions stand for
 
     def meaning(self, node: ast.expr) -> Any:
-        """An Object, a Function, a Kernel, a region to be run, Untold, or None for what is no name of these."""
+        """An Object, a Function, a Kernel, a region or an Update to be run, Untold, or None for what is no name of these."""
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self.meaning(value)
@@ -193,6 +198,8 @@ class Scope:
                 return _either(text(node), *found)
             case ast.Call(func=ast.Attribute(attr="construct_target"), args=[_, *_]):
                 return self.region(node)
+            case ast.Call(func=ast.Attribute(attr="construct_target_update")):
+                return Update()
             case ast.Call(func=ast.Attribute(attr=method)) if method in MAKES_OBJECTS:
                 return self.made(node)
         return None

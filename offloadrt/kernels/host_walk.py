@@ -11,7 +11,7 @@ import attrs
 from offloadrt.kernels import control_flow
 from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
 from offloadrt.kernels.frequency import UNKNOWN_LOOP
-from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, assigned
+from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import Source, text
 
@@ -295,7 +295,7 @@ class HostWalk:
     def refuse_unknown(self, node: ast.expr) -> None:
         """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""
         named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-        if named and not isinstance(self.scope.meaning(node), Function):
+        if named and not isinstance(self.scope.meaning(node), Function | Update):
             self.scope.source.refuse(
                 node,
                 f"which region {text(node)} is cannot be told",

@@ -149,6 +149,11 @@ def test_a_region_that_is_not_known_is_not_passed_over(lines: list[str], step: s
         regions(*lines)
 
 
+def test_updates_are_run_and_are_no_regions() -> None:
+    lines = ["look = t.construct_target_update(c)", "await t.run(look)", "await t.run(t.construct_target_update(x))"]
+    assert regions(*lines, "await t.target(k, x)") == [(("x",), 1.0)]
+
+
 def test_regions_written_one_by_one_may_be_gone_through() -> None:
     made = ["r, s = t.construct_target(k, x), t.construct_target(k, y)"]
     assert regions(*made, "for step in (r, s):", "    await t.run(step)") == [(("x",), 1.0), (("y",), 1.0)]
