@@ -196,13 +196,17 @@ class Scope:
             case ast.IfExp(body=then, orelse=other):
                 found = [self.meaning(side) for side in (then, other)]
                 return _either(text(node), *found)
-            case ast.Call(func=ast.Attribute(attr="construct_target"), args=[_, *_]):
-                return self.region(node)
-            case ast.Call(func=ast.Attribute(attr="construct_target_update")):
-                return Update()
-            case ast.Call(func=ast.Attribute(attr=method)) if method in MAKES_OBJECTS:
-                return self.made(node)
+            case ast.Call(func=ast.Attribute(attr=method)):
+                return self._returned(method, node)
         return None
+
+    def _returned(self, method: str, node: ast.Call) -> Any:
+        """What a method of the runtime gives."""
+        if method == "construct_target" and node.args:
+            return self.region(node)
+        if method == "construct_target_update":
+            return Update()
+        return self.made(node) if method in MAKES_OBJECTS else None
 
     def told(self, node: ast.expr) -> Any:
         """As `meaning`, but Untold for what is none."""
