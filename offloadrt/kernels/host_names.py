@@ -184,9 +184,8 @@ class Scope:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self.meaning(value)
             case ast.Name(id=name):
-                if name in self.names:
-                    return self.names[name]
-                return self.attributes.get(name) or self.outside(self.source.names.get(name)) or Object(name)
+                here = self.names.get(name) or self.attributes.get(name)
+                return here or self.outside(self.source.names.get(name)) or Object(name)
             case ast.Attribute() if text(node) in self.attributes:
                 return self.attributes[text(node)]
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
