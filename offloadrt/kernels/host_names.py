@@ -179,7 +179,7 @@ class Scope:
     # what expressions stand for
 
     def meaning(self, node: ast.expr) -> Any:
-        """An Object, a Function, a Kernel, a region or an Update to be run, Untold, or None for what is no name of these."""
+        """An Object, Function, Kernel, region or Update to be run, Untold, or None for what is no name of these."""
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self.meaning(value)
