@@ -10,6 +10,7 @@ an object that is called as it is written, unless the program assigns to it.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,8 @@ class Function:
 
     source: Source
     names: dict[str, Any]
+    defaults: Mapping[str, Any] = {}
+    """What its parameters stand for that a call leaves out."""
 
 
 @attrs.frozen
@@ -53,12 +56,19 @@ class Object:
 
 
 @attrs.frozen
+class Update:
+    """What a name stands for that is a construct without a kernel: it moves data."""
+
+
+@attrs.frozen
 class Untold:
     """What a name stands for that may be one thing or another."""
 
     why: str
     runs: bool = False
     """May it be a function or a region, which have to be known where they run?"""
+    stays: bool = False
+    """Does it hold after another assignment too?"""
 
 
 class Scope:
@@ -74,14 +84,19 @@ class Scope:
         self.objects: dict[str, None] = {}
         self.names: dict[str, Any] = {}
         self.attributes: dict[str, Untold] = {}
-        """Those that the program assigns to, by how they are written."""
+        """Those that the program assigns to, by how they are written; and names of the module."""
 
     def inside(self, function: Function, arguments: Mapping[str, Any]) -> Scope:
         """That of a function that is called with these; parameters that are not among them are objects."""
         inner = copy.copy(self)
         inner.source = function.source
         parameters = _parameters(function.source.tree)
-        inner.names = {**function.names, **{name: Object(name) for name in parameters}, **arguments}
+        own = [name for name in assigned(function.source.tree.body) if name not in _outer(function.source.tree)]
+        for name in _outer(function.source.tree):
+            if name not in function.names:
+                self.attributes[name] = Untold(f"{name} is assigned in {function.source.tree.name}")
+        around = {name: meaning for name, meaning in function.names.items() if name not in own}
+        inner.names = {**around, **{name: Object(name) for name in parameters}, **function.defaults, **arguments}
         return inner
 
     def arguments(self, function: Function, node: ast.Call) -> dict[str, Any]:
@@ -91,6 +106,8 @@ class Scope:
         bound = {
             name: Untold(f"the call in line {node.lineno} does not say what {name} is") for name in _parameters(tree)
         }
+        if not any(isinstance(given, ast.Starred) for given in node.args) and all(key.arg for key in node.keywords):
+            bound.update(function.defaults)
         if isinstance(node.func, ast.Attribute) and positional[:1] == ["self"]:
             del positional[0]
         for name, value in zip(positional, node.args, strict=False):
@@ -114,8 +131,7 @@ class Scope:
         if isinstance(target, ast.Name):
             found = self.meaning(value)
             if found is None and not isinstance(value, ast.Constant):
-                called = isinstance(value.value if isinstance(value, ast.Await) else value, ast.Call)
-                found = Object(target.id) if called else Untold(f"{target.id} is {text(value)}")
+                found = Object(target.id) if self._made_by_call(value) else Untold(f"{target.id} is {text(value)}")
             yield target.id, found
         elif isinstance(target, ast.Tuple | ast.List):
             shown = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
@@ -124,11 +140,23 @@ class Scope:
                 for part, given in zip(target.elts, values, strict=True):
                     yield from self._meant(part, given)
             else:
+                made = self._made_by_call(value)
                 for name in assigned([target]):
-                    yield name, Object(name)
+                    yield name, Object(name) if made else Untold(f"{name} is a part of {text(value)}")
+
+    def _made_by_call(self, node: ast.expr) -> bool:
+        """Is it a call that may make objects? Python's own functions, as ``reversed``, only hand on what there is."""
+        called = node.value if isinstance(node, ast.Await) else node
+        if not isinstance(called, ast.Call):
+            return False
+        function = self.known(called.func)
+        return function is None or not any(function is one for one in vars(builtins).values())
 
     def bind(self, name: str, meaning: Any) -> None:
         """Let a name stand for something; None: for what is no object, as a number."""
+        before = self.names.get(name)
+        if isinstance(before, Untold) and before.stays:
+            return
         if meaning is None:
             self.names.pop(name, None)
         else:
@@ -151,16 +179,13 @@ class Scope:
     # what expressions stand for
 
     def meaning(self, node: ast.expr) -> Any:
-        """An Object, a Function, a Kernel, a region to be run, Untold, or None for what is no name of these."""
+        """An Object, Function, Kernel, region or Update to be run, Untold, or None for what is no name of these."""
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self.meaning(value)
             case ast.Name(id=name):
-                return (
-                    self.names[name]
-                    if name in self.names
-                    else self.outside(self.source.names.get(name)) or Object(name)
-                )
+                here = self.names.get(name) or self.attributes.get(name)
+                return here or self.outside(self.source.names.get(name)) or Object(name)
             case ast.Attribute() if text(node) in self.attributes:
                 return self.attributes[text(node)]
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
@@ -170,11 +195,17 @@ class Scope:
             case ast.IfExp(body=then, orelse=other):
                 found = [self.meaning(side) for side in (then, other)]
                 return _either(text(node), *found)
-            case ast.Call(func=ast.Attribute(attr="construct_target"), args=[_, *_]):
-                return self.region(node)
-            case ast.Call(func=ast.Attribute(attr=method)) if method in MAKES_OBJECTS:
-                return self.made(node)
+            case ast.Call(func=ast.Attribute(attr=method)):
+                return self._returned(method, node)
         return None
+
+    def _returned(self, method: str, node: ast.Call) -> Any:
+        """What a method of the runtime gives."""
+        if method == "construct_target" and node.args:
+            return self.region(node)
+        if method == "construct_target_update":
+            return Update()
+        return self.made(node) if method in MAKES_OBJECTS else None
 
     def told(self, node: ast.expr) -> Any:
         """As `meaning`, but Untold for what is none."""
@@ -242,8 +273,16 @@ class Scope:
         return None
 
     def local(self, tree: FunctionTree) -> Function:
+        """A function that is defined here. A name of ours that it assigns to is told no more, whenever it runs."""
         source = attrs.evolve(self.source, who=f"host function {tree.name!r}", tree=tree)
-        return Function(source, self.names)
+        positional = [*tree.args.posonlyargs, *tree.args.args]
+        given = tree.args.defaults
+        pairs = [*zip(positional[len(positional) - len(given) :], given, strict=True)]
+        pairs += [(key, value) for key, value in zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True) if value]
+        defaults = {parameter.arg: self.meaning(value) for parameter, value in pairs}
+        for name in _outer(tree):
+            self.names[name] = Untold(f"{name} is assigned in {tree.name} of line {tree.lineno}", stays=True)
+        return Function(source, self.names, {name: found for name, found in defaults.items() if found is not None})
 
 
 def assigned(nodes: Iterable[ast.AST]) -> list[str]:
@@ -255,6 +294,23 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.comprehension):
             found.update(dict.fromkeys(assigned(ast.iter_child_nodes(node))))
     return list(found)
+
+
+def _outer(tree: FunctionTree) -> list[str]:
+    """The names of the functions around it, and of the module, that a function assigns to."""
+    said: list[str] = []
+    inner: list[str] = []
+    rest: list[ast.AST] = [*tree.body]
+    while rest:
+        node = rest.pop(0)
+        if isinstance(node, ast.Nonlocal | ast.Global):
+            said += node.names
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner += _outer(node)
+        else:
+            rest += ast.iter_child_nodes(node)
+    own = [*_parameters(tree), *assigned(tree.body)]
+    return [*said, *(name for name in inner if name not in own)]
 
 
 def _parameters(tree: FunctionTree) -> list[str]:

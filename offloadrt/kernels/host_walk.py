@@ -11,7 +11,7 @@ import attrs
 from offloadrt.kernels import control_flow
 from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
 from offloadrt.kernels.frequency import UNKNOWN_LOOP
-from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, assigned
+from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import Source, text
 
@@ -161,8 +161,11 @@ class HostWalk:
         return out, reached
 
     def rounds(self, node: Loop, count: int | None, frequency: float, end: int) -> tuple[Ends, float]:
-        """Walk through a loop's body once, for all its rounds; returns as `unrolled` does."""
-        first, before = len(self.regions), dict(self.scope.names)
+        """Walk through a loop's body once, for all its rounds; returns as `unrolled` does.
+
+        Once more where the body assigns to attributes, which its next round finds assigned.
+        """
+        first, before, attributes = len(self.regions), dict(self.scope.names), len(self.scope.attributes)
         again = [name for name in assigned(node.body) if name in before]
         self.scope.unbind(again, f"is assigned again in the loop of line {node.lineno}")
         if isinstance(node, ast.While):
@@ -171,6 +174,10 @@ class HostWalk:
             self.scope.unbind(assigned([node.target]), f"is each of {text(node.iter)} in turn")
         start = len(self.regions)
         body = self.block(node.body, frequency, end)
+        if len(self.scope.attributes) > attributes:
+            del self.regions[first:], self.left[:]
+            self.scope.meet([before])
+            return self.rounds(node, count, frequency, end)
         self.scope.meet([before, *([dict(self.scope.names)] if body.falls else []), *self.left])
         if isinstance(node, ast.While):
             rounds = Rounds.unknown(body, control_flow.known(node.test))
@@ -217,6 +224,11 @@ class HostWalk:
                 taken = control_flow.probability(test)
                 self.expression(then, frequency * taken)
                 self.expression(other, frequency * (1.0 - taken))
+            case ast.BoolOp(op=op, values=values):
+                for value in values:
+                    self.expression(value, frequency)
+                    taken = control_flow.probability(value)
+                    frequency *= taken if isinstance(op, ast.And) else 1.0 - taken
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 names = assigned([generator.target for generator in node.generators])
                 before = {name: self.scope.names.get(name) for name in names}
@@ -262,6 +274,8 @@ class HostWalk:
             return
         if isinstance(node.func, ast.Attribute):
             self.expression(node.func.value, frequency)
+            if method == "run" and node.args and scope.known(node.func.value) is None:
+                self.refuse_unknown(node.args[0])
         if self.reads_only(node.func):
             return
         for argument in given:
@@ -277,6 +291,16 @@ class HostWalk:
                 node, f"what runs here cannot be told ({meaning.why})", "write an if around the two calls"
             )
         return meaning
+
+    def refuse_unknown(self, node: ast.expr) -> None:
+        """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""
+        named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+        if named and not isinstance(self.scope.meaning(node), Function | Update):
+            self.scope.source.refuse(
+                node,
+                f"which region {text(node)} is cannot be told",
+                "write step = t.construct_target(kernel, ...) in this function, and t.run(step)",
+            )
 
     def reads_only(self, called: ast.expr) -> bool:
         """Is it `HostProgram.of`, which does not call the function that it is given?"""

@@ -1,12 +1,14 @@
 """Loops that are no outermost ``for`` over a ``range``: what a function without declared costs may not hold.
 
-Its launches would take no time for them. Each is refused with what to write instead.
+Its launches would take no time for them. Each is refused with what to write instead, but for short ones: over a
+shape, or over names that are written one by one, as of views, without an element that the loop's variable indexes.
 """
 
 from __future__ import annotations
 
 import ast
 import dis
+from collections.abc import Sequence
 from types import CodeType
 
 from offloadrt.kernels.source import Source, first_line, range_of, text
@@ -31,6 +33,12 @@ def refuse_loops(source: Source) -> None:
     for statement in source.body:
         for node in ast.walk(statement):
             match node:
+                case ast.For(target=target, iter=iterated, body=body) if _is_short([(target, iterated)], body):
+                    pass
+                case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp() if _is_short(
+                    [(generator.target, generator.iter) for generator in node.generators], [node]
+                ):
+                    pass
                 case ast.For(iter=iterated) if range_of(iterated):
                     around = first_line(statement)
                     instead = f"put {around} into the loop" if isinstance(statement, ast.If) else "write it outermost"
@@ -41,6 +49,18 @@ def refuse_loops(source: Source) -> None:
                     source.refuse(node, f"{first_line(node)} is not in the subset", WHILE + _DECLARE)
                 case _ if isinstance(node, _COMPREHENSIONS):
                     source.refuse(node, f"a loop in {text(node)}", "write for i in range(n)" + _DECLARE)
+
+
+def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
+    """Do these loops go through dimensions or written names only, and does what they do index nothing with them?"""
+    for _, iterated in loops:
+        named = isinstance(iterated, ast.Tuple | ast.List) and all(isinstance(one, ast.Name) for one in iterated.elts)
+        if not named and not (isinstance(iterated, ast.Attribute) and iterated.attr == "shape"):
+            return False
+    variables = {node.id for target, _ in loops for node in ast.walk(target) if isinstance(node, ast.Name)}
+    indices = [node.slice for part in body for node in ast.walk(part) if isinstance(node, ast.Subscript)]
+    used = {node.id for index in indices for node in ast.walk(index) if isinstance(node, ast.Name)}
+    return used.isdisjoint(variables)
 
 
 def over_a_range(loop: ast.For | ast.AsyncFor) -> str:

@@ -41,6 +41,11 @@ TOLD = [
     (["try: z = x", "except MemoryError: z = y", "await t.target(k, z)"], "x"),
     (["await t.target(k, (z := x))", "x = y", "await t.target(k, z)"], "x"),
     (["async def inner(p=None): await t.target(k, p)", "await inner(p=x)"], "x"),
+    (["async def inner(p=x): await t.target(k, p)", "await inner()"], "x"),
+    (["async def inner(p=x): await t.target(k, p)", "x = y", "await inner()"], "x"),
+    (["async def inner(u, *, p=x): await u.target(k, p)", "await t.parallel(inner)"], "x"),
+    (["async def inner(p=x): await t.target(k, p)", "await inner(y)"], "y"),
+    (["async def inner():", "    x = y", "    await t.target(k, x)", "await inner()"], "y"),
 ]
 
 
@@ -65,7 +70,30 @@ UNTOLD = [
     ),
     (["for z in (x, y):", "    if c: break", "await t.target(k, z)"], "z is x or y"),
     (["c.mask = x", "await t.target(k, c.mask)"], "c.mask is assigned in line 3"),
+    (
+        ["for _ in n:", "    await t.target(k, c.p)", "    c.p, c.q = c.q, c.p"],
+        "c.p is assigned in line 5",
+    ),
+    (
+        ["def flip(): c.p, c.q = c.q, c.p", "while n:", "    await t.target(k, c.p)", "    flip()"],
+        "c.p is assigned in line 3",
+    ),
+    (["z, w = (x, y) if c else (y, x)", "await t.target(k, z)"], "z is a part of (x, y) if c else (y, x)"),
+    (["z, w = ((x, y), (y, x))[n % 2]", "await t.target(k, z)"], "z is a part of ((x, y), (y, x))[n % 2]"),
+    (["z, w = reversed((x, y))", "await t.target(k, w)"], "w is a part of reversed((x, y))"),
+    (["z = next(iter((x, y)))", "await t.target(k, z)"], "z is next(iter((x, y)))"),
+    (["pair = x, y", "z, w = pair", "await t.target(k, z)"], "z is a part of pair"),
+    (["z, *w = x, y", "await t.target(k, z)"], "z is a part of (x, y)"),
     (["async def inner(p=None): await t.target(k, p)", "await inner()"], "the call in line 4 does not say what p is"),
+    (["async def inner(p=x): await t.target(k, p)", "await inner(*c)"], "the call in line 4 does not say what p is"),
+    (
+        ["async def flip():", "    nonlocal x, y", "    x, y = y, x", "await flip()", "await t.target(k, x)"],
+        "x is assigned in flip of line 3",
+    ),
+    (
+        ["def flip():", "    nonlocal x", "    x = y", "x = y", "while c:", "    await t.target(k, x)", "    flip()"],
+        "x is assigned in flip of line 3",
+    ),
     (["async def inner(p): await t.target(k, p)", "await inner(*c)"], "the call in line 4 does not say what p is"),
     (["await t.target(k, k)"], "k is no array"),
 ]
@@ -104,3 +132,39 @@ def test_what_may_be_one_region_or_function_or_another_is_not_passed_over(call: 
     ):
         regions(*chosen)
     assert regions(*inner, f"s = {made.format('x')}", call) == [(("x",), 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [
+        (["steps = [t.construct_target(k, x)]", "for s in steps:", "    await t.run(s)"], "s"),
+        (["s = build(t, x)", "await t.run(s)"], "s"),
+        (["steps = [t.construct_target(k, x)]", "await t.run(steps[n % 1])"], "steps[n % 1]"),
+        (["await t.run(build(t, x))"], "build(t, x)"),
+        (["await t.run(c.step)"], "c.step"),
+    ],
+)
+def test_a_region_that_is_not_known_is_not_passed_over(lines: list[str], step: str) -> None:
+    with pytest.raises(SourceRefused, match=rf"which region {re.escape(step)} is cannot be told; write step = t.cons"):
+        regions(*lines)
+
+
+def test_updates_are_run_and_are_no_regions() -> None:
+    lines = ["look = t.construct_target_update(c)", "await t.run(look)", "await t.run(t.construct_target_update(x))"]
+    assert regions(*lines, "await t.target(k, x)") == [(("x",), 1.0)]
+
+
+def test_regions_written_one_by_one_may_be_gone_through() -> None:
+    made = ["r, s = t.construct_target(k, x), t.construct_target(k, y)"]
+    assert regions(*made, "for step in (r, s):", "    await t.run(step)") == [(("x",), 1.0), (("y",), 1.0)]
+
+
+def test_a_name_of_an_inner_function_is_not_that_of_the_one_around_it() -> None:
+    inner = ["def outer():", "    x = c", "    def flip():", "        nonlocal x", "        x = y"]
+    assert regions(*inner, "outer()", "await t.target(k, x)") == [(("x",), 1.0)]
+
+
+def test_a_name_of_the_module_that_a_function_assigns_to_is_refused() -> None:
+    lines = ["def flip():", "    global left", "    left = y", "while c:", "    await t.target(k, left)", "    flip()"]
+    with pytest.raises(SourceRefused, match=re.escape("(left is assigned in flip of line 3)")):
+        regions(*lines)

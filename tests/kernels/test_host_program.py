@@ -80,6 +80,10 @@ FREQUENCIES = [
     ("[await t.target(k, a) for _ in range(5)]", 5.0),
     ("[await t.target(k, a) for _ in range(5) if n]", 2.5),
     ("(await t.target(k, a)) if n else None", 0.5),
+    ("n and await t.target(k, a)", 0.5),
+    ("n and t and await t.target(k, a)", 0.25),
+    ("expect(n, probability=0.1) or await t.target(k, a)", 0.9),
+    ("await t.target(k, a) or n", 1.0),
     ("match n:\n        case 1:\n            await t.target(k, a)\n        case _:\n            pass", 0.5),
     ("match n:\n        case 1:\n            return\n    await t.target(k, a)", 0.5),
 ]

@@ -128,6 +128,37 @@ def test_another_loop_without_declared_costs(statement: str, what: str, instead:
     assert kernel(bytes_per_iteration=16)(made).body is made
 
 
+SHORT_LOOPS = [
+    "s = [m // 2 for m in a.shape]\n    a[:s[0]] = n",
+    "if any(m > 0 for m in a.shape): a[:] = n",
+    "for x in (a, n): x *= 2.0",
+    "for m in a.shape: a *= m",
+]
+
+
+@pytest.mark.parametrize("statement", SHORT_LOOPS)
+def test_a_loop_over_dimensions_or_written_views_is_none_of_the_kernel(statement: str) -> None:
+    made = function(f"def k(a, n):\n    {statement}\n")
+    assert kernel(made) == Kernel("k", made)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "for i in (n, n): a[i] = 0.0",
+        "for m in a.shape: a[m - 1] = 0.0",
+        "a[:] = [a[i] for i in (n, n)]",
+        "a[:] = [x for v in (a, n) for x in v]",
+        "for x in (a, n):\n        for i in range(n): x[i] = 0.0",
+        "for x in (a, n):\n        while x[0] > n: x -= 1.0",
+        "for x in (a[0], a[1]): x *= 2.0",
+    ],
+)
+def test_a_short_loop_that_goes_through_elements_is_refused(statement: str) -> None:
+    with pytest.raises(SourceRefused):
+        kernel(function(f"def k(a, n):\n    {statement}\n"))
+
+
 def total(terms: int) -> str:
     return "def k(a, n):\n    for i in range(n):\n        a[i] = 1.0\n        a[i] = " + " + ".join(["a[i]"] * terms)
 
