@@ -274,7 +274,7 @@ class HostWalk:
             return
         if isinstance(node.func, ast.Attribute):
             self.expression(node.func.value, frequency)
-            if method == "run" and node.args and scope.known(node.func.value) is None:
+            if method == "run" and node.args and self.may_be_thread(node.func.value):
                 self.refuse_unknown(node.args[0])
         if self.reads_only(node.func):
             return
@@ -291,6 +291,11 @@ class HostWalk:
                 node, f"what runs here cannot be told ({meaning.why})", "write an if around the two calls"
             )
         return meaning
+
+    def may_be_thread(self, node: ast.expr) -> bool:
+        """Is it a parameter of which nothing is known?"""
+        parameters = {parameter.arg for parameter in self.scope.source.parameters}
+        return isinstance(node, ast.Name) and node.id in parameters and self.scope.known(node) is None
 
     def refuse_unknown(self, node: ast.expr) -> None:
         """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""

@@ -39,6 +39,8 @@ class Places:
 
     def left_out(self, size: int, nbytes: float) -> float:
         """The part of the pieces of `size` bytes of a range that none of the places touches that lie at random."""
+        if not self.count:
+            return 1.0
         met = self.moved(size) / nbytes
         if math.isinf(self.among):
             return math.exp(-met)
@@ -88,7 +90,7 @@ class Access:
             places = (Places(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
         sectors = (-(-(self.begin + self.nbytes) // sector) - self.begin // sector) * sector
         evenly = math.fsum([one.moved(sector) for one in places if one.even]) / sectors
-        at_random = math.prod([one.left_out(sector, sectors) for one in places if one.count and not one.even])
+        at_random = math.prod([one.left_out(sector, sectors) for one in places if not one.even])
         left_out = max(1.0 - evenly, 0.0) * at_random
         return sectors * (1.0 - left_out)
 

@@ -49,5 +49,9 @@ def test_places_that_are_far_apart_and_aligned_to_their_length_touch_one_piece_e
     assert part * nbytes / 32 == pytest.approx(picked, rel=1e-3)
 
 
+def test_no_place_touches_nothing() -> None:
+    assert Access(0, 1 << 20, picked=Places(0.0, 8.0, among=64)).part_of_pages(4096) == 0.0
+
+
 def test_a_sweep_that_leaves_nothing_out_touches_everything() -> None:
     assert Access(0, 1 << 20).part_of_pages(32) == 1.0
