@@ -113,7 +113,7 @@ class KernelAnalysis:
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
         """Lines of branches that are ranges of an index: a compiler guesses them, a launch knows the numbers."""
-        ranges = [part for part in self._branches if part.probability.exact and part.probability.hint is None]
+        ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 
     @property

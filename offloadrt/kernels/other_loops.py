@@ -13,7 +13,6 @@ from types import CodeType
 
 from offloadrt.kernels.source import Source, first_line, range_of, text
 
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DECLARE = ", or declare its costs: @kernel(flops_per_iteration=..., bytes_per_iteration=...)"
 WHILE = "write a for over a range with an if in it"
 
@@ -35,10 +34,6 @@ def refuse_loops(source: Source) -> None:
             match node:
                 case ast.For(target=target, iter=iterated, body=body) if _is_short([(target, iterated)], body):
                     pass
-                case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp() if _is_short(
-                    [(generator.target, generator.iter) for generator in node.generators], [node]
-                ):
-                    pass
                 case ast.For(iter=iterated) if range_of(iterated):
                     around = first_line(statement)
                     instead = f"put {around} into the loop" if isinstance(statement, ast.If) else "write it outermost"
@@ -47,8 +42,9 @@ def refuse_loops(source: Source) -> None:
                     source.refuse(node, f"a loop over {text(node.iter)}", over_a_range(node) + _DECLARE)
                 case ast.While():
                     source.refuse(node, f"{first_line(node)} is not in the subset", WHILE + _DECLARE)
-                case _ if isinstance(node, _COMPREHENSIONS):
-                    source.refuse(node, f"a loop in {text(node)}", "write for i in range(n)" + _DECLARE)
+                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                    if not _is_short([(one.target, one.iter) for one in node.generators], [node]):
+                        source.refuse(node, f"a loop in {text(node)}", "write for i in range(n)" + _DECLARE)
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
