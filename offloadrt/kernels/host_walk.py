@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels import control_flow
+from offloadrt.kernels.accesses.frequency import UNKNOWN_LOOP
 from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
-from offloadrt.kernels.frequency import UNKNOWN_LOOP
 from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import Source, text
+from offloadrt.kernels.source.function_source import Source, text
 
 
 class HostWalk:

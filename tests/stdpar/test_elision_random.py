@@ -12,7 +12,7 @@ from host_functions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.kernels.source import Source
+from offloadrt.kernels.source.function_source import Source
 from offloadrt.models.stdpar.elision import Elided, Marker, Operation, Reason, stops, waits, windows
 from offloadrt.models.stdpar.elision_source import ElisionPass
 from offloadrt.models.stdpar.standard_algorithms import par_unseq

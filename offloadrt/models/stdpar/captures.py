@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.kernels import KernelError
-from offloadrt.kernels.source import Source, text
+from offloadrt.kernels.source.function_source import Source, text
 from offloadrt.models.stdpar.elision import Marker
 from offloadrt.models.stdpar.errors import CompilationRefused
 from offloadrt.models.stdpar.host_scope import Scope

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels.source import Source
+from offloadrt.kernels.source.function_source import Source
 from offloadrt.models.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
 from offloadrt.models.stdpar.flow_graph import Node
 from offloadrt.models.stdpar.host_flow import flow_of

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.kernels.source import Source, text
+from offloadrt.kernels.source.function_source import Source, text
 from offloadrt.models.stdpar.elision import Marker, Operation
 from offloadrt.models.stdpar.flow_graph import FlowGraph, Node
 from offloadrt.models.stdpar.host_scope import METHODS, Scope

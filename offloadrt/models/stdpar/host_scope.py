@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.kernels.source import FunctionTree, Source, text
+from offloadrt.kernels.source.function_source import FunctionTree, Source, text
 from offloadrt.models.stdpar.elision import Marker
 from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS, RETURNING, ExecutionPolicy
 from offloadrt.models.stdpar.translation_unit import (

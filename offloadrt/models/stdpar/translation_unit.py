@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels.source import FunctionTree, Source
+from offloadrt.kernels.source.function_source import FunctionTree, Source
 from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS
 
 
