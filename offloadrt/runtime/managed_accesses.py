@@ -15,7 +15,8 @@ from typing import Any
 import attrs
 
 from offloadrt.driver import NOTHING, Touching
-from offloadrt.kernels import ArrayUse, Launch, reach
+from offloadrt.kernels import ArrayUse, Launch
+from offloadrt.kernels.ranges import reach
 from offloadrt.kernels.costs.streams import Stream
 from offloadrt.machine.managed_access import Access, Places
 from offloadrt.runtime.host_array import HostArray
