@@ -16,8 +16,8 @@ import attrs
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import ArrayUse, Launch
-from offloadrt.kernels.ranges import reach
 from offloadrt.kernels.costs.streams import Stream
+from offloadrt.kernels.ranges import reach
 from offloadrt.machine.managed_access import Access, Places
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
