@@ -13,8 +13,9 @@ from rich.markup import escape
 from offloadrt.cli.render import table_of
 from offloadrt.kernels import ArrayUse, HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
 from offloadrt.kernels.index_ranges import show_ranges
-from offloadrt.study import Scenario, registry
-from offloadrt.study.tracebacks import script_failure
+from offloadrt.study import Scenario
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.tracebacks import script_failure
 
 _PAPERS = "offloadrt.papers."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.ledger import Ledger
+from offloadrt.study.running.ledger import Ledger
 from offloadrt.trace import Calls
 
 

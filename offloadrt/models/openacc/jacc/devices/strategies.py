@@ -16,8 +16,8 @@ import attrs
 
 from offloadrt.kernels import DividedKernel, Kernel
 from offloadrt.kernels.whole import is_whole
-from offloadrt.models.openacc.adaptive import AdaptiveController, Rules
-from offloadrt.models.openacc.policy import Fixed, Mode, PushPolicy
+from offloadrt.models.openacc.jacc.devices.adaptive import AdaptiveController, Rules
+from offloadrt.models.openacc.jacc.devices.policy import Fixed, Mode, PushPolicy
 
 STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
 

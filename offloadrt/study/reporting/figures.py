@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study.definition import Figure
 from offloadrt.study.errors import UserError
-from offloadrt.study.results import Result
-from offloadrt.study.table import Cell, library, row
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.table import Cell, library, row
+from offloadrt.study.scripts.definition import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
 """Okabe and Ito's palette, which every kind of colour blindness tells apart (its yellow darkened for a white page)."""

@@ -24,7 +24,7 @@ from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import NON_CONTIG
 from offloadrt.runtime.present_table import count_text
 from offloadrt.sim import Simulation
-from offloadrt.study import recorded
+from offloadrt.study.conformance import recorded
 
 ELEMENT: Final = np.dtype("<u4")
 ALIGNMENT: Final = 256

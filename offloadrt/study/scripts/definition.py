@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 
 from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.parameters import Parameter, Value, bind, bind_one, parameters_of
+from offloadrt.study.scripts.parameters import Parameter, Value, bind, bind_one, parameters_of
 
 if TYPE_CHECKING:
     from offloadrt.kernels import Kernel

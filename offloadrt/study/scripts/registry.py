@@ -17,9 +17,9 @@ from types import ModuleType
 
 import offloadrt
 from offloadrt.kernels.errors import SourceRefused
-from offloadrt.study.definition import Scenario
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
-from offloadrt.study.tracebacks import script_failure
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.tracebacks import script_failure
 
 _modules: dict[Path, ModuleType] = {}
 

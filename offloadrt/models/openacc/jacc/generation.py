@@ -22,7 +22,7 @@ import attrs
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.loop_kernel import of_source
 from offloadrt.kernels.source import Source
-from offloadrt.models.openacc.arguments import Argument
+from offloadrt.models.openacc.jacc.arguments import Argument
 
 Number = bool | int | float
 

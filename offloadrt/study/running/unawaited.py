@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.tracebacks import script_line
+from offloadrt.study.scripts.tracebacks import script_line
 
 if TYPE_CHECKING:
     from offloadrt.sim import Simulation

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from offloadrt.study.definition import Scenario
-from offloadrt.study.ledger import Ledger
-from offloadrt.study.parameters import Value
-from offloadrt.study.results import (
+from offloadrt.study.reporting.results import (
     Bytes,
     CallFigures,
     DeviceFigures,
@@ -18,7 +15,10 @@ from offloadrt.study.results import (
     Result,
     TimeShare,
 )
-from offloadrt.study.run import Run
+from offloadrt.study.running.ledger import Ledger
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import Calls
 from offloadrt.trace.host_time import OTHER
 

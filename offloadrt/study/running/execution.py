@@ -14,16 +14,17 @@ from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.page_fault import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim.strategy import Strategy
-from offloadrt.study import collect, registry
-from offloadrt.study.definition import Scenario
 from offloadrt.study.errors import ScenarioRefused, UserError
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
-from offloadrt.study.profiles import machine_of
-from offloadrt.study.results import Result, measured_of, median
-from offloadrt.study.run import Run
-from offloadrt.study.tracebacks import innermost, script_failure
-from offloadrt.study.unawaited import all_awaited
+from offloadrt.study.reporting.results import Result, measured_of, median
+from offloadrt.study.running import collect
+from offloadrt.study.running.profiles import machine_of
+from offloadrt.study.running.run import Run
+from offloadrt.study.running.unawaited import all_awaited
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.scripts.tracebacks import innermost, script_failure
 
 Progress = Callable[[int, int], object]
 """Is told how many of how many steps of a long program are over."""

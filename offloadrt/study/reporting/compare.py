@@ -18,14 +18,15 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study import figures, profiles
-from offloadrt.study.definition import Scenario
 from offloadrt.study.errors import ParameterError, UserError, did_you_mean
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, grid
-from offloadrt.study.results import CallFigures, Result, TimeShare, builtins
+from offloadrt.study.reporting import figures
+from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
+from offloadrt.study.reporting.table import Cell, row
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import Outcome, sweep
-from offloadrt.study.table import Cell, row
 
 ELAPSED = "elapsed_s"
 MOST = 3

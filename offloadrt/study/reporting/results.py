@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.results import Result, builtins
+from offloadrt.study.reporting.results import Result, builtins
 
 if TYPE_CHECKING:
     import polars

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from offloadrt.machine import MachineSpec
 from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategy import Strategy
-from offloadrt.study import profiles
-from offloadrt.study.building import Built, build
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.ledger import Ledger
-from offloadrt.study.windows import Windows
+from offloadrt.study.running import profiles
+from offloadrt.study.running.building import Built, build
+from offloadrt.study.running.ledger import Ledger
+from offloadrt.study.running.windows import Windows
 from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:

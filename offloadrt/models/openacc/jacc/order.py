@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.openacc.dependences import Dependences, Range
-from offloadrt.models.openacc.errors import LeftEarly
+from offloadrt.models.openacc.jacc.dependences import Dependences, Range
+from offloadrt.models.openacc.jacc.errors import LeftEarly
 from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue

@@ -10,11 +10,11 @@ import attrs
 
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.host.launch import launch_of
-from offloadrt.models.openacc.arguments import Argument, Attribute
 from offloadrt.models.openacc.clauses import copy
-from offloadrt.models.openacc.dependences import Range
-from offloadrt.models.openacc.division import Divider, Division
-from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags
+from offloadrt.models.openacc.jacc.arguments import Argument, Attribute
+from offloadrt.models.openacc.jacc.dependences import Range
+from offloadrt.models.openacc.jacc.devices.division import Divider, Division
+from offloadrt.models.openacc.jacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.lowering import lower_compute
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem

@@ -12,7 +12,7 @@ import attrs
 
 from offloadrt.kernels import Holders
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.division import Division, Pairs, Piece, by_pair
+from offloadrt.models.openacc.jacc.devices.division import Division, Pairs, Piece, by_pair
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray

@@ -8,15 +8,15 @@ import attrs
 
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.clauses import create
-from offloadrt.models.openacc.code_cache import CodeCache
-from offloadrt.models.openacc.division import Division
-from offloadrt.models.openacc.exchange import Communication, Exchange
+from offloadrt.models.openacc.jacc.code_cache import CodeCache
+from offloadrt.models.openacc.jacc.devices.division import Division
+from offloadrt.models.openacc.jacc.devices.exchange import Communication, Exchange
+from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
+from offloadrt.models.openacc.jacc.devices.policy import Execution, Mode, PushPolicy
+from offloadrt.models.openacc.jacc.order import Order
+from offloadrt.models.openacc.jacc.pushes import Push, Stage
 from offloadrt.models.openacc.kernel_times import InFlight, KernelRecords, KernelTimes
 from offloadrt.models.openacc.lowering import lower_data
-from offloadrt.models.openacc.order import Order
-from offloadrt.models.openacc.partial_values import PartialValues
-from offloadrt.models.openacc.policy import Execution, Mode, PushPolicy
-from offloadrt.models.openacc.pushes import Push, Stage
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray

@@ -18,8 +18,8 @@ import attrs
 import msgspec
 
 from offloadrt.sim import Gear, Simulation
-from offloadrt.study.recorded import Case
-from offloadrt.study.replay import Difference, Replay
+from offloadrt.study.conformance.recorded import Case
+from offloadrt.study.conformance.replay import Difference, Replay
 
 __all__ = ["Case", "ConformanceFileError", "Difference", "Report", "conform", "read_cases", "replay_case"]
 

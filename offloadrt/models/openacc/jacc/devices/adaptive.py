@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 import attrs
 
-from offloadrt.models.openacc.policy import Execution, Mode
+from offloadrt.models.openacc.jacc.devices.policy import Execution, Mode
 
 
 def _positive(rules: Rules, attribute: attrs.Attribute[Any], value: float) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import trio.abc
 
-from offloadrt.study.run import Run
-from offloadrt.study.tracebacks import innermost
-from offloadrt.study.unawaited import all_awaited
+from offloadrt.study.running.run import Run
+from offloadrt.study.running.unawaited import all_awaited
+from offloadrt.study.scripts.tracebacks import innermost
 
 
 class ClockedRun(Run, trio.abc.Clock):

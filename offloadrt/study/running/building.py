@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study import profiles
 from offloadrt.study.errors import UserError
+from offloadrt.study.running import profiles
 
 if TYPE_CHECKING:
     from offloadrt.driver import Driver, Rocr
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offloadrt.models.openmp import OpenMP
     from offloadrt.models.stdpar import StdPar
     from offloadrt.runtime.configurations import MemoryConfiguration
-    from offloadrt.study.run import Run
+    from offloadrt.study.running.run import Run
     from offloadrt.trace import Calls
 
     Configuration = str | MemoryConfiguration

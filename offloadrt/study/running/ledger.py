@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
-    from offloadrt.study.run import Run
+    from offloadrt.study.running.run import Run
 
 Figures = Mapping[str, Mapping[str, float]]
 """By name (of a lock, an engine, ...), the figures of each by their names."""

@@ -11,8 +11,8 @@ import attrs
 from offloadrt.kernels import DividedKernel, Holders, Kernel, KernelError, Launch, Part, Transfer
 from offloadrt.kernels.boxes import Ranges
 from offloadrt.models.host.launch import launch_of
-from offloadrt.models.openacc.generation import GeneratedKernel
-from offloadrt.models.openacc.partial_values import PartialValues
+from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
+from offloadrt.models.openacc.jacc.generation import GeneratedKernel
 from offloadrt.runtime.host_array import HostArray
 
 Piece = tuple[HostArray, Transfer]

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine
-from offloadrt.models.openacc.arguments import Argument
-from offloadrt.models.openacc.generation import GeneratedKernel, PushFlags, generate
+from offloadrt.models.openacc.jacc.arguments import Argument
+from offloadrt.models.openacc.jacc.generation import GeneratedKernel, PushFlags, generate
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace, events

@@ -18,21 +18,21 @@ from typing import Final, get_args
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.arguments import Argument
 from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
-from offloadrt.models.openacc.dependences import Dependences, Range
-from offloadrt.models.openacc.division import Divider
-from offloadrt.models.openacc.errors import AliasedArgument, OverlappingWrites
-from offloadrt.models.openacc.exchange import Communication, Exchange
-from offloadrt.models.openacc.generation import PushFlags
 from offloadrt.models.openacc.host_thread import HostThread
+from offloadrt.models.openacc.jacc.arguments import Argument
+from offloadrt.models.openacc.jacc.dependences import Dependences, Range
+from offloadrt.models.openacc.jacc.devices.division import Divider
+from offloadrt.models.openacc.jacc.devices.exchange import Communication, Exchange
+from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
+from offloadrt.models.openacc.jacc.devices.strategies import Strategy, strategy_named
+from offloadrt.models.openacc.jacc.errors import AliasedArgument, OverlappingWrites
+from offloadrt.models.openacc.jacc.generation import PushFlags
+from offloadrt.models.openacc.jacc.launching import Launching
+from offloadrt.models.openacc.jacc.order import ExecutionStep, Order
+from offloadrt.models.openacc.jacc.pushes import Effects, Push, factor_of, ready
 from offloadrt.models.openacc.kernel_times import KernelTimes
-from offloadrt.models.openacc.launching import Launching
 from offloadrt.models.openacc.lowering import lower_data, lower_update
-from offloadrt.models.openacc.order import ExecutionStep, Order
-from offloadrt.models.openacc.partial_values import PartialValues
-from offloadrt.models.openacc.pushes import Effects, Push, factor_of, ready
-from offloadrt.models.openacc.strategies import Strategy, strategy_named
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
