@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.kernels.accesses.access.frequency import BRANCH, UNKNOWN_LOOP
+from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.source.function_source import range_of
 from offloadrt.kernels.source.subset import literal
 

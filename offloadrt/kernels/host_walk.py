@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels import control_flow
-from offloadrt.kernels.accesses.access.frequency import UNKNOWN_LOOP
+from offloadrt.kernels.accesses.frequency import UNKNOWN_LOOP
 from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
 from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
 from offloadrt.kernels.kernel import Kernel

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, symbol_of
-from offloadrt.kernels.accesses.access.access import Access, Reduction, Walk
-from offloadrt.kernels.accesses.access.frequency import loops_of
+from offloadrt.kernels.accesses.access import Access, Reduction, Walk
+from offloadrt.kernels.accesses.frequency import loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.index_ranges import extent
 from offloadrt.kernels.source.function_source import text

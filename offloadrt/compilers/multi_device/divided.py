@@ -19,8 +19,8 @@ import numpy as np
 
 from offloadrt.compilers.multi_device.partial_values import Combination
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Loop
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop
 from offloadrt.kernels.costs.counts import counting_of, launch_key
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.errors import KernelError

@@ -27,8 +27,8 @@ from offloadrt.compilers.multi_device.filtering import Names
 from offloadrt.compilers.multi_device.partial_values import combination, separate
 from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Loop, loops_of
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.index_ranges import Range, extent
 from offloadrt.kernels.errors import KernelError

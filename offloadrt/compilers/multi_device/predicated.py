@@ -29,8 +29,8 @@ from offloadrt.compilers.multi_device.filtering import Filter, Names
 from offloadrt.compilers.multi_device.partial_values import combination, separate
 from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
-from offloadrt.kernels.accesses.access.access import Access, Reduction
-from offloadrt.kernels.accesses.access.frequency import Loop, Path, loops_of
+from offloadrt.kernels.accesses.access import Access, Reduction
+from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.errors import KernelError

@@ -11,8 +11,8 @@ import ast
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access, Walk
-from offloadrt.kernels.accesses.access.frequency import Loop, loops_of
+from offloadrt.kernels.accesses.access import Access, Walk
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.source.reductions import assigned_scalars, reads_first, statements_in
 from offloadrt.kernels.source.subset import LoopNest
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels.accesses.access.frequency import Branch, Hint, Loop, Path
+from offloadrt.kernels.accesses.frequency import Branch, Hint, Loop, Path
 from offloadrt.kernels.algebra.operations import Operation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.array_use import Pattern

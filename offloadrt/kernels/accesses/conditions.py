@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from offloadrt.kernels.accesses.access.frequency import Within
-from offloadrt.kernels.accesses.access.values import Value
+from offloadrt.kernels.accesses.frequency import Within
+from offloadrt.kernels.accesses.values import Value
 from offloadrt.kernels.algebra.polynomial import Polynomial
 
 _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {

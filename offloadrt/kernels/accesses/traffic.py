@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Branch, Loop, Probability, loops_of
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, Loop, Probability, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 
 Frequency = Callable[[Access, Callable[[Loop], bool]], float]

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import attrs
 
-from offloadrt.kernels.accesses.access.frequency import Hint
+from offloadrt.kernels.accesses.frequency import Hint
 from offloadrt.kernels.algebra.operations import Operation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.source.function_source import range_of

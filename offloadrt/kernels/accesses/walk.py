@@ -11,10 +11,10 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access, Reduction, Walk, Work
-from offloadrt.kernels.accesses.access.conditions import range_of_data, ranges_of
-from offloadrt.kernels.accesses.access.frequency import Branch, Hint, Loop, Path, Probability, loops_of
-from offloadrt.kernels.accesses.access.values import NOTHING, Value, arithmetic, made_of, whole_names
+from offloadrt.kernels.accesses.access import Access, Reduction, Walk, Work
+from offloadrt.kernels.accesses.conditions import range_of_data, ranges_of
+from offloadrt.kernels.accesses.frequency import Branch, Hint, Loop, Path, Probability, loops_of
+from offloadrt.kernels.accesses.values import NOTHING, Value, arithmetic, made_of, whole_names
 from offloadrt.kernels.algebra.operations import OPERATIONS
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.source.function_source import range_of, text

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access, Reduction, Walk
-from offloadrt.kernels.accesses.access.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
-from offloadrt.kernels.accesses.access.index_kinds import Counter, check_counters, counters_of
-from offloadrt.kernels.accesses.access.traffic import elements
-from offloadrt.kernels.accesses.access.values import element_size
-from offloadrt.kernels.accesses.access.walk import walk
+from offloadrt.kernels.accesses.access import Access, Reduction, Walk
+from offloadrt.kernels.accesses.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
+from offloadrt.kernels.accesses.index_kinds import Counter, check_counters, counters_of
+from offloadrt.kernels.accesses.traffic import elements
+from offloadrt.kernels.accesses.values import element_size
+from offloadrt.kernels.accesses.walk import walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.costs.waits import Waits, waits
 from offloadrt.kernels.source.subset import LoopNest

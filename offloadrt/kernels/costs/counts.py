@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from offloadrt.kernels.accesses.access.access import Access
+from offloadrt.kernels.accesses.access import Access
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.costs.sectors import Moved, Moves, moved_of
 from offloadrt.kernels.costs.streams import Stream, runs_without, streams_of

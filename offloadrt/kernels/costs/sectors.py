@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.access.traffic import Frequency, elements, streams
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
 from offloadrt.kernels.costs.streams import moved_elements, nearness_of, runs_without
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges import footprint

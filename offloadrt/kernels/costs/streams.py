@@ -15,9 +15,9 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Branch, Loop, Path, loops_of
-from offloadrt.kernels.accesses.access.traffic import elements, jointly, stored_just_now, streams
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, loops_of
+from offloadrt.kernels.accesses.traffic import elements, jointly, stored_just_now, streams
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges.reach import Places, Reach, even_places, ranges
 from offloadrt.kernels.ranges.touched import shape_of, steps_of, touched

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.access.traffic import Frequency, jointly, stored_just_now, streams
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.accesses.traffic import Frequency, jointly, stored_just_now, streams
 
 ELEMENT = 8.0
 """Bytes of a double."""

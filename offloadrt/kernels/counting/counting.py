@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels.accesses.access.frequency import (
+from offloadrt.kernels.accesses.frequency import (
     BRANCH,
     UNKNOWN_LOOP,
     Branch,

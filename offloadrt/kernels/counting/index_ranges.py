@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Loop, Path, loops_of
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 
 Range = tuple[Polynomial, Polynomial]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from offloadrt.kernels.accesses.access.frequency import Loop
+from offloadrt.kernels.accesses.frequency import Loop
 from offloadrt.kernels.algebra.intervals import FAR, Cuts
 from offloadrt.kernels.algebra.polynomial import Polynomial
 

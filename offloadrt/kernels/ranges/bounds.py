@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.kernels.accesses.access.frequency import Branch, Path
+from offloadrt.kernels.accesses.frequency import Branch, Path
 from offloadrt.kernels.errors import IndexOutOfRange
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.accesses.access.access import Access
+    from offloadrt.kernels.accesses.access import Access
     from offloadrt.kernels.counting.counting import Counting
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Branch, Loop, Path, Probability, Within, loops_of
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, Probability, Within, loops_of
 from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts, cut_range, intersection
 from offloadrt.kernels.algebra.operations import Operation
 from offloadrt.kernels.algebra.polynomial import Polynomial

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.access.traffic import Frequency, elements, streams
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
 from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from offloadrt.kernels.accesses.access.access import Access
-from offloadrt.kernels.accesses.access.frequency import Branch, loops_of
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges import footprint
