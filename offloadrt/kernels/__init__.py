@@ -25,7 +25,6 @@ with teams, threads and iterations.
 ``partial_values``  their reductions: each device's partial value, and the kernel that combines them (`Combination`;
                     `reduced_elements.py`: elements as scalars)
 ``exchange.py``     who sends which bytes to whom
-``host_program.py`` GAF: the target regions that a program's host function comes to, and how often
 ==================  =================================================================================================
 """
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from offloadrt.kernels.counts import ArrayCounts, LaunchCounts
     from offloadrt.kernels.divided import DividedKernel, Part, Share
     from offloadrt.kernels.exchange import Holders, Transfer
-    from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
     from offloadrt.kernels.loop_splitting import SplitKernel, split_loop
     from offloadrt.kernels.partial_values import Combination
     from offloadrt.kernels.predicated import PredicatedKernel, predicate
@@ -56,17 +54,14 @@ __all__ = [
     "Combination",
     "DividedKernel",
     "Holders",
-    "HostProgram",
     "IndexOutOfRange",
     "Kernel",
     "KernelAnalysis",
     "KernelError",
     "Launch",
     "LaunchCounts",
-    "ObjectFrequency",
     "Part",
     "PredicatedKernel",
-    "Region",
     "Share",
     "SourceRefused",
     "SplitKernel",
@@ -84,12 +79,9 @@ _LATE = {
     "DividedKernel": "divided",
     "Holders": "exchange",
     "Part": "divided",
-    "HostProgram": "host_program",
     "KernelAnalysis": "analysis",
     "LaunchCounts": "counts",
-    "ObjectFrequency": "host_program",
     "PredicatedKernel": "predicated",
-    "Region": "host_program",
     "Share": "divided",
     "SplitKernel": "loop_splitting",
     "Transfer": "exchange",

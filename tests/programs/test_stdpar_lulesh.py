@@ -9,7 +9,7 @@ import pytest
 from stdpar_apps_rig import measured, play
 
 from offloadrt import stdpar as std
-from offloadrt.models.stdpar.elision_source import ElisionPass
+from offloadrt.compilers.stdpar.elision_pass import ElisionPass
 from offloadrt.programs.stdpar import Lulesh, hexahedra, lulesh_eos
 from offloadrt.programs.stdpar.lulesh import repetitions
 from offloadrt.programs.stdpar.lulesh_domain import LENGTH, REGIONS, Mesh
