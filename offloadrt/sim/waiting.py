@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from heapq import heappush, heappushpop
+from heapq import heappop, heappush, heappushpop
 from math import inf
 from typing import Any
 
@@ -87,6 +87,20 @@ class WaitingClock(Clock):
         self.events += steps
         self.strides -= steps
         self.now = due
+        return True
+
+    def goes_on(self, me: Actor) -> bool:
+        """Let time pass to the timer that ``me`` has just set, if it is the next thing to happen; False if it is not.
+
+        For whoever sets a timer for itself: ``if not sim.goes_on(me): yield me.trap``. An actor that is alone then
+        goes on without a switch, and what happens is the same in both gears: here the timer is popped as the
+        trampoline would pop it. An actor that parks without a timer may ask as well: the answer is False.
+        """
+        heap = self.heap
+        if self.ready or not self.strides or me.trap is not None or not heap or heap[0][2] is not me:
+            return False
+        self.strides -= 1
+        self.now = heappop(heap)[0]
         return True
 
     def is_alone_until(self, due: float, steps: int) -> bool:

@@ -1,5 +1,8 @@
 """Semaphore, Station, Mailbox, Signal: what they grant, in which order, their statistics; and the observer."""
 
+import types
+from heapq import heappush
+
 import pytest
 from acting import run_all
 
@@ -241,3 +244,32 @@ def test_an_observer_is_told_of_actors_and_locks(sim):
         ("released", "tables", "host 1"),
         ("finished", "host 1"),
     ]
+
+
+def test_an_actor_goes_on_at_its_own_timer_only_when_nothing_else_is_due_before(sim):
+    """Whether it goes on without a switch or parks, what follows happens at the same time in the same order."""
+    log = []
+
+    @types.coroutine
+    def own_timer(dt):
+        me = sim.current
+        sim.events += 1
+        heappush(sim.heap, (sim.now + dt, sim.events, me))
+        if not sim.goes_on(me):
+            yield me.trap
+        log.append((me.name, sim.now))
+
+    async def host():
+        assert not sim.goes_on(sim.current), "it has set no timer"
+        for dt in (1.0, 1.0, 0.5, 0.0):
+            await own_timer(dt)
+
+    async def other():
+        await sim.sleep(1.5)
+        await own_timer(0.5)
+        await own_timer(4.0)
+
+    run_all(sim, host, other)
+    assert log == [
+        ("host 0", 1.0), ("host 0", 2.0), ("host 1", 2.0), ("host 0", 2.5), ("host 0", 2.5), ("host 1", 6.0),
+    ]  # fmt: skip
