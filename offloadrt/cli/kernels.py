@@ -14,8 +14,9 @@ from offloadrt.cli.render import table_of
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
 from offloadrt.kernels.index_ranges import show_ranges
-from offloadrt.study import Scenario, registry
-from offloadrt.study.tracebacks import script_failure
+from offloadrt.study import Scenario
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.tracebacks import script_failure
 
 _PAPERS = "offloadrt.papers."
 

@@ -25,7 +25,7 @@ from offloadrt.papers.otm.judges.places import (
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import listed, mean, number
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 PROGRAMS: dict[str, Callable[..., Any]] = {"bfs": Bfs.run, "cfd": Cfd.run, "srad": Srad.run}
 LARGER = 20.0
