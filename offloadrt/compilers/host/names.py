@@ -21,7 +21,7 @@ import attrs
 
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import FunctionTree, Source, text
+from offloadrt.kernels.source.function_source import FunctionTree, Source, text
 
 MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_link")
 """Methods that make an object of the program; their first argument is its name."""

@@ -19,9 +19,9 @@ from typing import Final
 
 import attrs
 
-from offloadrt.kernels.frequency import BRANCH, UNKNOWN_LOOP
-from offloadrt.kernels.source import range_of
-from offloadrt.kernels.subset import literal
+from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
+from offloadrt.kernels.source.function_source import range_of
+from offloadrt.kernels.source.subset import literal
 
 NEVER: Final = 0
 LEAVES: Final = 4

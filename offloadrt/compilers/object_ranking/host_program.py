@@ -20,7 +20,7 @@ import attrs
 
 from offloadrt.compilers.object_ranking.host_walk import HostWalk
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import Source
+from offloadrt.kernels.source.function_source import Source
 
 
 @attrs.frozen

@@ -11,9 +11,9 @@ import attrs
 from offloadrt.compilers.host import probabilities
 from offloadrt.compilers.host.names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
 from offloadrt.compilers.host.probabilities import STAYS, THROUGH, Ends, Loop, Rounds, Ways
-from offloadrt.kernels.frequency import UNKNOWN_LOOP
+from offloadrt.kernels.accesses.frequency import UNKNOWN_LOOP
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source import Source, text
+from offloadrt.kernels.source.function_source import Source, text
 
 
 class HostWalk:

@@ -16,7 +16,7 @@ from offloadrt.compilers.stdpar.host_scope import Scope
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels import KernelError
-from offloadrt.kernels.source import Source, text
+from offloadrt.kernels.source.function_source import Source, text
 
 
 def refuse_captures(function: Callable[..., Any], implementation: str) -> None:

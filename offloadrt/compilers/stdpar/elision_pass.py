@@ -16,7 +16,7 @@ from offloadrt.compilers.host.flow_graph import Node
 from offloadrt.compilers.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
 from offloadrt.compilers.stdpar.host_flow import flow_of
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
-from offloadrt.kernels.source import Source
+from offloadrt.kernels.source.function_source import Source
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from offloadrt.compilers.stdpar.elision import Marker, Operation
 from offloadrt.compilers.stdpar.host_scope import METHODS, Scope
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
-from offloadrt.kernels.source import Source, text
+from offloadrt.kernels.source.function_source import Source, text
 
 
 def flow_of(source: Source, unit: TranslationUnit) -> FlowGraph:

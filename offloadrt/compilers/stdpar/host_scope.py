@@ -31,7 +31,7 @@ from offloadrt.compilers.stdpar.translation_unit import (
     parameters,
     threads_of,
 )
-from offloadrt.kernels.source import FunctionTree, Source, text
+from offloadrt.kernels.source.function_source import FunctionTree, Source, text
 
 METHODS: Final[Mapping[str, Marker | None]] = {
     **dict.fromkeys(("stack_array", "compute", "function", "interposition_disabled")),

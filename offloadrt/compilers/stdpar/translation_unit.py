@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
-from offloadrt.kernels.source import FunctionTree, Source
+from offloadrt.kernels.source.function_source import FunctionTree, Source
 
 
 @attrs.frozen
