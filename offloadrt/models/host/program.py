@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
-from offloadrt.kernels import HostProgram
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier

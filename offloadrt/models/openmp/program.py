@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
-from offloadrt.kernels import HostProgram
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena

@@ -21,7 +21,7 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.loop_kernel import of_source
-from offloadrt.kernels.source import Source
+from offloadrt.kernels.source.function_source import Source
 from offloadrt.models.openacc.jacc.arguments import Argument
 
 Number = bool | int | float
@@ -90,7 +90,7 @@ def _source_of(kernel: Kernel) -> Source:
     if kernel.analysis is None:
         assert kernel.body is not None
         return Source.of(kernel.body, "kernel")
-    from offloadrt.kernels.execution import NestBody
+    from offloadrt.kernels.execution.nest_body import NestBody
 
     assert isinstance(kernel.body, NestBody)
     return kernel.body.nest.source

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from offloadrt.kernels import Kernel, kernel, predicate
+from offloadrt.compilers.multi_device import predicate
+from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
 from offloadrt.papers.jacc.judges.events import copies, kernels, shared

@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels import DividedKernel, Holders, Kernel, KernelError, Launch, Part, Transfer
-from offloadrt.kernels.boxes import Ranges
+from offloadrt.compilers.multi_device import DividedKernel, Holders, Part, Transfer
+from offloadrt.kernels import Kernel, KernelError, Launch
+from offloadrt.kernels.ranges.boxes import Ranges
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
 from offloadrt.models.openacc.jacc.generation import GeneratedKernel

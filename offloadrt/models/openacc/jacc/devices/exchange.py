@@ -10,7 +10,7 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels import Holders
+from offloadrt.compilers.multi_device import Holders
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.jacc.devices.division import Division, Pairs, Piece, by_pair

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 import attrs
 import numpy as np
 
-from offloadrt.kernels import DividedKernel
+from offloadrt.compilers.multi_device import DividedKernel
 from offloadrt.runtime.host_array import HostArray
 
 

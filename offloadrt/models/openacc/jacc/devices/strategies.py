@@ -14,7 +14,8 @@ from typing import Final
 
 import attrs
 
-from offloadrt.kernels import DividedKernel, Kernel
+from offloadrt.compilers.multi_device import DividedKernel
+from offloadrt.kernels import Kernel
 from offloadrt.kernels.whole import is_whole
 from offloadrt.models.openacc.jacc.devices.adaptive import AdaptiveController, Rules
 from offloadrt.models.openacc.jacc.devices.policy import Fixed, Mode, PushPolicy
@@ -40,7 +41,7 @@ class Strategy:
 
 def strategy_named(name: str, devices: int) -> Strategy:
     """For so many devices, with the default `Rules`. ValueError for a name that does not exist."""
-    from offloadrt.kernels import predicate, split_loop
+    from offloadrt.compilers.multi_device import predicate, split_loop
 
     if name == "single":
         return Strategy(devices=1)
