@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from offloadrt.cli.render import table_of
 from offloadrt.compilers.multi_device import PredicatedKernel, predicate
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel, KernelAnalysis, KernelError
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
 from offloadrt.kernels.counting.index_ranges import show_ranges
 from offloadrt.study import Scenario
 from offloadrt.study.scripts import registry

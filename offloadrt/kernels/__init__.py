@@ -27,20 +27,16 @@ from offloadrt.kernels.kernel import Kernel, Launch, kernel
 if TYPE_CHECKING:
     from offloadrt.kernels.costs.analysis import KernelAnalysis
     from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts
-    from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
 
 __all__ = [
     "ArrayCounts",
     "ArrayUse",
-    "HostProgram",
     "IndexOutOfRange",
     "Kernel",
     "KernelAnalysis",
     "KernelError",
     "Launch",
     "LaunchCounts",
-    "ObjectFrequency",
-    "Region",
     "SourceRefused",
     "expect",
     "kernel",
@@ -48,11 +44,8 @@ __all__ = [
 
 _LATE = {
     "ArrayCounts": "costs.counts",
-    "HostProgram": "host_program",
     "KernelAnalysis": "costs.analysis",
     "LaunchCounts": "costs.counts",
-    "ObjectFrequency": "host_program",
-    "Region": "host_program",
 }
 """Imported when they are first used: a program of kernels with costs needs no analysis."""
 

@@ -23,7 +23,7 @@ from offloadrt.study.running.windows import Windows
 from offloadrt.trace import Calls, Trace
 
 if TYPE_CHECKING:
-    from offloadrt.kernels import HostProgram
+    from offloadrt.compilers.object_ranking import HostProgram
     from offloadrt.machine import Device, Machine
     from offloadrt.machine.managed_usage import ManagedUsage
     from offloadrt.models.openacc import OpenACC
@@ -116,7 +116,7 @@ class Run:
         with `environment` the runtime chooses, as a real one does; or an object of one's own.
         """
         self.host_program: HostProgram | None = None
-        """What a compiler knows of the program (`kernels.HostProgram.of(its host function)`); `otm` needs it."""
+        """What a compiler knows about the program, `HostProgram.of(its host function)`; `otm` needs it."""
         self.requires_unified_shared_memory = False
         """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
         self.environment: dict[str, str] = {}

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from offloadrt import stdpar as std
+from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.kernels import Kernel
-from offloadrt.models.stdpar.elision import Marker
 from offloadrt.papers.stdpar.programs import Application, BabelStream, CloverLeaf, Lulesh, MiniBude, Stopwatch, TeaLeaf
 from offloadrt.papers.stdpar.programs.frame import host_array, loads, sequential_loop, stores
 from offloadrt.study.running.run import Run

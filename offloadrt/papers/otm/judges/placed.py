@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from offloadrt.kernels import HostProgram
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.papers.otm.judges.places import (
     BENCHMARKS,
     EXPLICIT,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from offloadrt.kernels import HostProgram, Kernel, kernel
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.papers.otm.unified_memory import UnifiedMemory

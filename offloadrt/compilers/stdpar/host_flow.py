@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from offloadrt.compilers.host.flow_graph import FlowGraph, Node
+from offloadrt.compilers.stdpar.elision import Marker, Operation
+from offloadrt.compilers.stdpar.host_scope import METHODS, Scope
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels.source.function_source import Source, text
-from offloadrt.models.stdpar.elision import Marker, Operation
-from offloadrt.models.stdpar.flow_graph import FlowGraph, Node
-from offloadrt.models.stdpar.host_scope import METHODS, Scope
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS
-from offloadrt.models.stdpar.translation_unit import TranslationUnit
 
 
 def flow_of(source: Source, unit: TranslationUnit) -> FlowGraph:

@@ -21,10 +21,9 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.kernels.source.function_source import FunctionTree, Source, text
-from offloadrt.models.stdpar.elision import Marker
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS, RETURNING, ExecutionPolicy
-from offloadrt.models.stdpar.translation_unit import (
+from offloadrt.compilers.stdpar.elision import Marker
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, RETURNING, ExecutionPolicy
+from offloadrt.compilers.stdpar.translation_unit import (
     TranslationUnit,
     calls_algorithms,
     local_names,
@@ -32,6 +31,7 @@ from offloadrt.models.stdpar.translation_unit import (
     parameters,
     threads_of,
 )
+from offloadrt.kernels.source.function_source import FunctionTree, Source, text
 
 METHODS: Final[Mapping[str, Marker | None]] = {
     **dict.fromkeys(("stack_array", "compute", "function", "interposition_disabled")),

@@ -18,13 +18,13 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels.host_walk import HostWalk
+from offloadrt.compilers.object_ranking.host_walk import HostWalk
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source.function_source import Source
 
 
 @attrs.frozen
-class Region:
+class TargetRegion:
     """One place in the program that runs a kernel on a device."""
 
     kernel: Kernel
@@ -53,7 +53,7 @@ class ObjectFrequency:
     """Global access frequency."""
     rank: int
     """1 for the object that is accessed most."""
-    regions: tuple[Region, ...]
+    regions: tuple[TargetRegion, ...]
     """Those that use it."""
 
 
@@ -61,7 +61,7 @@ class ObjectFrequency:
 class HostProgram:
     """The target regions of a program, and the objects in the order of their rank."""
 
-    regions: tuple[Region, ...]
+    regions: tuple[TargetRegion, ...]
     objects: tuple[ObjectFrequency, ...]
 
     @classmethod
@@ -74,7 +74,8 @@ class HostProgram:
         """
         walked = HostWalk(Source.of(function, "host function"), _owner(function), kernels or {})
         regions = tuple(
-            Region(found.kernel, found.frequency, found.objects, found.file, found.line) for found in walked.regions
+            TargetRegion(found.kernel, found.frequency, found.objects, found.file, found.line)
+            for found in walked.regions
         )
         gaf = dict.fromkeys(walked.objects, 0.0)
         for region in regions:

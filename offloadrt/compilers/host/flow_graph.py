@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from offloadrt.models.stdpar.elision import Operation
+from offloadrt.compilers.stdpar.elision import Operation
 
 
 @attrs.define(eq=False)

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
 from offloadrt.kernels.source.function_source import FunctionTree, Source
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS
 
 
 @attrs.frozen

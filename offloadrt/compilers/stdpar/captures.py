@@ -10,13 +10,13 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from offloadrt.compilers.stdpar.elision import Marker
+from offloadrt.compilers.stdpar.errors import CompilationRefused
+from offloadrt.compilers.stdpar.host_scope import Scope
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels import KernelError
 from offloadrt.kernels.source.function_source import Source, text
-from offloadrt.models.stdpar.elision import Marker
-from offloadrt.models.stdpar.errors import CompilationRefused
-from offloadrt.models.stdpar.host_scope import Scope
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS
-from offloadrt.models.stdpar.translation_unit import TranslationUnit
 
 
 def refuse_captures(function: Callable[..., Any], implementation: str) -> None:

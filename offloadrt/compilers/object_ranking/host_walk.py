@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels import control_flow
+from offloadrt.compilers.host import probabilities
+from offloadrt.compilers.host.names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
+from offloadrt.compilers.host.probabilities import STAYS, THROUGH, Ends, Loop, Rounds, Ways
 from offloadrt.kernels.accesses.frequency import UNKNOWN_LOOP
-from offloadrt.kernels.control_flow import STAYS, THROUGH, Ends, Loop, Rounds, Ways
-from offloadrt.kernels.host_names import MAKES_OBJECTS, FoundRegion, Function, Scope, Untold, Update, assigned
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source.function_source import Source, text
 
@@ -56,7 +56,7 @@ class HostWalk:
         """Walk through a block that control comes to so often; `after` is the weight of what follows it."""
         ends = THROUGH
         for place, node in enumerate(statements, start=1):
-            rest = control_flow.weight(statements[place:], after, self.ways)
+            rest = probabilities.weight(statements[place:], after, self.ways)
             ends = ends.then(self.statement(node, frequency * ends.falls, rest))
         return ends
 
@@ -69,12 +69,12 @@ class HostWalk:
             case ast.If(test=test):
                 self.expression(test, frequency)
                 sides = [node.body, node.orelse]
-                taken = control_flow.probability(test, *self.weights(sides, after))
+                taken = probabilities.probability(test, *self.weights(sides, after))
                 return self.either(sides, [taken, 1.0 - taken], frequency, after)
             case ast.Match():
                 self.expression(node.subject, frequency)
-                sides = control_flow.case_blocks(node)
-                return self.either(sides, control_flow.shares(self.weights(sides, after)), frequency, after)
+                sides = probabilities.case_blocks(node)
+                return self.either(sides, probabilities.shares(self.weights(sides, after)), frequency, after)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self.expression(item.context_expr, frequency)
@@ -109,7 +109,7 @@ class HostWalk:
 
     def weights(self, sides: Sequence[Sequence[ast.stmt]], after: int) -> list[int]:
         """Of the sides of a branch."""
-        return [control_flow.weight(side, after, self.ways) for side in sides]
+        return [probabilities.weight(side, after, self.ways) for side in sides]
 
     def either(self, sides: Sequence[Sequence[ast.stmt]], taken: Sequence[float], frequency: float, after: int) -> Ends:
         """Walk through the sides of a branch, each of which is taken with a probability."""
@@ -125,7 +125,7 @@ class HostWalk:
 
     def loop(self, node: Loop, frequency: float, after: int) -> Ends:
         """Walk through a loop, whose regions run as often as it goes round."""
-        count = None if isinstance(node, ast.While) else control_flow.count(node.iter)
+        count = None if isinstance(node, ast.While) else probabilities.count(node.iter)
         outside, self.left = (self.ways, self.left), []
         self.ways, end = self.ways.of_loop(node, count, after)
         if isinstance(node, ast.While):
@@ -142,7 +142,7 @@ class HostWalk:
 
     def objects_in(self, node: ast.expr) -> Sequence[ast.expr]:
         """What a loop goes through that names objects one by one."""
-        if control_flow.count(node) is None or not isinstance(node, ast.Tuple | ast.List):
+        if probabilities.count(node) is None or not isinstance(node, ast.Tuple | ast.List):
             return ()
         named = [isinstance(one, ast.Tuple | ast.List) or self.scope.meaning(one) is not None for one in node.elts]
         return node.elts if any(named) else ()
@@ -180,7 +180,7 @@ class HostWalk:
             return self.rounds(node, count, frequency, end)
         self.scope.meet([before, *([dict(self.scope.names)] if body.falls else []), *self.left])
         if isinstance(node, ast.While):
-            rounds = Rounds.unknown(body, control_flow.known(node.test))
+            rounds = Rounds.unknown(body, probabilities.known(node.test))
             self.repeat(first, start, rounds.tests)
         else:
             rounds = Rounds.unknown(body) if count is None else Rounds.written(count, body)
@@ -196,9 +196,9 @@ class HostWalk:
 
     def guarded(self, node: ast.Try | ast.TryStar, frequency: float, after: int) -> Ends:
         """Walk through a `try`: its handlers get what it surely raises, and what is `finally` done all."""
-        final = control_flow.weight(node.finalbody, after, self.ways)
+        final = probabilities.weight(node.finalbody, after, self.ways)
         before = dict(self.scope.names)
-        ends = self.block(node.body, frequency, control_flow.weight(node.orelse, final, self.ways))
+        ends = self.block(node.body, frequency, probabilities.weight(node.orelse, final, self.ways))
         inside = dict(self.scope.names)
         raised = ends.raises if node.handlers else 0.0
         ends = attrs.evolve(ends, raises=ends.raises - raised)
@@ -221,13 +221,13 @@ class HostWalk:
                 self.call(node, frequency)
             case ast.IfExp(test=test, body=then, orelse=other):
                 self.expression(test, frequency)
-                taken = control_flow.probability(test)
+                taken = probabilities.probability(test)
                 self.expression(then, frequency * taken)
                 self.expression(other, frequency * (1.0 - taken))
             case ast.BoolOp(op=op, values=values):
                 for value in values:
                     self.expression(value, frequency)
-                    taken = control_flow.probability(value)
+                    taken = probabilities.probability(value)
                     frequency *= taken if isinstance(op, ast.And) else 1.0 - taken
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 names = assigned([generator.target for generator in node.generators])
@@ -235,11 +235,11 @@ class HostWalk:
                 for generator in node.generators:
                     self.expression(generator.iter, frequency)
                     self.scope.unbind(assigned([generator.target]), f"is each of {text(generator.iter)} in turn")
-                    written = control_flow.count(generator.iter)
+                    written = probabilities.count(generator.iter)
                     frequency *= UNKNOWN_LOOP if written is None else written
                     for test in generator.ifs:
                         self.expression(test, frequency)
-                        frequency *= control_flow.probability(test)
+                        frequency *= probabilities.probability(test)
                 for part in [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]:
                     self.expression(part, frequency)
                 for name, meaning in before.items():

@@ -12,11 +12,11 @@ from typing import Any
 
 import attrs
 
+from offloadrt.compilers.host.flow_graph import Node
+from offloadrt.compilers.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
+from offloadrt.compilers.stdpar.host_flow import flow_of
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels.source.function_source import Source
-from offloadrt.models.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
-from offloadrt.models.stdpar.flow_graph import Node
-from offloadrt.models.stdpar.host_flow import flow_of
-from offloadrt.models.stdpar.translation_unit import TranslationUnit
 
 
 @attrs.frozen

@@ -9,7 +9,8 @@ import pytest
 from written import function
 
 from offloadrt import openmp as omp
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel, SourceRefused, expect, kernel
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel, SourceRefused, expect, kernel
 
 axpy = kernel(nests.axpy)
 expand = kernel(nests.expand)

@@ -7,7 +7,8 @@ import re
 import pytest
 from written import function
 
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel, SourceRefused, expect
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel, SourceRefused, expect
 
 one = Kernel("k", arrays=(ArrayUse("p", 0, reads=1),))
 two = Kernel("two", arrays=(ArrayUse("p", 0, reads=1), ArrayUse("q", 1, reads=1)))

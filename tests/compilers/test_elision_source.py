@@ -34,9 +34,9 @@ from host_functions import (
     wrapper,
 )
 
-from offloadrt.models.stdpar.elision import Elided, Endless, Kept, Marker, Reason
-from offloadrt.models.stdpar.elision_source import ElisionPass
-from offloadrt.models.stdpar.translation_unit import TranslationUnit
+from offloadrt.compilers.stdpar.elision import Elided, Endless, Kept, Marker, Reason
+from offloadrt.compilers.stdpar.elision_pass import ElisionPass
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 
 
 def outcome(function: Callable[..., Any], **options: Any) -> list[Reason | None]:
