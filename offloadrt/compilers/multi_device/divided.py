@@ -21,7 +21,7 @@ from offloadrt.compilers.multi_device.partial_values import Combination
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
 from offloadrt.kernels.accesses.access import Access
 from offloadrt.kernels.accesses.frequency import Loop
-from offloadrt.kernels.costs.counts import counting_of, launch_key
+from offloadrt.kernels.costs.signature import launch_key
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution.nest_body import NestBody
@@ -209,11 +209,11 @@ class DividedKernel(abc.ABC):
         if key not in self._countings:
             if len(self._countings) >= _KEPT:
                 self._countings.clear()
-            self._countings[key] = counting_of(analysis, arguments)
+            self._countings[key] = analysis.counting(arguments)
         return self._countings[key]
 
     @property
-    def _accesses(self) -> tuple[Access, ...]:
+    def _accesses(self) -> Sequence[Access]:
         assert self.kernel.analysis is not None
         return self.kernel.analysis.accesses
 
@@ -238,7 +238,7 @@ class DividedKernel(abc.ABC):
         who = f"{analysis.file}:{analysis.line}: kernel {self.original.name!r}"
         if devices < 1:
             raise KernelError(f"{who}: it is divided among {devices} devices, but there must be one at least")
-        counting_of(analysis, arguments)
+        analysis.counting(arguments)
         if self.combination is not None:
             self.combination.types(arguments)
         for use in analysis.arrays:

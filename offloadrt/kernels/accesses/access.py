@@ -87,3 +87,8 @@ class Walk:
     """Scalars that may hold a complex number."""
     operations: dict[str, Operation] = attrs.field(factory=dict)
     """What symbols stand for that are no scalar, length or loop variable; each after those that it is made of."""
+
+    @property
+    def distributed(self) -> tuple[Loop, ...]:
+        """The loop whose iterations the device shares out; several with `collapse`."""
+        return tuple(loop for loop in self.loops if loop.distributed)
