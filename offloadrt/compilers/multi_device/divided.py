@@ -19,7 +19,7 @@ import numpy as np
 
 from offloadrt.compilers.multi_device.partial_values import Combination
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop
 from offloadrt.kernels.costs.signature import launch_key
 from offloadrt.kernels.counting.counting import Counting
@@ -163,7 +163,7 @@ class DividedKernel(abc.ABC):
         return found
 
     def reach(
-        self, accesses: Sequence[Access], share: Share, arguments: Sequence[Any], divided: int | None = None
+        self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
     ) -> list[Box] | None:
         """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
 
@@ -213,7 +213,7 @@ class DividedKernel(abc.ABC):
         return self._countings[key]
 
     @property
-    def _accesses(self) -> Sequence[Access]:
+    def _accesses(self) -> Sequence[ArrayAccess]:
         assert self.kernel.analysis is not None
         return self.kernel.analysis.accesses
 
@@ -256,7 +256,7 @@ class DividedKernel(abc.ABC):
                     )
 
 
-def counts_from_the_front(kernel: Kernel, access: Access, dimension: int, counting: Counting) -> None:
+def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
     """KernelError when an index of a launch may be below zero, or nothing is known of it."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access, Reduction, Walk
+from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
 from offloadrt.kernels.accesses.traffic import elements
 from offloadrt.kernels.accesses.values import complex_names, element_size
@@ -57,7 +57,7 @@ class KernelAnalysis:
         walked, index_parameters = walk(nest)
         distributed = walked.distributed
 
-        def frequency(access: Access, shared: Callable[[Loop], bool]) -> float:
+        def frequency(access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
             return static_frequency(access.path, distributed, shared)
 
         uses = []
@@ -98,7 +98,7 @@ class KernelAnalysis:
         return self.walked.loops
 
     @property
-    def accesses(self) -> Sequence[Access]:
+    def accesses(self) -> Sequence[ArrayAccess]:
         return self.walked.accesses
 
     @property
@@ -170,8 +170,8 @@ class KernelAnalysis:
 def _use(
     name: str,
     position: int,
-    accesses: list[Access],
-    frequency: Callable[[Access, Callable[[Loop], bool]], float],
+    accesses: list[ArrayAccess],
+    frequency: Callable[[ArrayAccess, Callable[[Loop], bool]], float],
     size: int,
 ) -> ArrayUse:
     reads = writes = 0.0

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access, Walk
+from offloadrt.kernels.accesses.access import ArrayAccess, Walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.costs.sectors import Moved, Moves, moved_of
-from offloadrt.kernels.costs.streams import Stream, runs_without, streams_of
+from offloadrt.kernels.costs.streams import AccessStream, runs_without, streams_of
 from offloadrt.kernels.costs.waits import Waits, waits
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges.bounds import Outside, happens, outside
@@ -41,7 +41,7 @@ class ArrayCounts:
     """Counts when it is asked for."""
     _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
     pattern: Pattern
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[AccessStream, ...] = ()
     """In which orders it comes to the elements, and how many it moves."""
 
     @property
@@ -146,7 +146,9 @@ def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: S
     return moved
 
 
-def _array(accesses: Sequence[Access], counting: Counting, use: ArrayUse, argument: Any) -> tuple[ArrayCounts, float]:
+def _array(
+    accesses: Sequence[ArrayAccess], counting: Counting, use: ArrayUse, argument: Any
+) -> tuple[ArrayCounts, float]:
     """The counts of an array with these accesses, and the bytes that the launch moves for it."""
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
