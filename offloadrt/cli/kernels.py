@@ -16,7 +16,7 @@ from offloadrt.kernels.index_ranges import show_ranges
 from offloadrt.study import Scenario, registry
 from offloadrt.study.tracebacks import script_failure
 
-_PROGRAMS = "offloadrt.programs."
+_PAPERS = "offloadrt.papers."
 
 _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), expect(range(FIRST, LAST), trips=6)"
 
@@ -121,10 +121,15 @@ def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     used = [
         value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
     ]
-    folders = {module.split(".")[2] for module in used if isinstance(module, str) and module.startswith(_PROGRAMS)}
+    programs = {_program(module) for module in used if isinstance(module, str) and module.startswith(_PAPERS)}
     for name, module in sorted(sys.modules.items()):
-        if name.startswith(_PROGRAMS) and name.split(".")[2] in folders:
+        if name.startswith(_PAPERS) and _program(name) in programs:
             yield vars(module)
+
+
+def _program(module: str) -> str:
+    """The folder or file of a paper, as `zerocopy.qmcpack`, in which the module of that name lies."""
+    return ".".join(module.removeprefix(_PAPERS).split(".")[:2])
 
 
 _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "index", "after")

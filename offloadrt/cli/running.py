@@ -252,6 +252,7 @@ def validate(
         As quick, and also with the machine's ranges at their ends, on a smaller grid: a verdict may then be that it
         depends on an entry. Minutes; the report says what was run.
     """
+    from offloadrt import papers
     from offloadrt.cli import render
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
@@ -261,7 +262,7 @@ def validate(
     options = options_of(machine, 0, "turbo", "fifo", set_, 1, False)
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
-            paper,
+            papers.find(paper),
             pool,
             jobs=workers,
             quick=quick,
