@@ -8,8 +8,8 @@ import attrs
 
 from offloadrt.study.claims import Claim
 from offloadrt.study.judging import Bench, Extent, Places
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
+from offloadrt.study.scripts.parameters import Value
 
 
 @attrs.frozen

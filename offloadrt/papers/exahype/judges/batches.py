@@ -18,9 +18,9 @@ from offloadrt.papers.exahype.judges.curves import (
     strong,
     weak,
 )
-from offloadrt.study import profiles
 from offloadrt.study.judging import Asking, Grid, Judgement
 from offloadrt.study.measured import listed, number
+from offloadrt.study.running import profiles
 
 
 @bench.judge("exahype.obs1.batching", "t(T, n) decreases for n = 1..16, at several T (Euler 2D, map, weak)")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from offloadrt.papers.exahype.judges.curves import MACHINE, PROBES, bench, halt_of
-from offloadrt.study import profiles
 from offloadrt.study.judging import Asking, Grid, Judgement
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
 
 
 @bench.judge(

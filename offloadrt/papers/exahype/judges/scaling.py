@@ -13,7 +13,7 @@ from offloadrt.papers.exahype.judges.curves import (
     strong,
 )
 from offloadrt.study.judging import Asking, Grid, Judgement, Registration
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 
 def _plateau(case: str) -> Registration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, UNIFIED_PROBES, bench, strong
 from offloadrt.study.judging import Asking, Grid, Judgement, Registration
 from offloadrt.study.measured import listed, number
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 WINDOW_US = 100.0
 """Over which a link's demand is looked at: about as long as a batch of faults takes."""
