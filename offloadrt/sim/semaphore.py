@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import types
 from collections import deque
-from collections.abc import Awaitable, Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -57,7 +56,7 @@ class Semaphore:
         sim = self.sim
         me = sim.running or sim.current
         if not sim.fuel:
-            return self._pause(me)
+            return self._acquire_after_pause(me)
         sim.fuel -= 1
         if self.value:
             self.value -= 1
@@ -68,10 +67,9 @@ class Semaphore:
         return sim.park(me, self)
 
     @uninterrupted
-    @types.coroutine
-    def _pause(self, me: Actor) -> Generator[Any, Any, None]:
-        yield from self.sim.pause(me)
-        yield from self.acquire()
+    async def _acquire_after_pause(self, me: Actor) -> None:
+        await self.sim.pause(me)
+        await self.acquire()
 
     @uninterrupted
     def release(self) -> None:

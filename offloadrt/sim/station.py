@@ -76,7 +76,7 @@ class Station:
             self._free -= 1
             sim.events = number = sim.events + 1
             heappush(sim.heap, (sim.now + dt, number, me))
-            visit = sim.until_due(me)
+            visit: Any = sim.until_due(me)
         else:
             self._waited += 1
             self.waiters.append((me, dt))
