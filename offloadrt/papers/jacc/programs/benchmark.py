@@ -36,7 +36,7 @@ class Number:
     for which it would have to be compiled again and again.
     """
 
-    value: float = 0.0
+    value: complex = 0.0
 
 
 class Step(Protocol):
