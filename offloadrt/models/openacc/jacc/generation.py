@@ -104,7 +104,7 @@ def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) 
     return {
         one.symbol: one.value
         for one in arguments
-        if not one.is_array and one.symbol not in stored and math.isfinite(one.value)
+        if isinstance(one.value, Number) and one.symbol not in stored and math.isfinite(one.value)
     }
 
 
@@ -131,12 +131,12 @@ def _restricted(annotation: ast.expr | None) -> ast.expr:
     return ast.Subscript(ast.Name("Annotated", ast.Load()), ast.Tuple([annotation, mark], ast.Load()), ast.Load())
 
 
-def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, Number]:
+def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, Number | complex]:
     """Numbers that are no parameters: globals and what the closure holds."""
     used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
     found = {name: source.names.get(name) for name in sorted(used - parameters)}
-    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float))}
+    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float, complex))}
 
 
 def _header(
@@ -144,7 +144,7 @@ def _header(
     arguments: Sequence[Argument],
     flags: PushFlags,
     constants: dict[str, Number],
-    around: dict[str, Number],
+    around: dict[str, Number | complex],
 ) -> str:
     types = ", ".join(
         f"{one.symbol}: {one.type}{'[' + ','.join(':' * len(one.value.shape)) + ']' if one.is_array else ''}"

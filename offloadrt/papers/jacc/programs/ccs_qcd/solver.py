@@ -121,7 +121,7 @@ def hopping(
                             out[ix, iy, iz, it, 6 * q + 3 + a] = total
 
 
-@kernel(collapse=5)
+@kernel(collapse=4)
 def rim_t(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
     """Copy the last slice in time before the first one."""
     for ix in range(1, nx + 1):
@@ -131,7 +131,7 @@ def rim_t(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
                     y[ix, iy, iz, 0, s] = y[ix, iy, iz, nt, s]
 
 
-@kernel(collapse=5)
+@kernel(collapse=4)
 def rim_z(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
     for ix in range(1, nx + 1):
         for iy in range(1, ny + 1):
@@ -141,7 +141,7 @@ def rim_z(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
                     y[ix, iy, nz + 1, it, s] = y[ix, iy, 1, it, s]
 
 
-@kernel(collapse=5)
+@kernel(collapse=4)
 def rim_y(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
     for ix in range(1, nx + 1):
         for iz in range(1, nz + 1):
@@ -151,7 +151,7 @@ def rim_y(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
                     y[ix, ny + 1, iz, it, s] = y[ix, 1, iz, it, s]
 
 
-@kernel(collapse=5)
+@kernel(collapse=4)
 def rim_x(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
     for iy in range(1, ny + 1):
         for iz in range(1, nz + 1):
