@@ -34,8 +34,7 @@ class Number:
     """A kernel's argument that the host computes while the program runs.
 
     A phantom leaves it as it is. No kernel is specialised by its value, because the kernel would have to be compiled
-    again
-    for each value.
+    again for each value.
     """
 
     value: Any = 0.0
@@ -179,8 +178,7 @@ class Timed:
 
     The times of all groups add up to the known time of the benchmark. Seconds of None mean that nothing is known of the
     group; it then takes what it takes at the machine's limits. A group without names has all other kernels, and what
-    the
-    last group's seconds leave after the kernels at the limits.
+    the last group's seconds leave after the kernels at the limits.
     """
 
     seconds: float | None
