@@ -203,8 +203,7 @@ class Kfd:
     async def _work_unaccounted(self, dt: float) -> None:
         """The same for a thread that is not the program's."""
         cores = self.machine.cores
-        if not cores.take_now():
-            await cores.take()
+        await cores.take()
         try:
             await self.machine.sim.sleep(self.machine.jitter(dt))
         finally:
