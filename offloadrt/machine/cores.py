@@ -111,7 +111,9 @@ class Cores:
         It then calls ``ended``, also when it was resumed earlier because it was cancelled.
         """
         if self._occupied():
-            self._work(actor, dt)
+            sim = self._sim
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, actor))
         else:
             self._queue(actor, dt)
 
@@ -125,17 +127,18 @@ class Cores:
     def give_back(self) -> None:
         """Leave the core; the thread that waits longest gets it, and begins its work at once."""
         sim = self._sim
-        if self._waiters:
-            actor, dt = self._waiters.popleft()
-            actor.waits_for = None
-            self._wait_s += sim.now - actor.waits_since
-            if dt is None:
-                sim.ready.append(actor)
-            else:
-                self._work(actor, dt)
-        else:
+        if not self._waiters:
             self._busy -= 1
             self._busy_s += sim.now
+            return
+        actor, dt = self._waiters.popleft()
+        actor.waits_for = None
+        self._wait_s += sim.now - actor.waits_since
+        if dt is None:
+            sim.ready.append(actor)
+        else:
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, actor))
 
     def forget(self, actor: Actor) -> None:
         """Take ``actor``, which is cancelled, off the queue."""
@@ -151,11 +154,6 @@ class Cores:
         self._busy += 1
         self._busy_s -= self._sim.now
         return True
-
-    def _work(self, actor: Actor, dt: float) -> None:
-        sim = self._sim
-        sim.events = number = sim.events + 1
-        heappush(sim.heap, (sim.now + dt, number, actor))
 
     def _queue(self, actor: Actor, dt: float | None) -> None:
         self._waited += 1

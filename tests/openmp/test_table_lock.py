@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from openmp_rig import MakeRig
 
+from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
 from offloadrt.runtime.table_arbiter import TableArbiter
 from offloadrt.sim import Lock, Signal, Simulation
-from offloadrt.study.run import Run
 from offloadrt.trace import events
 
 HANDOVER = 0.25

@@ -41,8 +41,8 @@ class HostLock:
         self.policy = policy
         self.waiting: list[LockRequest] = []
         """In order of arrival; with those that were woken and have not tried again yet."""
-        self._holds: dict[Actor, tuple[LockRequest, float]] = {}
-        """Each holder's request, and since when it holds the lock."""
+        self._holds: dict[Actor, LockRequest] = {}
+        """Each holder's request, in order of the grants."""
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
         self._ask = self.arrived if ask is None else ask
@@ -118,13 +118,14 @@ class HostLock:
         if not self.waiting or self._woken is not None:
             return
         cores, noise = self._cores, self._noise
-        for request in self.policy.admit([hold[0] for hold in self._holds.values()], self.waiting):
+        for request in self.policy.admit(self._holds.values(), self.waiting):
             if request not in self.waiting:
                 raise RuntimeError(f"lock policy {self.policy.name!r} admits {request!r}, which does not wait")
             dt = self._handover
             if self.policy.hands_over:
                 self.waiting.remove(request)
                 self._grant(request)
+                request.thread.waits_since = self.sim.now  # the wait is over: `_wait` accounts for it
                 dt += request.seconds
             else:
                 self._woken = request
@@ -133,7 +134,7 @@ class HostLock:
 
     def _grant(self, request: LockRequest) -> None:
         sim, thread = self.sim, request.thread
-        self._holds[thread] = request, sim.now
+        self._holds[thread] = request
         self._hold_s -= sim.now
         self._acquired += 1
         if sim.observer is not None:
@@ -189,11 +190,11 @@ class HostLock:
                 break
             me.waits_for = request  # somebody was faster
             me.waits_since = since
-        hold = self._holds.get(me)
-        end = sim.now if hold is None else hold[1]
+        granted = me in self._holds
+        end = me.waits_since if granted else sim.now
         self._wait_s += end - since
         self._host_seconds[self._wait_category] += end - since
-        if hold is not None:
+        if granted:
             self._cores.ended(me)
             self._host_seconds[self._category] += sim.now - end
             if me.trouble is not None:  # granted, and queued for a core or at work
