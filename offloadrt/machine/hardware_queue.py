@@ -14,7 +14,7 @@ from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, PeerPacket, PrefetchPacket
 from offloadrt.machine.peer_relay import PeerRelay
-from offloadrt.machine.stream import Command, Stream
+from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import Mailbox, Signal, Simulation
 
 
@@ -71,7 +71,7 @@ class HardwareQueue:
         self._behind = Level(sim)
         self._born = born
 
-    def submit(self, packet: Command) -> None:
+    def submit(self, packet: StreamCommand) -> None:
         """Append a packet."""
         self._behind.rise()
         self.mailbox.put(packet)

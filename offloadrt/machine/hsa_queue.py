@@ -13,7 +13,7 @@ from collections.abc import Callable
 from offloadrt.machine.hardware_queue import QueueStatistics
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
-from offloadrt.machine.stream import Command, Stream
+from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import Mailbox, Simulation
 
 
@@ -31,7 +31,7 @@ class HsaQueue:
         self._behind = Level(sim)
         self._born = born
 
-    def submit(self, packet: Command | BarrierPacket) -> None:
+    def submit(self, packet: StreamCommand | BarrierPacket) -> None:
         """Append a KernelPacket or a BarrierPacket."""
         # An idle queue's actor would only pass the kernel on, at this very time: so the sender does it, which saves
         # the actor's resumption for each kernel.
@@ -75,7 +75,7 @@ class _Unassigned:
 
     number = -1
 
-    def submit(self, packet: Command) -> None:
+    def submit(self, packet: StreamCommand) -> None:
         raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
 
 
