@@ -1,8 +1,8 @@
 """The unified-memory driver of a discrete device (NVIDIA's ``nvidia-uvm``): who migrates managed memory, and when.
 
 GPU faults are served by the page-fault handler, an actor (``uvm_fault_handler.py``, ``uvm_gpu_faults.py``); prefetches
-by the migration worker, another one; faults of the CPU by the host thread that has them (``uvm_host_faults.py``).  All of
-them take the same steps on a block (``uvm_blocks.py``), under the same locks (``uvm_locks.py``).
+by the migration worker, another one; faults of the CPU by the host thread that has them (``uvm_host_faults.py``).
+All take the same steps on a block (``uvm_blocks.py``), under the same locks (``uvm_locks.py``).
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class Uvm:
             raise ProfileError(spec.path, "machine.apu", "is true, so that there is nothing to migrate")
         prefetches = Mailbox(machine.sim, f"device {device.index} migration worker")
         kernels = device.manage(prefetches)
+        self.kernels = kernels
         self._machine = machine
         self._device = device
         self._blocks = blocks = UvmBlocks(machine, device, kernels)
         self._thrashing = Thrashing(spec.read(ThrashingRules), blocks.pages.per_block, blocks.counters)
-        self._worker = MigrationWorker(prefetches, blocks, self._thrashing)
+        self.worker = MigrationWorker(prefetches, blocks, self._thrashing)
         self._started = False
         uncontended = spec.flag("fault_handler.uncontended")
         gpu_faults = GpuFaults(blocks, self._thrashing)
@@ -82,7 +83,7 @@ class Uvm:
             self._started = True
             self._device.start()
             self.handler.start()
-            self._worker.start()
+            self.worker.start()
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
         """Add an allocation, of the object of this name; ``populated``: the host has written it at some time before."""

@@ -1,4 +1,4 @@
-"""Faults of the CPU on managed memory, which the host thread that has them serves itself (``uvm_va_block_cpu_fault``)."""
+"""Faults of the CPU on managed memory: the host thread that has them serves them (``uvm_va_block_cpu_fault``)."""
 
 from __future__ import annotations
 

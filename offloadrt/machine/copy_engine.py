@@ -12,13 +12,12 @@ import attrs
 
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import CopyPacket, Resume, Suspend
-from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.peer_link import PeerLink
+from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.share import SharedPool
 from offloadrt.machine.stream import internal_channel
 from offloadrt.sim import Actor, Mailbox, Signal, Simulation
 from offloadrt.trace import Trace, events
-
 
 _INTERNAL = internal_channel()
 """Of transfers that no stream has submitted."""
@@ -95,7 +94,7 @@ class CopyEngines:
         for _ in range(self.spec.engines):
             self._servers.start()
 
-    def carry(self, number: int, cause: int, nbytes: int, memory: str) -> Awaitable[None]:
+    def carry(self, number: int, cause: int, nbytes: int, memory: str) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await it at once.
 
         Who waits anyway needs no actor that carries the transfer out: it holds an idle engine itself for that long.
