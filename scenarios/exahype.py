@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
-from offloadrt.programs.exahype import Experiment, Setup, SetupError
+from offloadrt.papers.exahype.program import Experiment, Setup, SetupError
 
 
 @scenario(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Figure, Range, Run, scenario
-from offloadrt.programs.exahype import Experiment, Setup
+from offloadrt.papers.exahype.program import Experiment, Setup
 
 
 @scenario(

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 from offloadrt import Figure, ParameterError, Range, Run, Scenario, scenario
-from offloadrt.programs.exahype import Experiment, Setup, SetupError
-from offloadrt.programs.exahype.equations import CASES_3D
+from offloadrt.papers.exahype.program import Experiment, Setup, SetupError
+from offloadrt.papers.exahype.program.equations import CASES_3D
 
 Case: TypeAlias = Literal["euler3d-5", "euler3d-9", "ccz4-5"]
 Threads: TypeAlias = Annotated[int, Range(1, 4096)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from offloadrt import Figure, Range, Run, scenario
-from offloadrt.programs.first_touch import FirstTouch
-from offloadrt.programs.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.first_touch import FirstTouch
+from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
 
 
 @scenario(

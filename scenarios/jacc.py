@@ -8,8 +8,8 @@ import attrs
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
-from offloadrt.programs.jacc import Experiment, Outcome, kernels
-from offloadrt.programs.jacc import benchmark as benchmark_of
+from offloadrt.papers.jacc.programs import Experiment, Outcome, kernels
+from offloadrt.papers.jacc.programs import benchmark as benchmark_of
 
 Figures = dict[str, float | int | str | bool]
 

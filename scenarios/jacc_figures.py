@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 from offloadrt import Figure, Range, Run, scenario
-from offloadrt.programs.jacc import BENCHMARKS
+from offloadrt.papers.jacc.programs import BENCHMARKS
 from offloadrt.study import find_scenario
 
 Benchmark: TypeAlias = Literal["BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno"]

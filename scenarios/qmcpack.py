@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
-from offloadrt.programs.memory_time import memory_initialization_s, memory_management_s
-from offloadrt.programs.qmcpack import Experiment, Setup, SetupError
+from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup, SetupError
 
 
 @scenario(

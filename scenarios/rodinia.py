@@ -6,8 +6,17 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openmp as omp
-from offloadrt.kernels import HostProgram
-from offloadrt.programs.rodinia import CFD_ITERATIONS, CONFIGURATIONS, SRAD_ITERATIONS, Bfs, Cfd, Mesh, Srad, Structure
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.papers.otm.rodinia import (
+    CFD_ITERATIONS,
+    CONFIGURATIONS,
+    SRAD_ITERATIONS,
+    Bfs,
+    Cfd,
+    Mesh,
+    Srad,
+    Structure,
+)
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 
 BFS = HostProgram.of(Bfs.run)

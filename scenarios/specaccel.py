@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, Range, Run, scenario
 from offloadrt import openmp as omp
-from offloadrt.programs.memory_time import memory_initialization_s, memory_management_s
-from offloadrt.programs.specaccel import Ends, code
+from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.specaccel import Ends, code
 
 
 @scenario(

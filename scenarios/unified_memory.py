@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Figure, Range, Run, scenario
-from offloadrt.programs.unified_memory import UmPlacement, UnifiedMemory
+from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory
 
 
 @scenario(

@@ -11,12 +11,15 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
-from offloadrt.kernels.index_ranges import show_ranges
-from offloadrt.study import Scenario, registry
-from offloadrt.study.tracebacks import script_failure
+from offloadrt.compilers.multi_device import PredicatedKernel, predicate
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
+from offloadrt.kernels.counting.index_ranges import show_ranges
+from offloadrt.study import Scenario
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.tracebacks import script_failure
 
-_PROGRAMS = "offloadrt.programs."
+_PAPERS = "offloadrt.papers."
 
 _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), expect(range(FIRST, LAST), trips=6)"
 
@@ -121,10 +124,15 @@ def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     used = [
         value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
     ]
-    folders = {module.split(".")[2] for module in used if isinstance(module, str) and module.startswith(_PROGRAMS)}
+    programs = {_program(module) for module in used if isinstance(module, str) and module.startswith(_PAPERS)}
     for name, module in sorted(sys.modules.items()):
-        if name.startswith(_PROGRAMS) and name.split(".")[2] in folders:
+        if name.startswith(_PAPERS) and _program(name) in programs:
             yield vars(module)
+
+
+def _program(module: str) -> str:
+    """The folder or file of a paper, as `zerocopy.qmcpack`, in which the module of that name lies."""
+    return ".".join(module.removeprefix(_PAPERS).split(".")[:2])
 
 
 _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "index", "after")

@@ -61,10 +61,11 @@ def run(
     hash:
         Compute the trace hash: equal hashes mean equal runs, event by event.
     """
-    from offloadrt.study import registry, results
-    from offloadrt.study.execution import execute_repeatedly
-    from offloadrt.study.parameters import split_assignments
-    from offloadrt.study.sinks import open_sinks
+    from offloadrt.study.reporting import results
+    from offloadrt.study.running.execution import execute_repeatedly
+    from offloadrt.study.running.sinks import open_sinks
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
@@ -123,12 +124,13 @@ def sweep(
     hash:
         Compute the trace hash of every run.
     """
-    from offloadrt.study import figures, registry, table
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.parameters import sweep_axes
     from offloadrt.study.points import grid, varied
+    from offloadrt.study.reporting import figures, table
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import sweep_axes
 
     chosen = registry.find(scenario)
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
@@ -191,13 +193,13 @@ def compare(
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
     from offloadrt.cli import comparison
-    from offloadrt.study import registry
-    from offloadrt.study.compare import compare as compare_runs
-    from offloadrt.study.compare import draw, write
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.parameters import split_assignments, sweep_axes
     from offloadrt.study.points import varied
+    from offloadrt.study.reporting.compare import compare as compare_runs
+    from offloadrt.study.reporting.compare import draw, write
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
@@ -252,6 +254,7 @@ def validate(
         As quick, and also with the machine's ranges at their ends, on a smaller grid: a verdict may then be that it
         depends on an entry. Minutes; the report says what was run.
     """
+    from offloadrt import papers
     from offloadrt.cli import render
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
@@ -261,7 +264,7 @@ def validate(
     options = options_of(machine, 0, "turbo", "fifo", set_, 1, False)
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
-            paper,
+            papers.find(paper),
             pool,
             jobs=workers,
             quick=quick,

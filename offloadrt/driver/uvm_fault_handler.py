@@ -15,7 +15,7 @@ import attrs
 from offloadrt.driver.uvm_blocks import UvmBlocks
 from offloadrt.driver.uvm_gpu_faults import GpuFaults
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import ManagedFault, Replay
+from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.page_sets import how_many, merged, up_to
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox
@@ -75,7 +75,7 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault) -> Replay:
+    async def _batch(self, first: ManagedFault) -> ReplayFaults:
         """Fetch, serve, flush, replay."""
         blocks, faults, sim, mailbox = self._blocks, self._faults, self._sim, self.mailbox
         costs, counters, messages, took = blocks.costs, blocks.counters, [first], dict[int, float]()
@@ -106,7 +106,7 @@ class UvmFaultHandler:
         for message in messages:
             own_s = math.fsum([took.get(index, 0.0) for index in dict(message.pages)])
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
-        return Replay(tuple([message.kernel for message in messages]), served)
+        return ReplayFaults(tuple([message.kernel for message in messages]), served)
 
     def statistics(self) -> FaultHandlerStatistics:
         """Return what it did so far."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import CopyPacket, Resume, Suspend
+from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
 from offloadrt.machine.peer_link import PeerLink
 from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.share import SharedPool
@@ -132,7 +132,7 @@ class CopyEngines:
         engine = self._idle.popleft()
         try:
             if spec.halts_kernels:
-                await self._compute.call(Suspend("transfer", cause))
+                await self._compute.call(SuspendKernels("transfer", cause))
             begin = sim.now
             self._busy.rise()
             if trace is not None:
@@ -149,7 +149,7 @@ class CopyEngines:
             if trace is not None:
                 trace.by(engine.index, events.CopyEnd, self.device, queue, cause, *row)
             if spec.halts_kernels:
-                self._compute.put(Resume("transfer", True, cause))
+                self._compute.put(ResumeKernels("transfer", True, cause))
             self._busy.fall()
             self._transfers += 1
             self.bytes += nbytes

@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_sweep import Sweep
-from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
+from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
@@ -94,9 +94,9 @@ class ManagedKernels:
             return False
         return True
 
-    def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
+    def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
-        if isinstance(message, Replay):
+        if isinstance(message, ReplayFaults):
             for number in message.kernels:
                 self._replay(self._units.stalled[number], message.served)
         elif isinstance(message, RemoteDone):

@@ -6,20 +6,19 @@ round) or *not applicable*. What the ranges do is in `ranges.py`.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 
 import attrs
 import msgspec
 
-from offloadrt.study import profiles
-from offloadrt.study.claims import claims_of
 from offloadrt.study.errors import UserError
-from offloadrt.study.judging import Bench, Judgement, hear
+from offloadrt.study.judging import Extent, Judgement, hear
+from offloadrt.study.paper import Paper
 from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import Turns, Variant, turns_of, variants_of
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
 from offloadrt.study.sweep import Outcome, sweep
 
 Advanced = Callable[[str, int, int], None]
@@ -73,7 +72,7 @@ class Report:
 
 
 def validate(
-    paper: str,
+    paper: Paper,
     pool: Executor,
     *,
     jobs: int = 1,
@@ -89,33 +88,31 @@ def validate(
     `machine` is the machine that the claims are about (the default), or a file of the user's that is based on it;
     `overrides` replaces entries of it, which then stay as they are when `ranges` tries the others.
 
-    Raises UserError for an unknown paper, for a machine that the claims say nothing about, for an override that does
+    Raises UserError for a machine that the claims say nothing about, for an override that does
     not fit, and when a run that a judge asks for fails.
     """
-    told = claims_of(paper)
-    module = importlib.import_module(f"offloadrt.study.claims.{paper}")
-    claims = [claim for claim in told if claim.role == "predict" or claim.id in module.bench.judges]
+    bench = paper.bench
+    claims = [claim for claim in paper.claims if claim.role == "predict" or claim.id in bench.judges]
     options = Options(machine=machine, overrides=dict(overrides or {}))
-    spec = profiles.load(machine or module.MACHINE, overrides)
-    if machine is not None and not profiles.is_based_on(machine, module.MACHINE):
+    spec = profiles.load(machine or paper.machine, overrides)
+    if machine is not None and not profiles.is_based_on(machine, paper.machine):
         raise UserError(
-            f"--machine {machine}: the claims of {paper} are about {module.MACHINE} "
-            f"({profiles.load(module.MACHINE).title}), and {spec.name} is another machine; "
-            f'give a file with base = "{module.MACHINE}", or change entries with --set'
+            f"--machine {machine}: the claims of {paper.name} are about {paper.machine} "
+            f"({profiles.load(paper.machine).title}), and {spec.name} is another machine; "
+            f'give a file with base = "{paper.machine}", or change entries with --set'
         )
-    bench: Bench = module.bench
     judges = [bench.judges[claim.id] for claim in claims]
-    extent = "quick" if quick or ranges else "full"
-    grid = module.grid(extent, options)
+    extent: Extent = "quick" if quick or ranges else "full"
+    grid = paper.grid(extent, options)
     runs = _Runs(pool, jobs, advanced)
     said = hear(judges, grid, runs.stage(f"{extent} grid"))
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
     note = f"{how} ({grid.described}); {runs.made} runs"
     turns = Turns()
     if ranges:
-        small = module.grid("ends", options)
-        variants = variants_of(spec, module.CANDIDATES, options)
-        turns = turns_of(judges, said, small, variants, module.SENSITIVITY, runs.stage)
+        small = paper.grid("ends", options)
+        variants = variants_of(spec, paper.candidates, options)
+        turns = turns_of(judges, said, small, variants, paper.sensitivity, runs.stage)
     findings = []
     for claim in claims:
         judgement, turned = said[claim.id], turns.turned.get(claim.id, [])
@@ -130,7 +127,7 @@ def validate(
                 claim.role,
             )
         )
-    return Report(paper, spec.name, note, findings, options.overrides, turns.sentences)
+    return Report(paper.name, spec.name, note, findings, options.overrides, turns.sentences)
 
 
 def _verdict(judgement: Judgement, turned: Sequence[Variant]) -> str:

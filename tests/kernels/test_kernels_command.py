@@ -149,7 +149,7 @@ def test_a_scenario_that_names_what_is_not_there(tmp_path: Path, capsys: pytest.
 
 
 def test_programs_that_are_imported_late(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("offloadrt.programs.jacc.BENCHMARKS", {"Himeno": "himeno", "EP": "ep"})
+    monkeypatch.setattr("offloadrt.papers.jacc.programs.BENCHMARKS", {"Himeno": "himeno", "EP": "ep"})
     assert main(["kernels", "jacc", "--predicated"]) == 0
     printed = capsys.readouterr().out
     assert "himeno.py" in printed and "wrk2: divided along dimension 0" in printed

@@ -11,10 +11,10 @@ import pytest
 from instrumented import Phantom, counted
 
 from offloadrt.kernels import Kernel, KernelError, expect, kernel
-from offloadrt.programs.rodinia.bfs import advance, expand
-from offloadrt.programs.rodinia.cfd import Cfd, copy, step_factor, time_step
-from offloadrt.programs.rodinia.frontier import Frontier, Graph
-from offloadrt.programs.rodinia.srad import diffuse, gradients
+from offloadrt.papers.otm.rodinia.bfs import advance, expand
+from offloadrt.papers.otm.rodinia.cfd import Cfd, copy, step_factor, time_step
+from offloadrt.papers.otm.rodinia.frontier import Frontier, Graph
+from offloadrt.papers.otm.rodinia.srad import diffuse, gradients
 
 N = 30
 

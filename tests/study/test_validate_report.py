@@ -14,12 +14,12 @@ from invented_results import serial, whatever_is_asked
 from offloadrt.cli import main
 from offloadrt.cli.render import validation
 from offloadrt.cli.terminal import stages
-from offloadrt.study import profiles
-from offloadrt.study.claims import claims_of, exahype
+from offloadrt.papers.exahype import judges as exahype
 from offloadrt.study.executors import InProcess
 from offloadrt.study.judging import Judgement
 from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import CORNER, Variant, variants_of
+from offloadrt.study.running import profiles
 from offloadrt.study.sweep import Outcome
 from offloadrt.study.validate import Finding, Report, _reason, _verdict, validate
 
@@ -102,9 +102,9 @@ def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
 
 
 def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
-    report = validate("exahype", InProcess())
+    report = validate(exahype.PAPER, InProcess())
     assert [finding.claim for finding in report.findings] == [
-        claim.id for claim in claims_of("exahype") if claim.role == "predict"
+        claim.id for claim in exahype.PAPER.claims if claim.role == "predict"
     ]
     assert all(finding.reason for finding in report.findings if finding.verdict == "fails")
     assert all(finding.expression and finding.emulated for finding in report.findings)
@@ -114,7 +114,7 @@ def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
 
 def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> None:
     verdicts = {
-        finding.claim: finding for finding in validate("exahype", InProcess(), quick=True, ranges=True).findings
+        finding.claim: finding for finding in validate(exahype.PAPER, InProcess(), quick=True, ranges=True).findings
     }
     assert verdicts["exahype.fig2.penalty"].verdict == f"depends on alloc.cudaFree, {CORNER}"
     assert "the other way round with alloc.cudaFree = high" in verdicts["exahype.fig2.penalty"].reason
@@ -123,18 +123,18 @@ def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> Non
 
 
 def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
-    report = validate("exahype", InProcess(), quick=True, ranges=True)
+    report = validate(exahype.PAPER, InProcess(), quick=True, ranges=True)
     grid, judged, left_out, firm, *_ = report.ranges
     assert "threads 1, 4, 16, 128" in grid and "other combinations of ends were not tried" in grid
     assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
     assert "with 2 changes" in judged and "driver.launch = low" in left_out
     turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
     assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")
-    assert validate("exahype", InProcess(), quick=True).ranges == []
+    assert validate(exahype.PAPER, InProcess(), quick=True).ranges == []
 
 
 def test_only_runs_of_variants_that_matter_are_made(invented_runs: list[Point]) -> None:
-    validate("exahype", InProcess(), quick=True, ranges=True)
+    validate(exahype.PAPER, InProcess(), quick=True, ranges=True)
     ends = [point.options.range_end for point in invented_runs]
     screening = len(exahype.SENSITIVITY)
     probes = [point for point in invented_runs if point.options.range_end == {"driver.launch": "low"}][screening:]
@@ -152,7 +152,7 @@ def test_ranges_say_nothing_where_their_grid_cannot_tell(
         return plain(parameters) * (0.01 if threads == 32 else 1 + 0.5 * threads)
 
     monkeypatch.setattr("invented_results.serial", best_at_32)
-    finding = {found.claim: found for found in validate("exahype", InProcess(), quick=True, ranges=True).findings}[
+    finding = {found.claim: found for found in validate(exahype.PAPER, InProcess(), quick=True, ranges=True).findings}[
         "exahype.fig2.euler3d_p5.plateau"
     ]
     assert finding.verdict == "fails", "the smaller grid has no 32 threads"

@@ -1,0 +1,157 @@
+"""Where the judges of the ExaHyPE claims look: cases, grids, and the curves t(T, n) that they compare.
+
+t(T, n) is the time per volume update with T host threads and batches of n patches. Weak scaling (Figure 1) gives
+each thread 100 patches. Strong scaling (Figures 2 to 4) divides one amount of work; the paper made it so large
+that what a thread does first does not show, so t is what the second half of the work adds, per volume: 2 t(all) -
+t(half). The saturation batch is the smallest n with t(2n) >= 0.85 t(n). What rises and what falls is
+read as the claim says it, however little: the figure is printed beside the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+
+from offloadrt.study.claims import claims_of
+from offloadrt.study.judging import Bench, Extent, Grid
+from offloadrt.study.measured import number
+from offloadrt.study.points import Options, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+
+SCENARIO = "exahype"
+MACHINE = "alex-a100"
+BATCH = 8
+"""Where a claim names no batch: the paper's own saturation batch in 3D."""
+SATURATED = 0.85
+"""Twice the batch barely pays when it takes at least this part of the time per volume (the paper's relation for 2D)."""
+CASES: dict[str, dict[str, Value]] = {
+    "euler3d_p5": {"equations": "euler3d", "patch": 5},
+    "euler3d_p9": {"equations": "euler3d", "patch": 9},
+    "ccz4_p5": {"equations": "ccz4", "patch": 5},
+}
+EULER2D: dict[str, Value] = {"equations": "euler2d", "patch": 17}
+_SHORT: dict[str, Value] = {"scaling": "strong", "patches": 512, "batch": 8}
+SENSITIVITY: tuple[dict[str, Value], ...] = (
+    {**EULER2D, **_SHORT, "memory": "map", "threads": 1},
+    {**EULER2D, **_SHORT, "memory": "map", "threads": 16},
+    {**EULER2D, **_SHORT, "memory": "pool", "threads": 1},
+    {**CASES["ccz4_p5"], **_SHORT, "memory": "map", "threads": 16},
+    {**CASES["ccz4_p5"], **_SHORT, "memory": "pool", "threads": 16},
+    {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 1},
+    {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 16},
+)
+"""Runs that show whether an entry of the machine matters at all."""
+CANDIDATES: dict[str, dict[str, str]] = {
+    "driver.free_visits_streams": {"driver.free_visits_streams": "1 us"},
+    "driver.halt_save_restore": {"driver.halt": "suspend", "driver.halt_save_restore": "10 us"},
+    "alloc.managed_alignment": {"alloc.managed_alignment": "2 MiB"},
+}
+"""Mechanisms that might make the real machine slower with more threads; their costs are invented, to see which way.
+And managed allocations that share no block.
+"""
+PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
+"""The file of small recorded runs."""
+UNIFIED_PROBES = f"{__file__.rpartition('/')[0]}/unified_probes.py"
+"""That of those in managed memory."""
+
+bench = Bench()
+claims = {claim.id: claim for claim in claims_of("offloadrt.papers.exahype")}
+
+
+def grid(extent: Extent, options: Options) -> Grid:
+    """Where the judges look; from `full` over `quick` to `ends`, fewer thread counts and batches, and less work."""
+    places: dict[str, tuple[tuple[int, ...], ...]] = {
+        "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
+        "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16), (1, 4, 8, 16), (1, BATCH)),
+        "ends": ((1, 4, 16, 128), (1, 16), (1, BATCH), (1, 8, 16), (BATCH,)),
+    }
+    work = {
+        "full": {"patches": 2048, **_rounds(map=2, pool=8, managed=8), "weak": 100},
+        "quick": {"patches": 512, **_rounds(map=2, pool=4, managed=4), "weak": 32},
+        "ends": {"patches": 128, **_rounds(map=2, pool=4, managed=4), "weak": 16},
+    }
+    threads, ends, batches, alone, gains = places[extent]
+    return Grid(SCENARIO, threads, ends, batches, alone, gains, work[extent], options=options)
+
+
+def _rounds(**batches: int) -> dict[str, int]:
+    """The least batches of a thread in strong scaling, by memory."""
+    return {f"rounds with {memory}": count for memory, count in batches.items()}
+
+
+def _in_all(grid: Grid, memory: str, threads: int, batch: int) -> int:
+    """Patches in strong scaling: as many as the grid has, and enough for every thread to have some batches."""
+    return max(grid.work["patches"], grid.work[f"rounds with {memory}"] * threads * batch)
+
+
+Times = Generator[list[Point], list[Result], dict[tuple[int, int], float]]
+
+
+def strong(
+    grid: Grid,
+    case: Mapping[str, Value],
+    memory: str,
+    *,
+    threads: Iterable[int] | None = None,
+    batches: Iterable[int] = (BATCH,),
+) -> Times:
+    """t(T, n) in strong scaling, by (threads, batch)."""
+    places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
+    runs: list[dict[str, Value]] = []
+    for count, batch in places:
+        whole = _in_all(grid, memory, count, batch)
+        base = {**case, "scaling": "strong", "memory": memory, "threads": count, "batch": batch}
+        runs += [{**base, "patches": whole}, {**base, "patches": whole // 2}]
+    results = yield from grid.runs(runs)
+    times = [number(result.measured["time_per_volume_s"]) for result in results]
+    return {place: 2 * times[2 * n] - times[2 * n + 1] for n, place in enumerate(places)}
+
+
+def weak(grid: Grid, memory: str, *, threads: Iterable[int], batches: Sequence[int], per_thread: bool = False) -> Times:
+    """t(T, n) in weak scaling of Euler 2D, by (threads, batch); over one thread's volumes when `per_thread`.
+
+    Every thread has the grid's work, and at least two of the largest batches.
+    """
+    places = [(count, batch) for count in threads for batch in batches]
+    patches = max(grid.work["weak"], 2 * max(batches))
+    base = {**EULER2D, "scaling": "weak", "patches": patches, "memory": memory}
+    figure = "time_per_volume_per_thread_s" if per_thread else "time_per_volume_s"
+    results = yield from grid.runs({**base, "threads": count, "batch": batch} for count, batch in places)
+    return dict(zip(places, (number(result.measured[figure]) for result in results), strict=True))
+
+
+def saturation(curve: Mapping[int, float]) -> int | None:
+    """The smallest batch n for which 2n takes at least 0.85 of its time; None when there is none."""
+    for batch, time in sorted(curve.items()):
+        if 2 * batch in curve and curve[2 * batch] >= SATURATED * time:
+            return batch
+    return None
+
+
+def saturations(
+    look: Callable[..., Times], threads: Sequence[int], batches: Sequence[int]
+) -> Generator[list[Point], list[Result], dict[int, int | None]]:
+    """The saturation batch at each thread count, None when there is none; `look(threads=, batches=)` gives t.
+
+    The two largest of `batches` are looked at only where the smaller ones do not saturate: the answer is the same.
+    """
+    *first, second_largest, largest = batches
+    t = yield from look(threads=threads, batches=first)
+    further = [second_largest, largest]
+    while True:
+        found = {count: saturation({n: time for (at, n), time in t.items() if at == count}) for count in threads}
+        rest = [count for count in threads if found[count] is None]
+        if not rest or not further:
+            return found
+        t |= yield from look(threads=rest, batches=(further.pop(0),))
+
+
+def in_band(claim: str, value: float) -> bool:
+    """Whether `value` lies in the band that counts as right."""
+    lo, hi = claims[claim].lo, claims[claim].hi
+    return (lo is None or value >= lo) and (hi is None or value <= hi)
+
+
+def halt_of(grid: Grid) -> str:
+    return profiles.load(grid.options.machine or MACHINE, grid.options.overrides).text("driver.halt")

@@ -1,0 +1,69 @@
+"""The work of ExaHyPE's kernels per volume: operations and bytes, which `machine` turns into time.
+
+Euler: counted on this program's own Rusanov update (`euler`); a test runs that arithmetic on tallies and compares. An
+addition, product, quotient, square root, absolute value or maximum is one operation.
+CCZ4: its right-hand side is not reproduced here; operations and the efficiency of code that spills registers are stated
+ranges, which run at their geometric mean. No measured run time enters.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.papers.exahype.program.equations import Equations
+from offloadrt.papers.exahype.program.geometry import PatchGeometry
+from offloadrt.study.input_range import InputRange
+
+
+@attrs.frozen
+class KernelWork:
+    """What one volume's update costs a device, apart from any machine."""
+
+    flops_per_volume: float
+    bytes_per_volume: float
+    efficiency: float
+    """Share of the device's arithmetic peak that the code can reach; 1 when nothing is known to hold it back."""
+    registers_per_thread: int
+
+
+CCZ4_FLOPS = InputRange(2e4, 5e4, "flop/volume", "engineering estimate from the size of CCZ4's right-hand side")
+CCZ4_EFFICIENCY = InputRange(0.02, 0.05, "of peak", "engineering estimate: register spilling (paper, section 2)")
+
+MAX_REGISTERS = 255
+"""Registers that the hardware gives a thread at most; spilling code uses them all."""
+
+EULER_REGISTERS = 64
+"""Two states, two fluxes and a few scalars of doubles at two registers each."""
+
+
+def euler_flops_per_face(dimensions: int) -> int:
+    """Operations of Rusanov's numerical flux at one face.
+
+    Per side: pressure (2d + 3), velocity (1), flux (d products, the pressure, 2 for the energy), speed (5).
+    Then the larger speed and its half (2), and per unknown the mean flux less the dissipation (5).
+    """
+    per_side = (2 * dimensions + 3) + 1 + (dimensions + 3) + 5
+    return 2 * per_side + 2 + 5 * (dimensions + 2)
+
+
+def euler_flops_per_update(dimensions: int) -> int:
+    """Operations that advance all unknowns of one volume from its face fluxes."""
+    return (dimensions + 2) * (2 * dimensions - 1 + 2)
+
+
+def bytes_per_volume(geometry: PatchGeometry) -> float:
+    """Device memory traffic of a patch over its volumes.
+
+    The patch with halo is read once, the temporaries are written and read once, the result is written once.
+    """
+    return (geometry.input_bytes + 2 * geometry.temporary_bytes + geometry.output_bytes) / geometry.volumes
+
+
+def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mean") -> KernelWork:
+    """The work per volume of the update kernel; `where` says where ranges are taken: low, mean or high."""
+    traffic = bytes_per_volume(geometry)
+    if equations.phantom_only:
+        return KernelWork(CCZ4_FLOPS.at(where), traffic, CCZ4_EFFICIENCY.at(where), MAX_REGISTERS)
+    d = geometry.dimensions
+    flops = geometry.faces * euler_flops_per_face(d) / geometry.volumes + euler_flops_per_update(d)
+    return KernelWork(flops, traffic, 1.0, EULER_REGISTERS)

@@ -1,0 +1,161 @@
+"""The experiment: host threads that offload all patches of a `Setup` once, and what is counted on the way."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.models import openmp as omp
+from offloadrt.papers.exahype.program.algorithms import Offload, OffloadManaged, OffloadMap
+from offloadrt.papers.exahype.program.arrival import EnclaveQueue, MakePatch, burst, enclave
+from offloadrt.papers.exahype.program.domain import Domain
+from offloadrt.papers.exahype.program.kernels import UpdateKernels
+from offloadrt.papers.exahype.program.reference import rusanov_reference
+from offloadrt.papers.exahype.program.setup import Setup, SetupError
+from offloadrt.papers.exahype.program.unified_memory import OffloadUnified
+
+MAX_WARM_UP_PASSES = 10
+
+
+@attrs.frozen
+class Numbers:
+    """What came of real data."""
+
+    equal_to_reference: bool
+    """Whether every patch equals the plain NumPy reference in every bit."""
+    mass: float
+    """Density summed over all volumes after the step."""
+    mass_change: float
+    """That less the sum before the step."""
+    crc32: int
+    """Checksum of the state after the step."""
+
+
+@attrs.frozen
+class Updated:
+    """What one pass over all patches did."""
+
+    batches: int
+    patches: int
+    volumes: int
+    blocks: int
+    """Blocks that the memory managers acquired so far; 0 with map clauses."""
+    hits: int
+    """Requests that they met with a block they had."""
+    numbers: Numbers | None
+    """None for phantom data."""
+
+    def measured(self) -> dict[str, float | int | bool]:
+        """All of it as one flat dict, as results show it."""
+        counts = attrs.asdict(self, filter=attrs.filters.exclude("numbers"))
+        return counts if self.numbers is None else counts | attrs.asdict(self.numbers)
+
+
+@attrs.define
+class Experiment:
+    """A `Setup` on an OpenMP program. With real data it owns the domain that the patches come from.
+
+    Raises SetupError for managed memory where the machine has none.
+    """
+
+    program: omp.OpenMP
+    setup: Setup
+    domain: Domain | None = attrs.field(init=False)
+    manager: omp.GpuMemoryManager | None = attrs.field(init=False)
+    """Of device memory, where the setup uses one."""
+    unified_manager: omp.UnifiedMemoryManager | None = attrs.field(init=False)
+    """Of managed memory, likewise."""
+    kernels: UpdateKernels = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        setup = self.setup
+        self.domain = None if setup.phantom else Domain.with_patches(setup.geometry, setup.total_patches)
+        try:
+            self.unified_manager = omp.UnifiedMemoryManager(self.program) if setup.migrates else None
+        except omp.UnifiedMemoryUnavailable as error:
+            raise SetupError("memory", f"{setup.memory}: {error}") from None
+        on_device = setup.memory == "pool" or (setup.migrates and setup.temporaries == "device")
+        self.manager = omp.GpuMemoryManager(self.program) if on_device else None
+        self.kernels = UpdateKernels.of(setup)
+
+    async def warm_up(self) -> None:
+        """Offload all patches, and again as long as the memory manager acquires blocks; the domain stays as it is.
+
+        Threads that wait for one another's first allocations need fewer blocks at once than in later passes. The
+        paper's totals are so large that this does not show.
+        """
+        for _ in range(MAX_WARM_UP_PASSES):
+            before, _ = self._held()
+            updated = await self.update(keep=False)
+            if updated.blocks == before:
+                break
+
+    async def update(self, *, keep: bool = True) -> Updated:
+        """One time step of all patches: halos out, every batch to the device and back, results into the domain.
+
+        Without `keep` the domain does not take the results.
+        """
+        setup, domain = self.setup, self.domain
+        if domain is None:
+            sizes = await self._offload_all(lambda t, number: self._patch(t, number, None), 0.0)
+            return self._updated(sizes, None)
+        before, dt_over_dx = domain.mass, domain.dt_over_dx(setup.cfl)
+        blocks = domain.with_halos()
+        arrays: dict[int, omp.HostArray] = {}
+
+        def make_patch(t: omp.HostThread, number: int) -> omp.HostArray:
+            arrays[number] = self._patch(t, number, blocks[number])
+            return arrays[number]
+
+        sizes = await self._offload_all(make_patch, dt_over_dx)
+        results = [arrays[number][: setup.geometry.output_values] for number in range(setup.total_patches)]
+        expected = [rusanov_reference(block.reshape(setup.geometry.input_shape), dt_over_dx) for block in blocks]
+        equal = all(a.tobytes() == b.tobytes() for a, b in zip(results, expected, strict=True))
+        if keep:
+            domain.take(results)
+        crc32 = zlib.crc32(domain.state.tobytes())
+        return self._updated(sizes, Numbers(equal, domain.mass, domain.mass - before, crc32))
+
+    def _patch(self, t: omp.HostThread, number: int, fill: NDArray[np.float64] | None) -> omp.HostArray:
+        """The host array of patch `number` with its halo, in the heap of thread `t`."""
+        values = self.setup.geometry.input_values
+        return t.array(f"patch {number}", values, fill=fill, phantom=self.setup.phantom, kind="heap")
+
+    async def _offload_all(self, make_patch: MakePatch, dt_over_dx: float) -> list[list[int]]:
+        """The parallel region; the sizes of the batches that each thread deployed."""
+        setup, shares = self.setup, self.setup.shares()
+        queue = EnclaveQueue(threshold=setup.batch, producing=setup.threads)
+        spawn_s = self.program.machine.spec.value("runtime.task")
+
+        def body(t: omp.HostThread) -> Awaitable[list[int]]:
+            offload = self._offload(t, t.number % setup.devices, dt_over_dx)
+            if setup.arrival == "burst":
+                return burst(t, offload, shares[t.number], make_patch)
+            return enclave(t, offload, shares[t.number], make_patch, queue, spawn_s)
+
+        return list(await self.program.parallel(body, num_threads=setup.threads))
+
+    def _offload(self, t: omp.HostThread, device: int, dt_over_dx: float) -> Offload:
+        """Algorithm 1 or 2, or 2 on managed memory, for one host thread."""
+        if self.unified_manager is not None:
+            return OffloadUnified(t, self.setup, self.kernels, dt_over_dx, device, self.unified_manager, self.manager)
+        if self.manager is None:
+            return OffloadMap(t, self.setup, self.kernels, dt_over_dx, device)
+        return OffloadManaged(t, self.setup, self.kernels, dt_over_dx, device, self.manager)
+
+    def _updated(self, sizes: list[list[int]], numbers: Numbers | None) -> Updated:
+        """The account of a pass, from the sizes of the batches that each thread deployed."""
+        batches = [size for of_thread in sizes for size in of_thread]
+        patches = sum(batches)
+        blocks, hits = self._held()
+        return Updated(len(batches), patches, patches * self.setup.geometry.volumes, blocks, hits, numbers)
+
+    def _held(self) -> tuple[int, int]:
+        """Blocks of the memory managers so far, and requests that they met with one of them."""
+        managers = [manager for manager in (self.manager, self.unified_manager) if manager is not None]
+        statistics = [manager.statistics() for manager in managers]
+        return sum(one.blocks for one in statistics), sum(one.hits for one in statistics)

@@ -1,0 +1,4 @@
+"""The JACC paper: OpenACC kernels run asynchronously, specialised, and divided among several GPUs.
+
+`programs/` are its ten applications, `claims.toml` what it reports, `judges/` how each report is checked.
+"""

@@ -1,0 +1,16 @@
+"""Judges of the JACC paper's claims: each asks for the runs that its expression needs.
+
+`places` says where they look, and how a few iterations stand for all; `steps` (one GPU: execution steps, pools) and
+`multi` (several GPUs) judge figures, `mechanisms` (JACC's layer on one device) and `divided` (predicates, the
+controller) how it works, with the small recorded runs of `probes` and `divided_probes`.
+"""
+
+from __future__ import annotations
+
+from offloadrt.papers.jacc.judges import divided, mechanisms, multi, steps
+from offloadrt.papers.jacc.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, claims, grid
+from offloadrt.study.paper import Paper
+
+PAPER = Paper("jacc", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+
+__all__ = ["CANDIDATES", "MACHINE", "PAPER", "SENSITIVITY", "bench", "divided", "grid", "mechanisms", "multi", "steps"]

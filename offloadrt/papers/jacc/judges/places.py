@@ -1,0 +1,143 @@
+"""Where the judges of the JACC claims look: its benchmarks on a DGX-1, a few of their iterations.
+
+Iterations are alike once the adaptive controller has decided, which takes it five executions of a kernel. So two runs
+of a few iterations each tell what all of them take: what the longer one took, and for each further iteration what the
+two differ by (`Whole`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Generator, Iterable, Mapping
+
+import attrs
+
+from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
+from offloadrt.papers.jacc.programs.benchmark import extent
+from offloadrt.study.claims import claims_of
+from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.measured import number
+from offloadrt.study.points import Options, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
+
+SCENARIO = "jacc"
+MACHINE = "dgx1-v100"
+HIMENO_SIZES = ("M", "L", "XL")
+CANDIDATES: dict[str, dict[str, str]] = {}
+SENSITIVITY: tuple[dict[str, Value], ...] = (
+    {"benchmark": "Himeno", "gpus": 4, "fraction": 0.01},
+    {"benchmark": "EP", "gpus": 4, "fraction": 0.02},
+    {"benchmark": "CG", "gpus": 1, "strategy": "single", "compiler": "gcc", "fraction": 0.0005},
+)
+"""Runs that show whether an entry of the machine matters at all."""
+
+bench = Bench()
+claims = {claim.id: claim for claim in claims_of("offloadrt.papers.jacc")}
+
+Case = tuple[str, Mapping[str, Value]]
+"""A benchmark and what else is asked of it."""
+
+
+@attrs.frozen
+class Whole:
+    """All iterations of a benchmark, from two runs of `fewer` and `more` of them."""
+
+    iterations: int
+    fewer: Result
+    more: Result
+
+    def of(self, figure: str) -> float:
+        """A measured figure that grows with the iterations."""
+        return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
+
+    def each(self, figure: str) -> float:
+        """Of one iteration, once the controller has decided."""
+        more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
+        return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
+
+    def execution_s(self, kernel: str) -> float:
+        """Of one execution of a kernel, once the controller has decided."""
+        return self.each(f"{kernel}.kernel_s") / self.each(f"{kernel}.executions")
+
+    @property
+    def adapted(self) -> list[str]:
+        """The kernels that are divided in the end."""
+        names = [name.removesuffix(".adapted") for name, found in self.more.measured.items() if found is True]
+        return [name for name in names if f"{name}.adapted" in self.more.measured]
+
+    @property
+    def adapted_s(self) -> float:
+        """Of their divided executions."""
+        return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
+
+    @property
+    def both_s(self) -> float:
+        """Of kernels and exchanges."""
+        return self.of("kernel_s") + self.of("communication_s")
+
+    @staticmethod
+    def _ran(run: Result, figure: str) -> float:
+        return number(run.measured[figure])
+
+
+@attrs.frozen
+class Grid(Places):
+    """Iterations of each benchmark that are run: on one GPU, and on several, where the controller decides first."""
+
+    alone: tuple[int, int]
+    several: tuple[int, int]
+    benchmarks: tuple[str, ...]
+
+    @property
+    def described(self) -> str:
+        """How much is looked at, in words."""
+        return (
+            f"{', '.join(self.benchmarks)}: {self.alone[0]} and {self.alone[1]} iterations on one GPU, "
+            f"{self.several[0]} and {self.several[1]} on several"
+        )
+
+
+def grid(extent: Extent, options: Options) -> Grid:
+    """Where the judges look; the smaller grids run fewer iterations."""
+    counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
+    alone, several = counts[extent]
+    return Grid(SCENARIO, alone, several, tuple(BENCHMARKS), options=options)
+
+
+def wholes(grid: Grid, cases: Iterable[Case]) -> Generator[list[Point], list[Result], list[Whole]]:
+    """Benchmarks as if all their iterations were run; `yield from` it."""
+    wanted = list(cases)
+    points = []
+    for name, asked in wanted:
+        counts = grid.alone if asked.get("strategy") == "single" else grid.several
+        points += [
+            grid.point(
+                {"benchmark": name, "fraction": count / iterations_of(name, str(asked.get("size", ""))), **asked}
+            )
+            for count in counts
+        ]
+    results: list[Result] = yield points
+    return [
+        Whole(iterations_of(name, str(asked.get("size", ""))), *results[2 * place : 2 * place + 2])
+        for place, (name, asked) in enumerate(wanted)
+    ]
+
+
+@functools.cache
+def iterations_of(name: str, size: str = "") -> int:
+    """That a benchmark has."""
+    return benchmark(name).program(extent, size).iterations
+
+
+def in_band(claim: str, value: float) -> bool:
+    """Whether `value` lies in the band that counts as right."""
+    lo, hi = claims[claim].lo, claims[claim].hi
+    return (lo is None or value >= lo) and (hi is None or value <= hi)
+
+
+def banded(claim: str, value: float, said: str, low: str, high: str) -> Judgement:
+    """Whether `value` is in the claim's band; `low` and `high` are why it would be below and above it."""
+    lo = claims[claim].lo
+    return Judgement(said, in_band(claim, value), low if lo is not None and value < lo else high)

@@ -1,0 +1,261 @@
+"""CG: the smallest eigenvalue of a random sparse matrix, by conjugate gradients within an inverse power iteration.
+
+The matrix is in compressed rows. Every inner product is a kernel of its own, whose sum the host needs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.kernels import expect
+from offloadrt.papers.jacc.programs.benchmark import (
+    Arrays,
+    Benchmark,
+    Number,
+    OnHost,
+    Program,
+    Repeat,
+    Step,
+    Timed,
+    call,
+)
+from offloadrt.papers.jacc.programs.fields import Doubles, named
+
+Ints = NDArray[np.int32]
+INNER: Final = 25
+"""Steps of conjugate gradients in an iteration."""
+
+
+def fill_ones(x: Doubles, n: int) -> None:
+    """The vector that is started from."""
+    for i in range(n):
+        x[i] = 1.0
+
+
+def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> None:
+    """Before a program's first iteration."""
+    for j in range(n):
+        q[j] = 0.0
+        z[j] = 0.0
+        r[j] = 0.0
+        p[j] = 0.0
+
+
+def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, n: int) -> None:
+    """z = 0, r = p = x."""
+    for j in range(n):
+        q[j] = 0.0
+        z[j] = 0.0
+        r[j] = x[j]
+        p[j] = x[j]
+
+
+def square_sum(r: Doubles, total: Doubles, n: int) -> None:
+    """total = r · r"""
+    s = 0.0
+    for j in range(n):
+        s += r[j] * r[j]
+    total[0] = s
+
+
+def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
+    """total = p · q"""
+    s = 0.0
+    for j in range(n):
+        s += p[j] * q[j]
+    total[0] = s
+
+
+def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: int, row: float) -> None:
+    """q = A p, of which a row has so many elements on average."""
+    for j in range(n):
+        s = 0.0
+        for k in expect(range(rowstr[j], rowstr[j + 1]), trips=row, near=1):
+            s += a[k] * p[colidx[k]]
+        q[j] = s
+
+
+def step_solution(z: Doubles, r: Doubles, p: Doubles, q: Doubles, n: int, alpha: float) -> None:
+    """z = z + alpha p, r = r - alpha q"""
+    for j in range(n):
+        z[j] = z[j] + alpha * p[j]
+        r[j] = r[j] - alpha * q[j]
+
+
+def step_direction(p: Doubles, r: Doubles, n: int, beta: float) -> None:
+    """p = r + beta p"""
+    for j in range(n):
+        p[j] = r[j] + beta * p[j]
+
+
+def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
+    """total = |x - r|²"""
+    s = 0.0
+    for j in range(n):
+        d = x[j] - r[j]
+        s += d * d
+    total[0] = s
+
+
+def norms(x: Doubles, z: Doubles, total: Doubles, n: int) -> None:
+    """total = x · z, z · z"""
+    s = 0.0
+    t = 0.0
+    for j in range(n):
+        s += x[j] * z[j]
+        t += z[j] * z[j]
+    total[0] = s
+    total[1] = t
+
+
+def normalise(x: Doubles, z: Doubles, n: int, scale: float) -> None:
+    """x = scale z"""
+    for j in range(n):
+        x[j] = scale * z[j]
+
+
+KERNELS: Final = {
+    name: named(name, function, 1)
+    for name, function in (
+        ("clear_vectors", clear_vectors),
+        ("fill_x", fill_ones),
+        ("warm_norms", norms),
+        ("warm_normalise", normalise),
+        ("refill_x", fill_ones),
+        ("start_gradients", start_gradients),
+        ("first_rho", square_sum),
+        ("multiply", multiply),
+        ("inner_product", inner_product),
+        ("step_solution", step_solution),
+        ("rho", square_sum),
+        ("step_direction", step_direction),
+        ("multiply_z", multiply),
+        ("residual", residual),
+        ("norms", norms),
+        ("normalise", normalise),
+    )
+}
+"""The warm-up, the eigenvalue's iteration and the gradients have kernels of their own, as in the public code."""
+
+
+@attrs.frozen(eq=False)
+class Matrix:
+    """Random, symmetric and positive definite, in compressed rows."""
+
+    values: Doubles
+    colidx: Ints
+    rowstr: Ints
+
+
+def random_matrix(n: int, per_row: int, seed: int = 314159265) -> Matrix:
+    """`per_row` elements off the diagonal in each row before it is made symmetric; the diagonal outweighs them."""
+    generator = np.random.default_rng(seed)
+    dense = np.zeros((n, n))
+    for j in range(n):
+        dense[j, generator.integers(0, n, per_row)] = generator.random(per_row)
+    dense = dense + dense.T
+    np.fill_diagonal(dense, 0.0)
+    np.fill_diagonal(dense, dense.sum(axis=1) + 1.0)
+    rows, columns = np.nonzero(dense)
+    starts = np.searchsorted(rows, np.arange(n + 1))
+    return Matrix(dense[rows, columns], columns.astype(np.int32), starts.astype(np.int32))
+
+
+def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+    """n rows of about so many elements each, room for so many in all (0: as many as there are), iterations."""
+    n, per_row, elements, iterations = size
+    made = None if elements else random_matrix(n, (per_row - 1) // 2)
+    count = elements if made is None else len(made.values)
+    matrix = (
+        arrays("a", count, np.float64, None if made is None else lambda: made.values),
+        arrays("colidx", count, np.int32, None if made is None else lambda: made.colidx),
+        arrays("rowstr", n + 1, np.int32, None if made is None else lambda: made.rowstr),
+    )
+    x, z, p, q, r = (arrays(name, n) for name in "xzpqr")
+    total = arrays("total", 2)
+    rho, alpha, beta, scale = Number(), Number(), Number(), Number()
+
+    def first_rho() -> None:
+        rho.value = float(total[0])
+
+    def find_alpha() -> None:
+        alpha.value = rho.value / float(total[0])
+
+    def find_beta() -> None:
+        beta.value = float(total[0]) / rho.value
+        rho.value = float(total[0])
+
+    def find_scale() -> None:
+        scale.value = 1.0 / math.sqrt(float(total[1]))
+
+    def gradients(times: int) -> tuple[Step, ...]:
+        return (
+            call(KERNELS["start_gradients"], q, z, r, p, x, n),
+            call(KERNELS["first_rho"], r, total, n),
+            OnHost((total,), first_rho),
+            Repeat(
+                times,
+                (
+                    call(KERNELS["multiply"], *matrix, p, q, n, float(per_row)),
+                    call(KERNELS["inner_product"], p, q, total, n),
+                    OnHost((total,), find_alpha),
+                    call(KERNELS["step_solution"], z, r, p, q, n, alpha),
+                    call(KERNELS["rho"], r, total, n),
+                    OnHost((total,), find_beta),
+                    call(KERNELS["step_direction"], p, r, n, beta),
+                ),
+            ),
+            call(KERNELS["multiply_z"], *matrix, z, r, n, float(per_row)),
+            call(KERNELS["residual"], x, r, total, n),
+            OnHost((total,)),
+        )
+
+    def iteration(norms: str, normalise: str) -> tuple[Step, ...]:
+        return (
+            *gradients(INNER),
+            call(KERNELS[norms], x, z, total, n),
+            OnHost((total,), find_scale),
+            call(KERNELS[normalise], x, z, n, scale),
+        )
+
+    return Program(
+        setup=(
+            call(KERNELS["clear_vectors"], q, z, r, p, n),
+            call(KERNELS["fill_x"], x, n),
+            *iteration("warm_norms", "warm_normalise"),
+            call(KERNELS["refill_x"], x, n),
+        ),
+        iteration=iteration("norms", "normalise"),
+        finish=(),
+        iterations=iterations,
+        copyin=matrix,
+        create=(x, z, p, q, r, total),
+        results=(x, total),
+    )
+
+
+ROW: Final = 36_121_058 / 150_000
+"""Elements of a row on average, in class C of the public code."""
+ROOM: Final = 150_000 * 16 * 16 + 150_000 * 17
+"""Elements that the public code has room for."""
+LONG_S: Final = 286_000 * 0.25e-3
+"""Divided executions and their time on one device."""
+
+BENCHMARK = Benchmark(
+    name="CG",
+    language="C",
+    memory_gb=0.747,
+    kernels=16,
+    launches=484_000,
+    timed=(
+        Timed(LONG_S, ("multiply", "multiply_z", "inner_product", "rho")),
+        Timed(75.178 - LONG_S),
+    ),
+    sizes={"C": (150_000, round(ROW), ROOM, 3750), "test": (40, 7, 0, 2)},
+    build=build,
+)

@@ -1,0 +1,173 @@
+"""A benchmark on a layer: what is run, and what its kernels and exchanges took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.models import openacc as acc
+from offloadrt.papers.jacc.programs.benchmark import Benchmark, Values
+from offloadrt.papers.jacc.programs.code_quality import effects
+from offloadrt.papers.jacc.programs.layer import Directives, Layer, Routines
+
+LayerName = Literal["original", "jacc"]
+
+
+@attrs.define
+class KernelRow:
+    """One kernel: its executions so far, how many of them were divided, virtual seconds of them and of exchanges, bytes
+    that all devices sent, and whether it is divided in the end.
+    """
+
+    executions: int = 0
+    divided: int = 0
+    kernel_s: float = 0.0
+    communication_s: float = 0.0
+    sent_bytes: int = 0
+    adapted: bool = False
+
+    def since(self, before: KernelRow) -> KernelRow:
+        """What has come since then."""
+        return KernelRow(
+            self.executions - before.executions,
+            self.divided - before.divided,
+            self.kernel_s - before.kernel_s,
+            self.communication_s - before.communication_s,
+            self.sent_bytes - before.sent_bytes,
+            self.adapted,
+        )
+
+    @property
+    def execution_s(self) -> float:
+        """Of one execution, on average."""
+        return self.kernel_s / self.executions if self.executions else 0.0
+
+
+@attrs.frozen
+class Outcome:
+    """kernels: by name. fraction: part of the iterations that was run. computed_s: virtual seconds between transfers
+    of the arrays at the beginning and the end. nbytes: of all arrays. results: those of the program, unless it is a
+    phantom.
+    """
+
+    devices: int
+    kernels: Mapping[str, KernelRow]
+    refused: Mapping[str, str]
+    iterations: int
+    fraction: float
+    computed_s: float
+    nbytes: int
+    results: Mapping[str, Any]
+
+    @property
+    def kernel_s(self) -> float:
+        """Of all kernels."""
+        return float(np.sum([row.kernel_s for row in self.kernels.values()]))
+
+    @property
+    def communication_s(self) -> float:
+        """Of all exchanges."""
+        return float(np.sum([row.communication_s for row in self.kernels.values()]))
+
+    @property
+    def adapted(self) -> int:
+        """Kernels that are divided in the end."""
+        return len([row for row in self.kernels.values() if row.adapted])
+
+    @property
+    def write_bytes(self) -> float:
+        """What a device sends to each other one after a divided execution, on average (the paper's WriteSize)."""
+        pairs = self.devices * (self.devices - 1)
+        divided = sum(row.divided for row in self.kernels.values())
+        return sum(row.sent_bytes for row in self.kernels.values()) / pairs / divided if pairs and divided else 0.0
+
+    @property
+    def bandwidth(self) -> float:
+        """WriteSize over the time of an exchange, bytes per second."""
+        divided = sum(row.divided for row in self.kernels.values())
+        return self.write_bytes * divided / self.communication_s if self.communication_s else 0.0
+
+
+@attrs.frozen
+class Experiment:
+    """`fraction` of the iterations of a benchmark, at least one. warm_up: iterations before them, of which nothing is
+    told, nor of the setup. devices and what follows are for JACC's routines.
+    """
+
+    benchmark: Benchmark
+    layer: LayerName = "jacc"
+    size: str = ""
+    fraction: float = 1.0
+    warm_up: int = 0
+    devices: int = 1
+    strategy: str | acc.Strategy = "single"
+    execution: Literal["sync", "async", "overlap"] = "async"
+    communication: Literal["all-to-all", "needed"] = "all-to-all"
+    flags: acc.PushFlags = acc.PushFlags.NONE
+
+    async def run(self, t: acc.HostThread) -> Outcome:
+        """All of it on one host thread."""
+
+        def array(
+            name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
+        ) -> acc.HostArray:
+            fill = None if values is None or t.program.phantom else values()
+            return t.array(name, shape, dtype, fill)
+
+        program = self.benchmark.program(array, self.size)
+        iterations = max(1, round(program.iterations * self.fraction))
+        quality = effects(self.benchmark, t.library.compiler.name)
+        jacc: acc.Jacc | None = None
+        on: Layer
+        if self.layer == "original":
+            on = Directives(t, {name: one.generated for name, one in quality.items()})
+        else:
+            jacc = acc.Jacc(
+                t,
+                execution=self.execution,
+                devices=self.devices,
+                strategy=self.strategy,
+                communication=self.communication,
+                effects=quality,
+            )
+            on = Routines(jacc, self.flags)
+        await program.begin(on)
+        began = t.sim.now
+        before: dict[str, KernelRow] = {}
+        await program.start(on, self.warm_up)
+        if self.warm_up:
+            await on.wait()
+            began, before = t.sim.now, _rows(t, jacc)
+        await program.compute(on, iterations)
+        computed_s = t.sim.now - began
+        await program.end(on)
+        return Outcome(
+            devices=self.devices,
+            kernels={name: row.since(before.get(name, KernelRow())) for name, row in _rows(t, jacc).items()},
+            refused={} if jacc is None else jacc.refused,
+            iterations=iterations,
+            fraction=iterations / program.iterations,
+            computed_s=computed_s,
+            nbytes=program.nbytes,
+            results={} if t.program.phantom else {one.name: one.data.copy() for one in program.results},
+        )
+
+
+def _rows(t: acc.HostThread, jacc: acc.Jacc | None) -> dict[str, KernelRow]:
+    times = t.library.records.of_constructs if jacc is None else jacc.times
+    rows: dict[str, KernelRow] = {}
+    for name, one in times.items():
+        # a directive's code is made for its arguments, and reports number codes of one name
+        row = rows.setdefault(name.partition(" (")[0], KernelRow())
+        row.executions += one.executions
+        row.divided += one.divided
+        row.kernel_s += one.kernel_s
+        row.communication_s += one.communication_s
+        row.sent_bytes += one.sent_bytes
+        if jacc is not None and one.divided and jacc.policy.before(name) is acc.Mode.DIVIDED:
+            row.adapted = True
+    return rows

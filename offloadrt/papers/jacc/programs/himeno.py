@@ -1,0 +1,119 @@
+"""Himeno: the Jacobi iteration of a Poisson solver, a kernel of 19 points in three dimensions and one that copies back.
+
+The first kernel adds up the squares of the residual, gosa, which the host reads at the end: that of the last iteration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.kernels import kernel
+from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Program, Timed, call
+
+Floats = NDArray[np.float32]
+OMEGA = 0.8
+
+
+@kernel(collapse=3)
+def jacobi(
+    a: Floats,
+    b: Floats,
+    c: Floats,
+    p: Floats,
+    bnd: Floats,
+    wrk1: Floats,
+    wrk2: Floats,
+    gosa: Floats,
+    imax: int,
+    jmax: int,
+    kmax: int,
+    omega: float,
+) -> None:
+    """One relaxation of the pressure, into wrk2; gosa = |residual|²"""
+    s = 0.0
+    for i in range(1, imax - 1):
+        for j in range(1, jmax - 1):
+            for k in range(1, kmax - 1):
+                s0 = (
+                    a[0, i, j, k] * p[i + 1, j, k]
+                    + a[1, i, j, k] * p[i, j + 1, k]
+                    + a[2, i, j, k] * p[i, j, k + 1]
+                    + b[0, i, j, k]
+                    * (p[i + 1, j + 1, k] - p[i + 1, j - 1, k] - p[i - 1, j + 1, k] + p[i - 1, j - 1, k])
+                    + b[1, i, j, k]
+                    * (p[i, j + 1, k + 1] - p[i, j - 1, k + 1] - p[i, j + 1, k - 1] + p[i, j - 1, k - 1])
+                    + b[2, i, j, k]
+                    * (p[i + 1, j, k + 1] - p[i - 1, j, k + 1] - p[i + 1, j, k - 1] + p[i - 1, j, k - 1])
+                    + c[0, i, j, k] * p[i - 1, j, k]
+                    + c[1, i, j, k] * p[i, j - 1, k]
+                    + c[2, i, j, k] * p[i, j, k - 1]
+                    + wrk1[i, j, k]
+                )
+                ss = (s0 * a[3, i, j, k] - p[i, j, k]) * bnd[i, j, k]
+                s += ss * ss
+                wrk2[i, j, k] = p[i, j, k] + omega * ss
+    gosa[0] = s
+
+
+@kernel(collapse=3)
+def copy_back(p: Floats, wrk2: Floats, imax: int, jmax: int, kmax: int) -> None:
+    """The relaxed pressure is the pressure."""
+    for i in range(1, imax - 1):
+        for j in range(1, jmax - 1):
+            for k in range(1, kmax - 1):
+                p[i, j, k] = wrk2[i, j, k]
+
+
+def _pressure(shape: tuple[int, int, int]) -> Any:
+    """Rises with the square of the distance from the first plane."""
+    ramp = (np.arange(shape[0], dtype=np.float32) / np.float32(shape[0] - 1)) ** 2
+    return np.broadcast_to(ramp[:, None, None], shape)
+
+
+def _diagonal(shape: tuple[int, int, int]) -> Any:
+    values = np.ones((4, *shape), np.float32)
+    values[3] = 1.0 / 6.0
+    return values
+
+
+def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+    """A grid of so many points, with the values of the public code; the last number is that of iterations."""
+    imax, jmax, kmax, iterations = size
+    shape = (imax, jmax, kmax)
+    f4 = np.float32
+    a = arrays("a", (4, *shape), f4, lambda: _diagonal(shape))
+    b = arrays("b", (3, *shape), f4)
+    c = arrays("c", (3, *shape), f4, lambda: np.ones((3, *shape), f4))
+    p = arrays("p", shape, f4, lambda: _pressure(shape))
+    bnd = arrays("bnd", shape, f4, lambda: np.ones(shape, f4))
+    wrk1 = arrays("wrk1", shape, f4)
+    wrk2 = arrays("wrk2", shape, f4)
+    gosa = arrays("gosa", 1, f4)
+    steps = (call(jacobi, a, b, c, p, bnd, wrk1, wrk2, gosa, *shape, OMEGA), call(copy_back, p, wrk2, *shape))
+    return Program(
+        setup=(),
+        iteration=steps,
+        finish=(),
+        iterations=iterations,
+        copyin=(a, b, c, p, bnd, wrk1),
+        create=(wrk2, gosa),
+        results=(p, gosa),
+    )
+
+
+JACOBI_S = 1002 * 30.1e-3
+"""Divided executions of the first kernel and their time on one device (workloads of the paper's detail table)."""
+
+BENCHMARK = Benchmark(
+    name="Himeno",
+    language="C",
+    memory_gb=14.409,
+    kernels=2,
+    launches=2006,
+    timed=(Timed(JACOBI_S / 1002 * 1003, ("jacobi",)), Timed(33.726 - JACOBI_S / 1002 * 1003, ("copy_back",))),
+    sizes={"XL": (1024, 512, 512, 1003), "L": (512, 256, 256, 1003), "M": (256, 128, 128, 1003), "test": (18, 9, 8, 8)},
+    build=build,
+)

@@ -1,0 +1,145 @@
+"""LU's right-hand side: fluxes and dissipation in the three directions; also of the forcing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from offloadrt.papers.jacc.programs.fields import AXES, Doubles, dissipation, dissipation_at_walls, named
+
+
+def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
+    """The residual starts with the forcing; reciprocal of density and kinetic energy."""
+    for k in range(n):
+        for j in range(n):
+            for i in range(n):
+                rsd[0, k, j, i] = -frct[0, k, j, i]
+                rsd[1, k, j, i] = -frct[1, k, j, i]
+                rsd[2, k, j, i] = -frct[2, k, j, i]
+                rsd[3, k, j, i] = -frct[3, k, j, i]
+                rsd[4, k, j, i] = -frct[4, k, j, i]
+                inverse = 1.0 / u[0, k, j, i]
+                rho_i[k, j, i] = inverse
+                qs[k, j, i] = (
+                    0.5
+                    * inverse
+                    * (u[1, k, j, i] * u[1, k, j, i] + u[2, k, j, i] * u[2, k, j, i] + u[3, k, j, i] * u[3, k, j, i])
+                )
+
+
+def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
+    """Convective flux of each point."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(n):
+                v = u[1, k, j, i] * rho_i[k, j, i]
+                p = 0.4 * (u[4, k, j, i] - qs[k, j, i])
+                flux[0, k, j, i] = u[1, k, j, i]
+                flux[1, k, j, i] = u[1, k, j, i] * v + p
+                flux[2, k, j, i] = u[2, k, j, i] * v
+                flux[3, k, j, i] = u[3, k, j, i] * v
+                flux[4, k, j, i] = (1.4 * u[4, k, j, i] - 0.4 * qs[k, j, i]) * v
+
+
+def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
+    """Central differences of the flux."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(1, n - 1):
+                rsd[0, k, j, i] = rsd[0, k, j, i] - t * (
+                    flux[0, k + dk, j + dj, i + di] - flux[0, k - dk, j - dj, i - di]
+                )
+                rsd[1, k, j, i] = rsd[1, k, j, i] - t * (
+                    flux[1, k + dk, j + dj, i + di] - flux[1, k - dk, j - dj, i - di]
+                )
+                rsd[2, k, j, i] = rsd[2, k, j, i] - t * (
+                    flux[2, k + dk, j + dj, i + di] - flux[2, k - dk, j - dj, i - di]
+                )
+                rsd[3, k, j, i] = rsd[3, k, j, i] - t * (
+                    flux[3, k + dk, j + dj, i + di] - flux[3, k - dk, j - dj, i - di]
+                )
+                rsd[4, k, j, i] = rsd[4, k, j, i] - t * (
+                    flux[4, k + dk, j + dj, i + di] - flux[4, k - dk, j - dj, i - di]
+                )
+
+
+def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
+    """Between a point and the one before."""
+    for k in range(1, n):
+        for j in range(1, n):
+            for i in range(1, n):
+                here = rho_i[k, j, i]
+                behind = rho_i[k - dk, j - dj, i - di]
+                d1 = here * u[1, k, j, i] - behind * u[1, k - dk, j - dj, i - di]
+                d2 = here * u[2, k, j, i] - behind * u[2, k - dk, j - dj, i - di]
+                d3 = here * u[3, k, j, i] - behind * u[3, k - dk, j - dj, i - di]
+                d4 = here * u[4, k, j, i] - behind * u[4, k - dk, j - dj, i - di]
+                flux[1, k, j, i] = t * 4.0 / 3.0 * d1
+                flux[2, k, j, i] = t * d2
+                flux[3, k, j, i] = t * d3
+                flux[4, k, j, i] = t * (0.5 * (d1 * d1 + d2 * d2 + d3 * d3) + d4)
+
+
+def second_difference(
+    rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
+) -> None:
+    """Of the fields, and the viscous fluxes."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(1, n - 1):
+                rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
+                    u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
+                )
+                rsd[1, k, j, i] = (
+                    rsd[1, k, j, i]
+                    + c * (u[1, k - dk, j - dj, i - di] - 2.0 * u[1, k, j, i] + u[1, k + dk, j + dj, i + di])
+                    + t * (flux[1, k + dk, j + dj, i + di] - flux[1, k, j, i])
+                )
+                rsd[2, k, j, i] = (
+                    rsd[2, k, j, i]
+                    + c * (u[2, k - dk, j - dj, i - di] - 2.0 * u[2, k, j, i] + u[2, k + dk, j + dj, i + di])
+                    + t * (flux[2, k + dk, j + dj, i + di] - flux[2, k, j, i])
+                )
+                rsd[3, k, j, i] = (
+                    rsd[3, k, j, i]
+                    + c * (u[3, k - dk, j - dj, i - di] - 2.0 * u[3, k, j, i] + u[3, k + dk, j + dj, i + di])
+                    + t * (flux[3, k + dk, j + dj, i + di] - flux[3, k, j, i])
+                )
+                rsd[4, k, j, i] = (
+                    rsd[4, k, j, i]
+                    + c * (u[4, k - dk, j - dj, i - di] - 2.0 * u[4, k, j, i] + u[4, k + dk, j + dj, i + di])
+                    + t * (flux[4, k + dk, j + dj, i + di] - flux[4, k, j, i])
+                )
+
+
+def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
+    """The fields with the third direction last."""
+    for j in range(1, n - 1):
+        for i in range(1, n - 1):
+            for k in range(n):
+                utmp[0, j, i, k] = u[0, k, j, i]
+                utmp[1, j, i, k] = u[1, k, j, i]
+                utmp[2, j, i, k] = u[2, k, j, i]
+                utmp[3, j, i, k] = u[3, k, j, i]
+                utmp[4, j, i, k] = u[4, k, j, i]
+                utmp[5, j, i, k] = rho_i[k, j, i]
+
+
+def _right_hand_side(prefix: str) -> dict[str, Any]:
+    """23 kernels: one to start with, seven a direction, and one that gathers the third direction."""
+    steps = (
+        ("flux", point_flux),
+        ("difference", difference),
+        ("viscous", viscous_flux),
+        ("second", second_difference),
+        ("first_walls", dissipation_at_walls),
+        ("dissipation", dissipation),
+        ("last_walls", dissipation_at_walls),
+    )
+    found = {"start": named(f"{prefix}_start", start), "gather": named(f"{prefix}_gather", gather)}
+    return found | {
+        f"{name}_{axis}": named(f"{prefix}_{name}_{axis}", function) for axis in AXES for name, function in steps
+    }
+
+
+ERHS: Final = _right_hand_side("erhs")
+RHS: Final = _right_hand_side("rhs")

@@ -1,0 +1,299 @@
+"""MG: a Poisson equation by V-cycles over nine grids, the finest of 512 points a side.
+
+Each grid has arrays of its own, with one more point on both sides; every operator works in scratch arrays of the size
+of its grid and ends with an exchange of opposite walls, a kernel a direction.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from offloadrt.kernels import Kernel
+from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, OnHost, Program, Step, Timed, call
+from offloadrt.papers.jacc.programs.fields import Doubles, named
+
+
+def walls_i(u: Doubles, n: int) -> None:
+    """Opposite walls of the last dimension."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            u[k, j, 0] = u[k, j, n - 2]
+            u[k, j, n - 1] = u[k, j, 1]
+
+
+def walls_j(u: Doubles, n: int) -> None:
+    """Of the second dimension."""
+    for k in range(1, n - 1):
+        for i in range(n):
+            u[k, 0, i] = u[k, n - 2, i]
+            u[k, n - 1, i] = u[k, 1, i]
+
+
+def walls_k(u: Doubles, n: int) -> None:
+    """Of the first dimension."""
+    for j in range(n):
+        for i in range(n):
+            u[0, j, i] = u[n - 2, j, i]
+            u[n - 1, j, i] = u[1, j, i]
+
+
+def clear(u: Doubles, n: int) -> None:
+    """No correction yet."""
+    for k in range(n):
+        for j in range(n):
+            for i in range(n):
+                u[k, j, i] = 0.0
+
+
+def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
+    """Sums over the four nearest and the four next neighbours across the last dimension."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(n):
+                t1[k, j, i] = u[k, j - 1, i] + u[k, j + 1, i] + u[k - 1, j, i] + u[k + 1, j, i]
+                t2[k, j, i] = u[k - 1, j - 1, i] + u[k - 1, j + 1, i] + u[k + 1, j - 1, i] + u[k + 1, j + 1, i]
+
+
+def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, c1: float, c2: float) -> None:
+    """The smoother: u = u + C r."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(1, n - 1):
+                u[k, j, i] = (
+                    u[k, j, i]
+                    + c0 * r[k, j, i]
+                    + c1 * (r[k, j, i - 1] + r[k, j, i + 1] + t1[k, j, i])
+                    + c2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
+                )
+
+
+def subtract(
+    r: Doubles, u: Doubles, v: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
+) -> None:
+    """The residual: r = v - A u."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(1, n - 1):
+                r[k, j, i] = (
+                    v[k, j, i]
+                    - a0 * u[k, j, i]
+                    - a2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
+                    - a3 * (t2[k, j, i - 1] + t2[k, j, i + 1])
+                )
+
+
+def residual_in_place(
+    r: Doubles, u: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
+) -> None:
+    """The same on the coarser grids, where v is r itself."""
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(1, n - 1):
+                r[k, j, i] = (
+                    r[k, j, i]
+                    - a0 * u[k, j, i]
+                    - a2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
+                    - a3 * (t2[k, j, i - 1] + t2[k, j, i + 1])
+                )
+
+
+def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
+    """Of the points of the fine grid around each of m points a side of the coarse one."""
+    for k in range(1, m - 1):
+        for j in range(1, m - 1):
+            for i in range(1, m):
+                x1[k, j, 2 * i - 1] = (
+                    r[2 * k, 2 * j - 1, 2 * i - 1]
+                    + r[2 * k, 2 * j + 1, 2 * i - 1]
+                    + r[2 * k - 1, 2 * j, 2 * i - 1]
+                    + r[2 * k + 1, 2 * j, 2 * i - 1]
+                )
+                y1[k, j, 2 * i - 1] = (
+                    r[2 * k - 1, 2 * j - 1, 2 * i - 1]
+                    + r[2 * k + 1, 2 * j - 1, 2 * i - 1]
+                    + r[2 * k - 1, 2 * j + 1, 2 * i - 1]
+                    + r[2 * k + 1, 2 * j + 1, 2 * i - 1]
+                )
+
+
+def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
+    """The residual of the coarse grid."""
+    for k in range(1, m - 1):
+        for j in range(1, m - 1):
+            for i in range(1, m - 1):
+                around = (
+                    r[2 * k, 2 * j - 1, 2 * i]
+                    + r[2 * k, 2 * j + 1, 2 * i]
+                    + r[2 * k - 1, 2 * j, 2 * i]
+                    + r[2 * k + 1, 2 * j, 2 * i]
+                )
+                s[k, j, i] = (
+                    0.5 * r[2 * k, 2 * j, 2 * i]
+                    + 0.25 * (r[2 * k, 2 * j, 2 * i - 1] + r[2 * k, 2 * j, 2 * i + 1] + around)
+                    + 0.125 * (x1[k, j, 2 * i - 1] + x1[k, j, 2 * i + 1])
+                    + 0.0625 * (y1[k, j, 2 * i - 1] + y1[k, j, 2 * i + 1])
+                )
+
+
+def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> None:
+    """Of neighbours on the coarse grid."""
+    for k in range(m - 1):
+        for j in range(m - 1):
+            for i in range(m):
+                z1[k, j, i] = z[k, j + 1, i] + z[k, j, i]
+                z2[k, j, i] = z[k + 1, j, i] + z[k, j, i]
+                z3[k, j, i] = z[k + 1, j + 1, i] + z[k + 1, j, i] + z[k, j + 1, i] + z[k, j, i]
+
+
+def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
+    """The correction from the coarse grid, at the points of the fine one (dk, dj) beside those of the coarse one."""
+    for k in range(m - 1):
+        for j in range(m - 1):
+            for i in range(m - 1):
+                u[2 * k + dk, 2 * j + dj, 2 * i] = u[2 * k + dk, 2 * j + dj, 2 * i] + c * z[k, j, i]
+                u[2 * k + dk, 2 * j + dj, 2 * i + 1] = u[2 * k + dk, 2 * j + dj, 2 * i + 1] + 0.5 * c * (
+                    z[k, j, i + 1] + z[k, j, i]
+                )
+
+
+def norm(total: Doubles, r: Doubles, n: int) -> None:
+    """Sum of squares and largest value."""
+    s = 0.0
+    largest = 0.0
+    for k in range(1, n - 1):
+        for j in range(1, n - 1):
+            for i in range(1, n - 1):
+                s += r[k, j, i] * r[k, j, i]
+                largest = max(largest, abs(r[k, j, i]))
+    total[0] = math.sqrt(s)
+    total[1] = largest
+
+
+KERNELS: Final[dict[str, Kernel]] = {
+    name: named(name, function, collapse)
+    for name, function, collapse in (
+        ("zero3", clear, 3),
+        ("comm3_i", walls_i, 2),
+        ("comm3_j", walls_j, 2),
+        ("comm3_k", walls_k, 2),
+        ("psinv_sums", neighbours, 3),
+        ("psinv", smooth, 3),
+        ("resid_sums", neighbours, 3),
+        ("resid", subtract, 3),
+        ("rprj3_sums", fine_neighbours, 3),
+        ("rprj3", project, 3),
+        ("interp_sums", coarse_sums, 3),
+        ("interp_00", add_at, 3),
+        ("interp_01", add_at, 3),
+        ("interp_10", add_at, 3),
+        ("interp_11", add_at, 3),
+        ("norm2u3", norm, 3),
+    )
+}
+IN_PLACE: Final = named("resid", residual_in_place)
+
+
+def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+    """So many grids, the finest of 2**grids points a side; iterations."""
+    grids, iterations = size
+    sides = [(1 << level) + 2 for level in range(grids + 1)]
+    levels = range(1, grids + 1)
+
+    def of_levels(name: str, last: int) -> dict[int, Any]:
+        return {level: arrays(f"{name}{level}", (sides[level],) * 3) for level in levels if level <= last}
+
+    u, r, t1, t2 = (of_levels(name, grids) for name in ("u", "r", "t1_", "t2_"))
+    t3 = of_levels("t3_", grids - 1)
+    v = arrays("v", (sides[grids],) * 3, np.float64, lambda: _charges(sides[grids]))
+    total = arrays("total", 2)
+
+    def walls(array: Any, level: int) -> tuple[Call, ...]:
+        return tuple(call(KERNELS[f"comm3_{axis}"], array, sides[level]) for axis in "ijk")
+
+    def psinv(level: int) -> tuple[Call, ...]:
+        n = sides[level]
+        return (
+            call(KERNELS["psinv_sums"], t1[level], t2[level], r[level], n),
+            call(KERNELS["psinv"], u[level], r[level], t1[level], t2[level], n, -3 / 17, 1 / 33, -1 / 61),
+            *walls(u[level], level),
+        )
+
+    def resid(level: int) -> tuple[Call, ...]:
+        n = sides[level]
+        scratch = (t1[level], t2[level], n, -8 / 3, 1 / 6, 1 / 12)
+        return (
+            call(KERNELS["resid_sums"], t1[level], t2[level], u[level], n),
+            call(KERNELS["resid"], r[level], u[level], v, *scratch)
+            if level == grids
+            else call(IN_PLACE, r[level], u[level], *scratch),
+            *walls(r[level], level),
+        )
+
+    def rprj3(level: int) -> tuple[Call, ...]:
+        """To the next coarser grid."""
+        m = sides[level - 1]
+        return (
+            call(KERNELS["rprj3_sums"], t1[level], t2[level], r[level], m),
+            call(KERNELS["rprj3"], r[level - 1], r[level], t1[level], t2[level], m),
+            *walls(r[level - 1], level - 1),
+        )
+
+    def interp(level: int) -> tuple[Call, ...]:
+        """From the next coarser grid."""
+        below, m = level - 1, sides[level - 1]
+        return (
+            call(KERNELS["interp_sums"], t1[below], t2[below], t3[below], u[below], m),
+            call(KERNELS["interp_00"], u[level], u[below], m, 0, 0, 1.0),
+            call(KERNELS["interp_01"], u[level], t1[below], m, 0, 1, 0.5),
+            call(KERNELS["interp_10"], u[level], t2[below], m, 1, 0, 0.5),
+            call(KERNELS["interp_11"], u[level], t3[below], m, 1, 1, 0.25),
+        )
+
+    def zero3(level: int) -> Call:
+        return call(KERNELS["zero3"], u[level], sides[level])
+
+    def norm2u3() -> tuple[Step, ...]:
+        return call(KERNELS["norm2u3"], total, r[grids], sides[grids]), OnHost((total,))
+
+    return Program(
+        setup=(zero3(grids), *resid(grids), *norm2u3()),
+        iteration=(
+            *(one for level in range(grids, 1, -1) for one in rprj3(level)),
+            zero3(1),
+            *psinv(1),
+            *(one for level in range(2, grids) for one in (zero3(level), *interp(level), *resid(level), *psinv(level))),
+            *interp(grids),
+            *resid(grids),
+            *psinv(grids),
+            *resid(grids),
+        ),
+        finish=norm2u3(),
+        iterations=iterations,
+        copyin=(v,),
+        create=(*u.values(), *r.values(), *t1.values(), *t2.values(), *t3.values(), total),
+        results=(u[grids], total),
+    )
+
+
+def _charges(side: int) -> Any:
+    """+1 and -1 at ten points each, the same in the opposite walls."""
+    inside = side - 2
+    values = np.zeros((inside,) * 3)
+    places = np.random.default_rng(314159265).choice(inside**3, 20, replace=False)
+    values.ravel()[places[:10]], values.ravel()[places[10:]] = 1.0, -1.0
+    return np.pad(values, 1, mode="wrap")
+
+
+BENCHMARK = Benchmark(
+    name="MG",
+    language="C",
+    memory_gb=6.114,
+    kernels=16,
+    launches=177_987,
+    timed=(Timed(83.586),),
+    sizes={"C": (9, 1000), "test": (3, 2)},
+    build=build,
+)

@@ -1,0 +1,27 @@
+"""Judges of the OTM paper's claims: each asks for the runs that its expression needs.
+
+`places` says where they look; `figures` (Rodinia under explicit copies and managed memory), `placed` (Rodinia under
+OTM), `synthetic` (Table 2 and what the paper says of density) and `mechanisms` hold the judges, `probes` the small
+recorded runs of the mechanisms.
+"""
+
+from __future__ import annotations
+
+from offloadrt.papers.otm.judges import figures, mechanisms, placed, synthetic
+from offloadrt.papers.otm.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, claims, grid
+from offloadrt.study.paper import Paper
+
+PAPER = Paper("otm", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+
+__all__ = [
+    "CANDIDATES",
+    "MACHINE",
+    "PAPER",
+    "SENSITIVITY",
+    "bench",
+    "figures",
+    "grid",
+    "mechanisms",
+    "placed",
+    "synthetic",
+]

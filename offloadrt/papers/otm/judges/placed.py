@@ -1,0 +1,199 @@
+"""Judges of Rodinia under OTM (section 5.2): what it gains, what it pins, and what decides.
+
+Bytes moved are those of copies and migrations; what kernels reach over the link without moving it is told beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.papers.otm.judges.places import (
+    BENCHMARKS,
+    EXPLICIT,
+    OTM,
+    SCENARIO,
+    UM,
+    Grid,
+    banded,
+    bench,
+    runs,
+    seconds,
+    sizes,
+)
+from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
+from offloadrt.study.judging import Asking, Judgement
+from offloadrt.study.measured import listed, mean, number
+from offloadrt.study.reporting.results import Result
+
+PROGRAMS: dict[str, Callable[..., Any]] = {"bfs": Bfs.run, "cfd": Cfd.run, "srad": Srad.run}
+LARGER = 20.0
+"""GB: from here on a workload of BFS is larger (the paper's dip)."""
+ALL_IMPLICIT, ALL_EXPLICIT = {"otm.threshold": "2"}, {"otm.threshold": "0"}
+
+
+def program(benchmark: str) -> HostProgram:
+    """What the paper's compiler sees of a program."""
+    return HostProgram.of(PROGRAMS[benchmark])
+
+
+def pinned(result: Result) -> set[str]:
+    """The objects that were pinned to the CPU."""
+    return {name for name, one in result.placements.items() if one.place == "cpu"}
+
+
+@bench.judge("otm.bfs.fit.vs_trad", "mean over the fitting sizes of t(explicit) / t(OTM), in the band (BFS)")
+def against_copies(grid: Grid) -> Asking:
+    found = yield from runs(grid, [("bfs", size, one) for size in grid.fitting for one in (EXPLICIT, OTM)])
+    ratio = {size: seconds(found["bfs", size, EXPLICIT]) / seconds(found["bfs", size, OTM]) for size in grid.fitting}
+    value = mean(ratio.values())
+    why = _copied(found["bfs", grid.fitting[-1], OTM])
+    return banded("otm.bfs.fit.vs_trad", value, f"{value:.3g} ({listed(ratio)})", why, why)
+
+
+@bench.judge("otm.bfs.fit.vs_um", "0.9 <= t(OTM) / t(UM) <= 1.1 at every fitting size (BFS)")
+def against_managed(grid: Grid) -> Asking:
+    found = yield from runs(grid, [("bfs", size, one) for size in grid.fitting for one in (UM, OTM)])
+    ratio = {size: seconds(found["bfs", size, OTM]) / seconds(found["bfs", size, UM]) for size in grid.fitting}
+    apart = [size for size, value in ratio.items() if not 0.9 <= value <= 1.1]
+    return Judgement(listed(ratio), not apart, f"not at {sizes(apart)}: {_copied(found['bfs', grid.fitting[-1], OTM])}")
+
+
+@bench.judge("otm.bfs.over", "mean over the sizes above 16 GB of t(UM) / t(OTM), in the band (BFS)")
+def gain_above(grid: Grid) -> Asking:
+    found = yield from runs(grid, [("bfs", size, one) for size in grid.over for one in (UM, OTM)])
+    ratio = {size: seconds(found["bfs", size, UM]) / seconds(found["bfs", size, OTM]) for size in grid.over}
+    value = mean(ratio.values())
+    most = max(ratio, key=lambda size: ratio[size])
+    least = min(ratio, key=lambda size: ratio[size])
+    um, otm = found["bfs", most, UM], found["bfs", most, OTM]
+    why = (
+        f"OTM gains most at {most:g} GB, where it pins {_named(pinned(otm))}, and least at {least:g} GB, where it pins "
+        f"{_named(pinned(found['bfs', least, OTM]))}. Managed memory moves the graph again at each level that meets "
+        f"it: at {most:g} GB {_moved(um) / most / grid.part:.3g} bytes a byte, beside "
+        f"{_reached(otm) / most / grid.part:.3g} that OTM moves or reaches over the link"
+    )
+    return banded("otm.bfs.over", value, f"{value:.3g} ({listed(ratio)})", why, why)
+
+
+@bench.judge("otm.bfs.edges_pinned", "edges are pinned at more than half of the sizes above 16 GB (BFS)")
+def edges(grid: Grid) -> Asking:
+    found = yield from runs(grid, [("bfs", size, OTM) for size in grid.over])
+    where = [size for size in grid.over if "edges" in pinned(found["bfs", size, OTM])]
+    ranks = found["bfs", grid.over[0], OTM].placements
+    said = f"at {sizes(where)}" if where else "at none"
+    reason = (
+        f"edges have rank {ranks['edges'].rank} with a GAF of {ranks['edges'].gaf:g}, as cost has "
+        f"({ranks['cost'].gaf:g}), and come first as the program makes them first: they are placed as long as they "
+        "fit, and what comes after them is pinned"
+    )
+    return Judgement(f"{said} of {sizes(grid.over)}", 2 * len(where) > len(grid.over), reason)
+
+
+@bench.judge("otm.bfs.larger_ok", f"what is pinned is the edges alone, at every size above {LARGER:g} GB (BFS)")
+def larger(grid: Grid) -> Asking:
+    larger_ones = [size for size in grid.over if size > LARGER]
+    found = yield from runs(grid, [("bfs", size, OTM) for size in larger_ones])
+    sets = {size: pinned(found["bfs", size, OTM]) for size in larger_ones}
+    wrong = [size for size, names in sets.items() if names != {"edges"}]
+    said = "; ".join(f"{size:g}: {_named(names)}" for size, names in sets.items())
+    reason = f"not at {sizes(wrong)}: edges still fit there, and take the place of what ranks below them"
+    return Judgement(said, not wrong, reason)
+
+
+@bench.judge("otm.cfd.reason", "each target region has a pinned argument, at every size above 16 GB (CFD)")
+def every_region(grid: Grid) -> Asking:
+    found = yield from runs(grid, [("cfd", size, OTM) for size in grid.over])
+    regions = {region.kernel.name: set(region.objects) for region in program("cfd").regions}
+    said, wrong = [], []
+    for size in grid.over:
+        names = pinned(found["cfd", size, OTM])
+        said.append(f"{size:g}: {_named(names)}")
+        free = [kernel for kernel, objects in regions.items() if not objects & names]
+        if free:
+            wrong.append(f"at {size:g} GB {_named(free)} have none")
+    reason = "; ".join(wrong) + ": what ranks last is pinned first, and these do not use it"
+    return Judgement("; ".join(said), not wrong, reason)
+
+
+@bench.judge(
+    "otm.transfer_minor",
+    "time, the longer over the shorter: all objects pinned and all placed > all implicit and all explicit (fits, each "
+    "benchmark)",
+)
+def place_matters_more(grid: Grid) -> Asking:
+    size = grid.fitting[0]
+    changes = (ALL_EXPLICIT, ALL_IMPLICIT, {"otm.reserve": "1 TB"})
+    results = yield [
+        grid.at(SCENARIO, grid.sized(size, {"benchmark": benchmark, "placement": OTM}), changed)
+        for benchmark in BENCHMARKS
+        for changed in changes
+    ]
+    said, wrong = [], []
+    for turn, benchmark in enumerate(BENCHMARKS):
+        explicit, implicit, host = map(seconds, results[3 * turn : 3 * turn + 3])
+        manner = max(explicit, implicit) / min(explicit, implicit)
+        best = min(explicit, implicit)
+        place = max(host, best) / min(host, best)
+        said.append(f"{benchmark}: place {place:.3g}, manner {manner:.3g}")
+        if place <= manner:
+            wrong.append(f"the manner of {benchmark}'s transfers makes more of a difference than the place")
+    return Judgement("; ".join(said), not wrong, "; ".join(wrong))
+
+
+@bench.judge("otm.traffic_reduced", "bytes moved: OTM < UM, at every size above 16 GB (each benchmark)")
+def less_traffic(grid: Grid) -> Asking:
+    found = yield from runs(
+        grid, [(benchmark, size, one) for benchmark in BENCHMARKS for size in grid.over for one in (UM, OTM)]
+    )
+    parts = {
+        (benchmark, size): _moved(found[benchmark, size, OTM]) / _moved(found[benchmark, size, UM])
+        for benchmark in BENCHMARKS
+        for size in grid.over
+    }
+    most = {benchmark: max(parts[benchmark, size] for size in grid.over) for benchmark in BENCHMARKS}
+    remote = {
+        benchmark: max(_reached(found[benchmark, size, OTM]) / _moved(found[benchmark, size, UM]) for size in grid.over)
+        for benchmark in BENCHMARKS
+    }
+    wrong = [f"{benchmark} at {size:g} GB" for (benchmark, size), part in parts.items() if part >= 1.0]
+    said = f"at most {listed(most)} of UM's; with what is reached over the link {listed(remote)}"
+    return Judgement(said, not wrong, f"not less: {', '.join(wrong)}")
+
+
+@bench.judge("otm.mech.overhead", "1 - t(decisions free) / t(as it is) < 0.01, below and above 16 GB (each benchmark)")
+def overhead(grid: Grid) -> Asking:
+    places = [(benchmark, size) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
+    results = yield [
+        grid.at(SCENARIO, grid.sized(size, {"benchmark": benchmark, "placement": OTM}), changed)
+        for benchmark, size in places
+        for changed in ({}, {"otm.decision": "0 us"})
+    ]
+    parts = {
+        f"{benchmark} {size:g}": 1.0 - seconds(results[2 * turn + 1]) / seconds(results[2 * turn])
+        for turn, (benchmark, size) in enumerate(places)
+    }
+    dear = [place for place, part in parts.items() if part >= 0.01]
+    return Judgement(listed(parts, ".2g"), not dear, f"decisions take 1 % or more: {', '.join(dear)}")
+
+
+def _copied(result: Result) -> str:
+    """Why OTM is what explicit copies are."""
+    dense = [one.density for one in result.placements.values() if one.mechanism == "explicit"]
+    return (
+        f"OTM copies {len(dense)} of {len(result.placements)} objects of BFS, whose estimated densities are "
+        f"{min(dense, default=0.0):.2g} or more; what it copies takes as long as explicit copies do"
+    )
+
+
+def _moved(result: Result) -> float:
+    return number(result.measured["to_device_gb"]) + number(result.measured["to_host_gb"])
+
+
+def _reached(result: Result) -> float:
+    return _moved(result) + number(result.measured["remote_gb"])
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"

@@ -1,0 +1,148 @@
+"""Where the judges of the OTM claims look: the Rodinia programs and a synthetic one, below and above 16 GB.
+
+Sizes are bytes of all arrays, in 1e9, on the machine as it is. The smaller grids divide the device's memory and all
+sizes by the same number: what matters is how one stands to the other. `fitting` sizes are below the memory that is
+free, `over` above its 16 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+
+import attrs
+
+from offloadrt.study.claims import claims_of
+from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.measured import number
+from offloadrt.study.points import Options, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+
+SCENARIO = "rodinia"
+SYNTHETIC = "unified_memory"
+MACHINE = "summitdev-p100"
+BENCHMARKS = ("bfs", "cfd", "srad")
+EXPLICIT, UM, OTM = "explicit", "um", "otm"
+CANDIDATES: dict[str, dict[str, str]] = {
+    "otm.reserve": {"otm.reserve": "512 MiB"},
+    "otm.strict": {"otm.strict": "true"},
+    "otm.evicts": {"otm.evicts": "true"},
+}
+"""What the authors' public runtime does otherwise than the paper's text: less memory to place objects in, a byte left
+free, and better-ranked objects that take the place of others.
+"""
+SENSITIVITY: tuple[dict[str, Value], ...] = (
+    {"benchmark": "bfs", "placement": EXPLICIT, "size_gb": 0.5},
+    {"benchmark": "bfs", "placement": UM, "size_gb": 1.25},
+    {"benchmark": "srad", "placement": UM, "size_gb": 0.5},
+    {"benchmark": "cfd", "placement": OTM, "size_gb": 1.25},
+)
+"""Runs that show whether an entry of the machine matters at all, in a sixteenth of the memory."""
+_MEMORY = ("mem.size", "mem.reserved", "otm.reserve")
+
+bench = Bench()
+claims = {claim.id: claim for claim in claims_of("offloadrt.papers.otm")}
+
+Place = tuple[str, float, str]
+"""Benchmark, size in GB, placement."""
+Runs = Generator[list[Point], list[Result], dict[Place, Result]]
+
+
+@attrs.frozen
+class Grid(Places):
+    """Sizes of the programs."""
+
+    fitting: tuple[float, ...]
+    over: tuple[float, ...]
+    small: float
+    large: float
+    """Of the synthetic program, one that fits and one that does not."""
+    part: float
+    """Of the device's memory and of all sizes that is looked at."""
+
+    @property
+    def described(self) -> str:
+        """How much is looked at, in words."""
+        sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
+        said = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
+        return said if self.part == 1.0 else f"{said}, all sizes and the device's memory times {self.part:g}"
+
+    def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
+        """One run on the machine with so much memory."""
+        return self.at(scenario or self.scenario, parameters, {}, record=record)
+
+    def at(
+        self, scenario: str, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
+    ) -> Point:
+        """A run with entries of the machine replaced."""
+        point = Places.point(self, parameters, scenario=scenario, record=record)
+        changed = {**point.options.overrides, **overrides}
+        if self.part != 1.0:
+            spec = profiles.load(point.options.machine or MACHINE, changed)
+            changed |= {key: f"{round(spec.value(key) * self.part)} B" for key in _MEMORY}
+        return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
+
+    def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
+        """Parameters with a size that goes with the memory."""
+        return {**parameters, "size_gb": size * self.part}
+
+
+def grid(extent: Extent, options: Options) -> Grid:
+    """Where the judges look; from `full` over `quick` to `ends`, fewer sizes and a smaller part of the memory."""
+    places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
+        "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
+        "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
+        "ends": ((8.0, 14.0), (18.0, 24.0), 8.0, 24.0, 0.0625),
+    }
+    return Grid(SCENARIO, *places[extent], options=options)
+
+
+def runs(grid: Grid, places: Iterable[Place]) -> Runs:
+    """Rodinia at these places; `yield from` it."""
+    wanted = list(dict.fromkeys(places))
+    results = yield [
+        grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
+        for benchmark, size, placement in wanted
+    ]
+    return dict(zip(wanted, results, strict=True))
+
+
+def synthetic(
+    grid: Grid, many: Iterable[tuple[float, Mapping[str, Value]]]
+) -> Generator[list[Point], list[Result], list[Result]]:
+    """The synthetic program at these sizes. The host reads what kernels have written; explicit copies bring it back
+    anyway.
+    """
+    answers: list[Result] = yield [
+        grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
+        for size, parameters in many
+    ]
+    return answers
+
+
+def seconds(result: Result) -> float:
+    """Computation and data transfer, as the paper measures."""
+    return number(result.measured.get("time_s", result.elapsed_s))
+
+
+def handler_share(result: Result) -> float:
+    """The part of the time in which the page-fault handler is busy."""
+    return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
+
+
+def sizes(values: Iterable[float]) -> str:
+    """`18, 20 GB`."""
+    return ", ".join(f"{size:g}" for size in values) + " GB"
+
+
+def in_band(claim: str, value: float) -> bool:
+    """Whether `value` lies in the band that counts as right."""
+    lo, hi = claims[claim].lo, claims[claim].hi
+    return (lo is None or value >= lo) and (hi is None or value <= hi)
+
+
+def banded(claim: str, value: float, said: str, low: str, high: str) -> Judgement:
+    """Whether `value` is in the claim's band; `low` and `high` are why it would be below and above it."""
+    lo = claims[claim].lo
+    return Judgement(said, in_band(claim, value), low if lo is not None and value < lo else high)

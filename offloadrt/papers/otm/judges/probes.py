@@ -1,0 +1,212 @@
+"""Small recorded runs that show a mechanism of the OTM paper at work; they measure facts counted in the trace.
+
+Three objects of equal size: of `c` and `a` each element is accessed, of `b` every fourth, and they rank in this order.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import Kernel, kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
+from offloadrt.papers.otm.unified_memory import UnifiedMemory
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
+from offloadrt.trace import EVENTS, Row
+
+Facts = dict[str, int | float | bool | str | None]
+BLOCK: Final = 2 << 20
+DOUBLE: Final = 8
+N: Final = BLOCK // DOUBLE
+"""Elements of each object."""
+ROUNDS: Final = 4
+"""Target calls of the loop."""
+SWEPT: Final = 256 << 20
+"""Bytes of an array that is moved as a whole."""
+
+
+@kernel
+def gather(a: Any, b: Any, c: Any) -> None:
+    for i in range(len(c)):
+        c[i] = c[i] + a[i]
+        if c[i] > 0.5:  # noqa: SIM102  # two branches, each taken every second time
+            if a[i] > 0.5:
+                b[i] = 1.0
+
+
+@kernel
+def pair(a: Any, b: Any) -> None:
+    for i in range(len(a)):
+        a[i] = a[i] + b[i]
+
+
+LAF: Final = {"c": 3.0, "a": 1.5, "b": 0.25}
+"""Of `gather`, by hand: a branch is taken every second time."""
+DENSITY: Final = {"c": 1.0, "a": 1.0, "b": 0.25}
+
+
+async def three_objects(t: omp.HostThread) -> None:
+    """`target data` around a loop of targets."""
+    a = t.array("a", N, fill=1.0, align=BLOCK)
+    b = t.array("b", N, fill=0.0, align=BLOCK)
+    c = t.array("c", N, fill=1.0, align=BLOCK)
+    async with t.target_data(omp.map(tofrom=[a, b, c])):
+        for _ in range(4):
+            await t.target(gather, a, b, c, maps=omp.map(tofrom=[a, b, c]))
+
+
+async def two_then_three(t: omp.HostThread) -> None:
+    """`a` and `b` are in use when `c` comes."""
+    a = t.array("a", N, fill=1.0, align=BLOCK)
+    b = t.array("b", N, fill=0.0, align=BLOCK)
+    c = t.array("c", N, fill=1.0, align=BLOCK)
+    async with t.target_data(omp.map(tofrom=[a, b])):
+        await t.target(pair, a, b, maps=omp.map(tofrom=[a, b]))
+        for _ in range(4):
+            await t.target(gather, a, b, c, maps=omp.map(tofrom=[a, b, c]))
+
+
+@scenario(machine="summitdev-p100")
+async def objects(
+    run: Run,
+    room: Annotated[float, Range(0.0, 100.0)] = 3.0,
+    lacking: Annotated[int, Range(0, None)] = 0,
+    threshold: Annotated[float, Range(0.0, 2.0)] = 0.6,
+    late: bool = False,
+) -> Facts:
+    """The three objects, with memory for `room` of them less `lacking` bytes: where they lie, and what moves.
+
+    late: `c`, which ranks first, comes when the others are in use.
+    """
+    run.phantom = True
+    run.configuration = "otm"
+    body = two_then_three if late else three_objects
+    run.host_program = HostProgram.of(body)
+    run.set("mem.size", f"{round(room * N * DOUBLE)} B")
+    run.set("mem.reserved", "0 B")
+    run.set("otm.reserve", f"{lacking} B")
+    run.set("otm.threshold", threshold)
+    await run.parallel(body)
+    await run.finish()
+    placed = _rows(run, "ObjectPlaced")
+    copies = _rows(run, "CopyBegin")
+    managed, counters, port = run.device().managed, run.objects, 0.0
+    if managed is not None:
+        port = managed.ports["h2d"].bytes + managed.ports["d2h"].bytes
+    calls = run.calls.table()
+    facts: Facts = {
+        "decisions": len(placed),
+        "explicit_bytes": counters["explicit_bytes"],
+        "implicit_bytes": counters["implicit_bytes"],
+        "budget_bytes": counters["budget_bytes"],
+        "blocks": sum(row[7] == N * DOUBLE for row in _rows(run, "Allocate")),
+        "entries": sum(row[8] == N * DOUBLE for row in _rows(run, "MapInsert")),
+        "copied_in": _bytes(copies, "h2d", managed=False),
+        "copied_out": _bytes(copies, "d2h", managed=False),
+        "migrated": _bytes(copies, "h2d", managed=True) + _bytes(copies, "d2h", managed=True),
+        "kernel_faults": len(_rows(run, "PageFaultBegin")),
+        "remote_bytes": port,
+        "advice": calls["cuMemAdvise"].count if "cuMemAdvise" in calls else 0,
+        "objects": len(run.device().placements),
+        "object_bytes": N * DOUBLE,
+    }
+    for one in run.device().placements:
+        facts[f"{one.name}_mechanism"] = one.mechanism
+        facts[f"{one.name}_rank"] = one.rank
+        facts[f"{one.name}_density"] = one.density
+        facts[f"{one.name}_gaf"] = one.gaf
+        facts[f"{one.name}_bytes"] = one.nbytes
+        facts[f"{one.name}_decisions"] = sum(row[6] == one.name for row in placed)
+    return facts
+
+
+@scenario(machine="summitdev-p100")
+async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
+    """One object with values: does a kernel write to the original, or to a copy that comes back at the end?"""
+    run.configuration = "otm"
+    run.host_program = HostProgram.of(one_object)
+    run.set("otm.threshold", threshold)
+    ((inside, after),) = await run.parallel(one_object)
+    return {"inside": float(inside), "after": float(after)}
+
+
+@kernel
+def count(a: Any) -> None:
+    for i in range(len(a)):
+        a[i] = a[i] + 1.0
+
+
+async def one_object(t: omp.HostThread) -> tuple[float, float]:
+    """The host's value while the object is mapped, and after that."""
+    a = t.array("a", 1024, fill=0.0, align=BLOCK)
+    async with t.target_data(omp.map(tofrom=a)):
+        await t.target(count, a, maps=omp.map(tofrom=a))
+        inside = float(a.data[0])
+    await t.host_access(a)
+    return inside, float(a.data[0])
+
+
+@scenario(machine="summitdev-p100")
+async def traditional(
+    run: Run, benchmark: Literal["bfs", "cfd", "srad"] = "bfs", size_gb: Annotated[float, Range(1e-6, 128.0)] = 8.0
+) -> Facts:
+    """A program with explicit copies: does it find the memory that it asks for?"""
+    nbytes = round(size_gb * 1e9)
+    run.phantom, run.configuration = True, "copy"
+    program: Bfs | Cfd | Srad
+    if benchmark == "bfs":
+        program = Bfs.of(nbytes, phantom=True)
+    else:
+        program = (Cfd if benchmark == "cfd" else Srad).of(nbytes, 1, phantom=True)
+    failed: list[str] = []
+
+    async def body(t: omp.HostThread) -> None:
+        try:
+            await program.run(t)
+        except ArrayOutOfDeviceMemory as error:
+            failed.append(error.array or "")
+
+    await run.parallel(body)
+    return {"failed": failed[0] if failed else None}
+
+
+@scenario(machine="summitdev-p100")
+async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "managed") -> Facts:
+    """Bytes of an array a second of their way to the device: on demand under a kernel, or copied at once."""
+    run.phantom = True
+    program = UnifiedMemory(SWEPT, 1, 1, 1.0, placement)
+    run.configuration = program.configuration
+    sweep: Kernel = program.kernel
+
+    async def body(t: omp.HostThread) -> float:
+        values = SWEPT // DOUBLE
+        array = t.array("array", values, fill=0.0, align=BLOCK)
+        begin = run.now
+        await t.target_enter_data(omp.map(to=array))
+        copied = run.now - begin
+        for _ in range(2):
+            await t.target(sweep, array, teams=values // 256, threads=256, iterations=values)
+        return copied
+
+    (copied,) = await run.parallel(body)
+    starts, ends = _rows(run, "KernelStart"), _rows(run, "KernelEnd")
+    cold, warm = ((end[1] - start[1]) * 1e-12 for start, end in zip(starts, ends, strict=True))
+    moving = copied if placement == "explicit" else cold - warm
+    return {"bytes_per_s": SWEPT / moving}
+
+
+def _rows(run: Run, *names: str) -> list[Row]:
+    """The recorded rows of some kinds of event, in order."""
+    assert run.trace is not None, "a probe is run with a recording"
+    assert all(name in EVENTS for name in names)
+    wanted = frozenset(names)
+    return [row for row in run.trace.rows if row[0] in wanted]
+
+
+def _bytes(copies: list[Row], direction: str, *, managed: bool) -> int:
+    """Bytes that copies (managed: migrations) move."""
+    return sum(int(row[9]) for row in copies if row[7] == direction and (row[10] == "managed") is managed)

@@ -1,0 +1,120 @@
+"""BFS: every level is a kernel that expands the frontier and one that makes the next, each over all nodes.
+
+The host clears a flag before a level and looks at it afterwards: it is set when the level has reached a node.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.kernels import expect, kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.otm.rodinia.frontier import DEGREE, Frontier, Graph, sampled
+from offloadrt.papers.otm.rodinia.inputs import ALIGNMENT, THREADS, Structure
+
+Flags = NDArray[np.bool_]
+Ints = NDArray[np.int32]
+
+
+@kernel(threads_per_team=THREADS)
+def expand(
+    mask: Flags,
+    nodes: Ints,
+    edges: Ints,
+    visited: Flags,
+    cost: Ints,
+    updating: Flags,
+    n: int,
+    active: float,
+    degree: float,
+    fresh: float,
+) -> None:
+    """The frontier's neighbours that were not visited get their cost, and are to be visited."""
+    for node in range(n):
+        if expect(mask[node], probability=active):
+            mask[node] = False
+            for e in expect(range(nodes[node, 0], nodes[node, 0] + nodes[node, 1]), trips=degree, near=1):
+                neighbour = edges[e]
+                if expect(not visited[neighbour], probability=fresh):
+                    cost[neighbour] = cost[node] + 1
+                    updating[neighbour] = True
+
+
+@kernel(threads_per_team=THREADS)
+def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
+    """What was reached is the next frontier; `stop` is set when there is any."""
+    for node in range(n):
+        if expect(updating[node], probability=reached):
+            mask[node] = True
+            visited[node] = True
+            stop[0] = True
+            updating[node] = False
+
+
+@attrs.frozen(eq=False)
+class Bfs:
+    """A search of `count` nodes; `graph` when it has values."""
+
+    count: int
+    frontier: Frontier
+    graph: Graph | None = None
+    structure: Structure = "data"
+
+    BYTES = 8 + 3 + 4 + 4 * DEGREE
+    """Of all arrays, for each node."""
+
+    @classmethod
+    def of(cls, nbytes: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Bfs:
+        """As many nodes as fit into so many bytes, in threes; of a graph with values the levels are its own."""
+        count = max(3, nbytes // cls.BYTES // 3 * 3)
+        if phantom:
+            return cls(count, sampled(seed), None, structure)
+        graph = Graph.random(count, seed)
+        return cls(count, Frontier.of(graph), graph, structure)
+
+    @property
+    def steps(self) -> int:
+        """Levels."""
+        return len(self.frontier.levels)
+
+    def _fill(self, start: Any, source: Any) -> Any:
+        """A constant, but for node 0."""
+        if self.graph is None:
+            return start
+        values = np.full(self.count, start)
+        values[0] = source
+        return values
+
+    async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
+        """The whole program on one host thread; returns its arrays, after the host has looked at the costs."""
+        n, graph, levels = self.count, self.graph, self.frontier.levels
+        firsts, ends = (0, 0) if graph is None else (graph.nodes, graph.edges)
+        nodes = t.array("nodes", (n, 2), np.int32, fill=firsts, align=ALIGNMENT)
+        mask = t.array("mask", n, np.bool_, fill=self._fill(False, True), align=ALIGNMENT)
+        updating = t.array("updating", n, np.bool_, fill=False, align=ALIGNMENT)
+        visited = t.array("visited", n, np.bool_, fill=self._fill(False, True), align=ALIGNMENT)
+        edges = t.array("edges", n * DEGREE, np.int32, fill=ends, align=ALIGNMENT)
+        cost = t.array("cost", n, np.int32, fill=self._fill(-1, 0), align=ALIGNMENT)
+        stop = t.array("stop", 1, np.bool_, fill=False, align=ALIGNMENT)
+        around = t.target_data(omp.map(to=[mask, nodes, edges, visited, updating], tofrom=cost))
+        async with around if self.structure == "data" else nullcontext():
+            going_on, depth = True, 0
+            while going_on:
+                level = levels[depth]
+                await t.host_access(stop)
+                if graph is not None:
+                    stop[0] = False
+                await t.target(
+                    expand, mask, nodes, edges, visited, cost, updating, n, level.active, level.degree, level.fresh
+                )
+                await t.target(advance, updating, mask, visited, stop, n, level.reached, maps=omp.map(tofrom=stop))
+                await t.host_access(stop)
+                depth += 1
+                going_on = bool(stop[0]) if graph is not None else depth < len(levels)
+        await t.host_access(cost)
+        return [nodes, mask, updating, visited, edges, cost, stop]

@@ -1,0 +1,4 @@
+"""The paper on C++ standard parallelism in AdaptiveCpp.
+
+`programs/` are its applications, `claims.toml` what it reports, `judges/` how each report is checked.
+"""

@@ -1,0 +1,248 @@
+"""Small runs that show what AdaptiveCpp's stdpar submits, waits for and prefetches, and where; they measure facts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Any, Final, Literal
+
+import attrs
+
+from offloadrt.kernels import kernel
+from offloadrt.models import stdpar as std
+from offloadrt.models.stdpar.heuristic_database import OperationId, Place
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
+from offloadrt.trace import events
+
+Facts = dict[str, int | float | bool | str | None]
+ROUNDS: Final = 10
+"""Iterations of each loop."""
+N: Final = 1 << 16
+"""Elements of the arrays whose values are computed."""
+LONG: Final = 1 << 21
+"""Elements of arrays whose kernels take longer than their submission."""
+LARGE: Final = 1 << 23
+"""Elements of the array that the offload heuristic decides about."""
+P: Final = std.par_unseq
+Body = Literal["inside", "external", "access", "stack", "allocation", "sum"]
+
+
+@kernel
+def increment(a: Any) -> None:
+    for i in range(len(a)):
+        a[i] = a[i] + 1.0
+
+
+@kernel
+def double(a: Any) -> None:
+    for i in range(len(a)):
+        a[i] = a[i] * 2.0
+
+
+@kernel
+def total(a: Any, s: Any) -> None:
+    found = s[0]
+    for i in range(len(a)):
+        found += a[i]
+    s[0] = found
+
+
+@scenario(machine="isambard-a100")
+async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
+    """Threads that each submit algorithms on an array of their own; which of their kernels overlap."""
+    run.model = "stdpar"
+
+    async def body(t: std.HostThread) -> bool:
+        a, b = await t.new_array("a", LONG), await t.new_array("b", LONG)
+        await t.fill(P, a, 1.0)
+        for _ in range(ROUNDS // 2):
+            await t.for_each(P, increment, a)
+            await t.copy(P, a, b)
+        return bool((await t.read(b) == 1.0 + ROUNDS // 2).all())
+
+    right = await run.parallel(body, threads)
+    spans = _spans(run)
+    overlaps = {True: 0, False: 0}
+    for number, (queue, _, end) in enumerate(spans):
+        for other, begin, _ in spans[number + 1 :]:
+            if begin < end:
+                overlaps[other == queue] += 1
+    return {
+        "right": all(right),
+        "kernels": len(spans),
+        "queues": len({queue for queue, *_ in spans}),
+        "overlaps_within": overlaps[True],
+        "overlaps_between": overlaps[False],
+    }
+
+
+@scenario(machine="isambard-a100")
+async def loop(run: Run, body: Body = "inside", elision: bool = True) -> Facts:
+    """The paper's example: a loop of two algorithms, with something between its iterations.
+
+    body: inside: nothing; external: a call of another translation unit; access: the host reads the array; stack: it
+    writes an array of its stack; allocation: it allocates; sum: the second algorithm returns a sum.
+    """
+    run.model, run.implementation = "stdpar", attrs.evolve(std.implementation("acpp"), elision=elision)
+    counts: dict[str, int] = {}
+
+    async def program(t: std.HostThread) -> bool:
+        a, b = await t.new_array("a", N), await t.new_array("b", N)
+        local = t.stack_array("local", 8)
+        async with t.function():
+            for _ in range(ROUNDS):
+                await t.for_each(P, increment, a)
+                if body == "sum":
+                    await t.transform_reduce(P, total, a)
+                else:
+                    await t.copy(P, a, b)
+                if body == "external":
+                    await t.external("report")
+                elif body == "access":
+                    await t.read(std.section(b, 0, 1))
+                elif body == "stack":
+                    await t.write(local, 1.0)
+                elif body == "allocation":
+                    await t.delete(await t.new_array("scratch", 8))
+        made = run.stdpar.counts
+        counts.update(calls=made.calls, waits=made.waits, elided=run.stdpar.elided)
+        return bool((await t.read(a) == ROUNDS).all())
+
+    (right,) = await run.parallel(program)
+    return {**counts, "right": right}
+
+
+@scenario(machine="isambard-a100")
+async def prefetches(
+    run: Run,
+    mode: Literal["never", "first", "always", "after-sync"] = "first",
+    always: Literal["once_per_batch", "every"] = "once_per_batch",
+) -> Facts:
+    """Five algorithms in three batches; the bytes that each of them has prefetched, in arrays.
+
+    fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again, fill a
+    """
+    run.model, run.phantom = "stdpar", True
+    run.implementation = attrs.evolve(
+        std.implementation("acpp"), prefetch=std.PrefetchMode(mode), always=std.AlwaysReading(always)
+    )
+    bytes_before: list[int] = []
+    calls_before: list[int] = []
+
+    def note() -> None:
+        bytes_before.append(run.stdpar.counts.prefetched_bytes)
+        calls_before.append(run.stdpar.counts.prefetches)
+
+    async def body(t: std.HostThread) -> None:
+        a, b = await t.new_array("a", N), await t.new_array("b", N)
+        note()
+        await t.fill(P, a, 1.0)
+        note()
+        await t.copy(P, a, b)
+        note()
+        await t.wait()
+        await t.copy(P, a, b)
+        note()
+        await t.copy(P, b, a)
+        note()
+        await t.wait()
+        await t.free(a)
+        a = await t.new_array("a", N)
+        await t.fill(P, a, 1.0)
+        note()
+
+    await run.parallel(body)
+    each = [after - before for before, after in itertools.pairwise(calls_before)]
+    return {
+        "each": " ".join(map(str, each)),
+        "total": sum(each),
+        "whole": bytes_before[-1] == sum(each) * N * 8,
+    }
+
+
+@scenario(machine="isambard-a100")
+async def sampled(
+    run: Run, host: bool = True, offload: bool = True, prefetch: Literal["first", "never"] = "first"
+) -> Facts:
+    """A program after runs of its own that sampled the host and the device, or one of them, or none.
+
+    What it decides, from which runtimes, and which side those of the same kernel speak for.
+    """
+    run.model, run.phantom = "stdpar", True
+    run.implementation = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
+    run.heuristic = std.HeuristicRules(sampling=std.Sampling.HOST if host else std.Sampling.OFFLOAD)
+
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", LARGE)
+        async with t.function():
+            for _ in range(ROUNDS):
+                await t.for_each(P, increment, a)
+        await t.delete(a)
+
+    if host or offload:
+        await run.parallel(body)
+    if host and offload:
+        run.stdpar.rules = std.HeuristicRules(sampling=std.Sampling.OFFLOAD)
+        await run.parallel(body)
+    run.stdpar.rules = std.HeuristicRules()
+    before = attrs.evolve(run.stdpar.counts)
+    await run.parallel(body)
+    after, decision = run.stdpar.counts, run.stdpar.heuristics[-1].decisions[0]
+    samples = {sample.place: sample.seconds for sample in run.stdpar.database.samples(f"for_each({increment.name})")}
+    return {
+        "offloaded": after.offloaded - before.offloaded,
+        "on_host": after.on_host - before.on_host,
+        "why": decision.why.value,
+        "host_s": samples.get(Place.HOST),
+        "offload_s": samples.get(Place.OFFLOAD),
+    }
+
+
+@scenario(machine="isambard-a100")
+async def transfer(
+    run: Run,
+    host_s: Annotated[float, Range(0.0, 10.0)] = 1.0,
+    offload_s: Annotated[float, Range(0.0, 10.0)] = 1.0,
+) -> Facts:
+    """A program whose first operation is not known, whose second is faster on the host, and which comes to a third.
+
+    Of that one host and device are known to take `host_s` and `offload_s`, without the transfer of its data.
+    """
+    run.model, run.phantom = "stdpar", True
+    run.heuristic = std.HeuristicRules(min_operations=1, min_time_s=0.0)
+    names = {one: f"for_each({one.name})" for one in (increment, double)}
+    known = {(increment, Place.HOST): 1e-6, (increment, Place.OFFLOAD): 1.0}
+    known |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}
+    for (one, place), taken in known.items():
+        for _ in range(3):
+            run.stdpar.database.add(OperationId(names[one], LARGE), place, taken)
+
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", LARGE)
+        async with t.function():
+            await t.fill(P, a, 1.0)
+            await t.wait()
+            await t.for_each(P, increment, a)
+            await t.for_each(P, double, a)
+
+    await run.parallel(body)
+    decisions = run.stdpar.heuristics[0].decisions
+    last = decisions[-1]
+    return {
+        "stayed": not decisions[-2].offload,
+        "offload": last.offload,
+        "said_host_s": last.host_s,
+        "said_offload_s": last.offload_s,
+        "transfer_s": LARGE * 8 / run.stdpar.rules.transfer_bytes_per_s,
+        "why": last.why.value,
+    }
+
+
+def _spans(run: Run) -> list[tuple[int, int, int]]:
+    """Queue, begin and end of each kernel, in the order of their beginnings."""
+    assert run.trace is not None, "a probe is run with a recording"
+    begins = {one.kernel: one for one in run.trace.events if isinstance(one, events.KernelStart)}
+    ends = {one.kernel: one.time_ps for one in run.trace.events if isinstance(one, events.KernelEnd)}
+    spans = [(one.queue, one.time_ps, ends[number]) for number, one in begins.items()]
+    return sorted(spans, key=lambda span: span[1])

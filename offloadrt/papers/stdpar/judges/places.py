@@ -1,0 +1,135 @@
+"""Where the judges of the stdpar claims look: the applications on the paper's four systems.
+
+The machine that `offloadrt validate` names, and that `--set` changes, is the one with an A100; the others are as they
+come. Ends of ranges and other choices of `--ranges` are tried on every system that has such an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from offloadrt.study.claims import claims_of
+from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.measured import number
+from offloadrt.study.points import Options, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+
+SCENARIO: Final = "stdpar"
+MACHINE: Final = "isambard-a100"
+MI100, MAX1550, MILAN = "isambard-mi100", "idc-max1550", "isambard-milan"
+VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
+"""The vendor's implementation of each GPU."""
+TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
+APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
+"""Of the figure of mini-apps."""
+CANDIDATES: dict[str, dict[str, str]] = {}
+SENSITIVITY: tuple[dict[str, Value], ...] = (
+    {"application": "babelstream", "size": 1 << 22, "steps": 2},
+    {"application": "cloverleaf", "size": 960, "steps": 1},
+    {"application": "lulesh", "size": 30, "steps": 2},
+)
+"""Runs that show whether an entry of the machine matters at all."""
+
+bench = Bench()
+claims = {claim.id: claim for claim in claims_of("offloadrt.papers.stdpar")}
+
+Runs = Generator[list[Point], list[Result], list[Result]]
+
+
+@attrs.frozen
+class Grid(Places):
+    """Sizes and steps of the applications."""
+
+    work: Mapping[str, Mapping[str, Value]]
+    """Parameters of each application but LULESH."""
+    lulesh: tuple[int, ...]
+    """Problem sizes of LULESH: elements along an edge."""
+    lulesh_steps: int
+
+    @property
+    def described(self) -> str:
+        """How much is looked at, in words."""
+        said = [
+            f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
+            for name, parameters in self.work.items()
+        ]
+        return f"{'; '.join(said)}; lulesh size {', '.join(map(str, self.lulesh))} steps {self.lulesh_steps}"
+
+    def at(
+        self, machine: str, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False
+    ) -> Point:
+        """A run on one of the systems."""
+        point = self.point(parameters, scenario=scenario, record=record)
+        if machine == MACHINE:
+            return point
+        entries, given = profiles.load(machine).entries, point.options
+        options = attrs.evolve(
+            given,
+            machine=machine,
+            overrides={key: value for key, value in given.overrides.items() if entries[key].choices},
+            range_end={key: end for key, end in given.range_end.items() if entries[key].is_range},
+        )
+        return attrs.evolve(point, options=options)
+
+    def entry(self, machine: str, key: str) -> float:
+        """An entry of a system, as runs on it have it."""
+        options = self.at(machine, {}).options
+        return profiles.load(machine, options.overrides, options.range_end or "mean").value(key)
+
+    def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
+        """Parameters of an application at its size here."""
+        return {"application": application, "implementation": implementation, **self.work[application], **more}
+
+    def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
+        """Parameters of LULESH."""
+        given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
+        return {**given, "steps": self.lulesh_steps, **more}
+
+
+def grid(extent: Extent, options: Options) -> Grid:
+    """Where the judges look; from `full` over `quick` to `ends`, smaller problems and fewer steps."""
+    full: dict[str, dict[str, Value]] = {
+        "babelstream": {"size": 0, "steps": 10},
+        "minibude": {"size": 0, "steps": 0},
+        "cloverleaf": {"size": 3840, "steps": 5},
+        "tealeaf": {"size": 4000, "steps": 20},
+    }
+    less: dict[str, dict[str, Value]] = {
+        "babelstream": {"size": 0, "steps": 3},
+        "minibude": {"size": 0, "steps": 2},
+        "cloverleaf": {"size": 3840, "steps": 2},
+        "tealeaf": {"size": 4000, "steps": 5},
+    }
+    if extent == "full":
+        return Grid(SCENARIO, full, (15, 30, 45, 60, 90), 10, options=options)
+    return Grid(SCENARIO, less, (30, 60) if extent == "quick" else (30,), 3, options=options)
+
+
+def runs(grid: Grid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Runs:
+    """Runs on systems; `yield from` it."""
+    answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
+    return answers
+
+
+def facts(
+    grid: Grid, scenario: str, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
+) -> Generator[list[Point], list[Result], list[dict[str, Value]]]:
+    """What recorded runs of a probe measured; `yield from` it."""
+    answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
+    return [answer.measured for answer in answers]
+
+
+def seconds(result: Result) -> float:
+    """What the application's authors time."""
+    return number(result.measured["time_s"])
+
+
+def banded(claim: str, value: float, said: str, reason: str) -> Judgement:
+    """Whether `value` is in the claim's band."""
+    lo, hi = claims[claim].lo, claims[claim].hi
+    return Judgement(said, (lo is None or value >= lo) and (hi is None or value <= hi), reason)

@@ -1,0 +1,34 @@
+"""Applications in C++ standard parallelism, each written once for all implementations and machines.
+
+Source: Alpay and Heuveline, "AdaptiveCpp Stdpar: C++ Standard Parallelism Integrated Into a SYCL Compiler"; what calls
+what, how often and on how much data is that of the public versions, the kernels are written anew.
+
+`frame`        what applications have in common; open it first
+`babelstream`  rates of memory: five kernels over three arrays (UoB-HPC/BabelStream)
+`minibude`     energies of a molecule in many poses; bound by arithmetic (UoB-HPC/miniBUDE)
+`cloverleaf`   Euler's equations; most algorithms are small updates of halos (UoB-HPC/CloverLeaf)
+`tealeaf`      conjugate gradients on a grid, whose iterations wait for two sums (UoB-HPC/TeaLeaf)
+`lulesh`       shock hydrodynamics with many small algorithms and allocations (LLNL/LULESH, stdpar)
+"""
+
+from __future__ import annotations
+
+from offloadrt.papers.stdpar.programs.babelstream import BabelStream
+from offloadrt.papers.stdpar.programs.cloverleaf import CloverLeaf
+from offloadrt.papers.stdpar.programs.frame import KEPT, Application, Outcome, Stopwatch, variant
+from offloadrt.papers.stdpar.programs.lulesh import Lulesh
+from offloadrt.papers.stdpar.programs.minibude import MiniBude
+from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
+
+__all__ = [
+    "KEPT",
+    "Application",
+    "BabelStream",
+    "CloverLeaf",
+    "Lulesh",
+    "MiniBude",
+    "Outcome",
+    "Stopwatch",
+    "TeaLeaf",
+    "variant",
+]

@@ -1,0 +1,163 @@
+"""What the applications have in common: how they are called, what is timed, and which implementation runs.
+
+An application is written once for all implementations. It allocates with ``t.new_array``, which gives shared memory, or
+device memory where the program has copies of its own (`sycl`, `native`); it says what the host does with its data
+(``t.read``, ``t.write``) and where a function that is not inlined returns (``t.function``). The rest is the
+implementation's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Protocol
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.compilers.stdpar.elision import Decision, Kept, Reason
+from offloadrt.kernels import Kernel
+from offloadrt.models import stdpar as std
+from offloadrt.models.stdpar.implementations import HostPointer
+
+Timed = Callable[[], AbstractAsyncContextManager[None]]
+"""``async with timed():`` around what the application's authors time."""
+
+_REASONS = {
+    Reason.ACCESS: "kept_access",
+    Reason.CALL: "kept_call",
+    Reason.ALLOCATION: "kept_allocation",
+    Reason.EXIT: "kept_exit",
+    Reason.VALUE: "kept_value",
+    Reason.HOST: "kept_host",
+    Reason.OFF: "kept_off",
+}
+"""Columns for the reasons why barriers stay."""
+KEPT: Final = tuple(_REASONS.values())
+"""The names of these columns."""
+
+
+@attrs.frozen
+class Outcome:
+    """What an application reports, and its results: values of arrays by name, none for phantoms."""
+
+    figures: Mapping[str, float | int] = attrs.field(factory=dict)
+    results: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+class Application(Protocol):
+    """One application at one size. `steps`: iterations of what is timed."""
+
+    @property
+    def steps(self) -> int: ...
+
+    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+        """The whole program on one host thread."""
+
+
+def variant(
+    implementation: str,
+    *,
+    pool: str = "auto",
+    elision: str = "auto",
+    prefetch: str = "auto",
+    heuristic: str = "auto",
+) -> std.Implementation:
+    """An implementation, with features that are not `auto` switched `on` or `off`; prefetch: a prefetch mode.
+
+    ValueError for a feature of an implementation whose program has no shared memory.
+    """
+    chosen = std.implementation(implementation)
+    changed: dict[str, Any] = {
+        name: value == "on"
+        for name, value in (("pool", pool), ("elision", elision), ("heuristic", heuristic))
+        if value != "auto"
+    }
+    if prefetch != "auto":
+        changed["prefetch"] = std.PrefetchMode(prefetch)
+    if changed and chosen.memory is not std.DataMemory.SHARED:
+        raise ValueError(f"{next(iter(changed))}: {chosen.name} has no shared memory, it must be auto")
+    return attrs.evolve(chosen, **changed)
+
+
+async def host_array(t: std.HostThread, name: str, shape: int, dtype: DTypeLike = np.float64) -> std.UsmArray:
+    """An array of the heap that the host works with: shared memory where the heap is, never device memory."""
+    make = t.foreign_malloc if t.program.is_explicit else t.new_array
+    return await make(name, shape, dtype, phantom=False)
+
+
+async def loads(t: std.HostThread, place: std.UsmArray | std.Section) -> None:
+    """The host loads from such an array."""
+    if not t.program.is_explicit:
+        await t.read(place)
+
+
+async def stores(t: std.HostThread, place: std.UsmArray | std.Section, values: Any = None) -> None:
+    """The host stores to such an array."""
+    if not t.program.is_explicit:
+        await t.write(place, values)
+
+
+def captured_by_reference(t: std.HostThread, name: str) -> None:
+    """Kernels of the program capture an object by reference. Raises CompilationRefused under an implementation that
+    does not compile that (icpx), wherever the object lies.
+    """
+    implementation = t.program.implementation
+    if implementation.host_pointer is HostPointer.REFUSED:
+        raise std.CompilationRefused(
+            f"{implementation.name} does not compile kernels that capture {name!r} by reference"
+        )
+
+
+async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray, *arguments: Any) -> None:
+    """A loop of the host over an array, on one core: what a device owns of it comes back first."""
+    await t.read(array)
+    launch, _ = t.program.launches.of(kernel, (array, *arguments), None)
+    await t.program.machine.host_workers.execute(launch, parallel=False)
+
+
+@attrs.frozen
+class _Counted:
+    """What had happened up to a moment."""
+
+    algorithms: Mapping[str, int]
+    barriers: Mapping[Decision, int]
+
+    @classmethod
+    def of(cls, program: std.StdPar) -> _Counted:
+        return cls(program.algorithms(), dict(program.decisions))
+
+
+@attrs.define
+class Stopwatch:
+    """Times an application by `measure`, and counts what its program does in that time."""
+
+    program: std.StdPar
+    measure: Timed
+    _before: _Counted | None = None
+    _after: _Counted | None = None
+
+    @asynccontextmanager
+    async def timed(self) -> AsyncIterator[None]:
+        """The part that is timed; once a run."""
+        self._before = _Counted.of(self.program)
+        async with self.measure():
+            yield
+        self._after = _Counted.of(self.program)
+
+    def figures(self) -> dict[str, float | int]:
+        """Algorithms, waits, barriers with the reasons why they stay, prefetches and allocations of the timed part.
+
+        ValueError when nothing was timed.
+        """
+        if self._before is None or self._after is None:
+            raise ValueError("the application has timed nothing")
+        before, after = self._before, self._after
+        found = {name: count - before.algorithms[name] for name, count in after.algorithms.items()}
+        reasons = dict.fromkeys(_REASONS.values(), 0)
+        for barrier, times in after.barriers.items():
+            if isinstance(barrier, Kept) and barrier.reason in _REASONS:
+                reasons[_REASONS[barrier.reason]] += times - before.barriers.get(barrier, 0)
+        share = found["elided"] / found["offloaded"] if found["offloaded"] else 0.0
+        return {"algorithms": found.pop("calls"), **found, "elided_share": share, **reasons}

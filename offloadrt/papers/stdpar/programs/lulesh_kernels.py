@@ -1,0 +1,224 @@
+"""Kernels of LULESH on nodes and elements: forces, motion, kinematics, gradients.
+
+Costs are declared: what one iteration moves between memory and compute units, where values of nodes and neighbours that
+several elements use come once; operations are counted from the formulas. Bodies are NumPy. `domain` is the object
+behind whose pointers the fields lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels import ArrayUse, Kernel
+from offloadrt.papers.stdpar.programs import hexahedra
+
+INT: Final = 4
+
+
+@attrs.frozen
+class Use:
+    """Of one array in one iteration: elements that come from memory and go to it, and their size in bytes."""
+
+    read: float = 0.0
+    written: float = 0.0
+    size: int = 8
+    seldom: bool = False
+    """Is it written where something is wrong with an element, which costs nothing otherwise?"""
+
+
+def made(name: str, body: Callable[..., None], flops: float, *uses: Use, n: bool) -> Kernel:
+    """A kernel by what it does with its arrays. n: is its first argument a number of iterations (``for_each_n``)?"""
+    arrays, moved = [], 0.0
+    for position, use in enumerate(uses, start=int(n)):
+        arrays.append(
+            ArrayUse(
+                f"argument {position}",
+                position,
+                reads=use.read if use.written or use.seldom else max(use.read, 1.0),
+                writes=1.0 if use.seldom else use.written,
+                elements_read=use.read,
+                elements_written=use.written,
+                element_size=use.size,
+            )
+        )
+        moved += arrays[-1].bytes
+    return Kernel(name, body, flops, moved, arrays=tuple(arrays))
+
+
+R, W, RW, SELDOM = Use(1.0), Use(written=1.0), Use(1.0, 1.0), Use(seldom=True)
+DOMAIN: Final = Use(size=1)
+"""The object itself: the same bytes for all iterations."""
+LIST: Final = Use(1.0, size=INT)
+NODELIST: Final = Use(8.0, size=INT)
+READ_CORNERS: Final = Use(8.0)
+CORNERS: Final = Use(written=8.0)
+"""Of an element, written by it."""
+
+
+def _init_stress(n: int, domain: Any, p: Any, q: Any, sigxx: Any, sigyy: Any, sigzz: Any) -> None:
+    sigxx[...] = sigyy[...] = sigzz[...] = -p - q
+
+
+init_stress = made("InitStressTerms", _init_stress, 2, DOMAIN, R, R, W, W, W, n=True)
+
+
+def _integrate_stress(
+    n: int, domain: Any, nodelist: Any, x: Any, y: Any, z: Any, sigxx: Any, sigyy: Any, sigzz: Any,
+    determ: Any, fx: Any, fy: Any, fz: Any,
+) -> None:  # fmt: skip
+    at = hexahedra.corners(x, y, z, nodelist)
+    determ[...] = hexahedra.shape_derivatives(at)[1]
+    normals = hexahedra.node_normals(at)
+    for axis, (stress, force) in enumerate(((sigxx, fx), (sigyy, fy), (sigzz, fz))):
+        force[...] = (-stress[:, None] * normals[:, :, axis]).ravel()
+
+
+integrate_stress = made(
+    "IntegrateStress", _integrate_stress, 480,
+    DOMAIN, NODELIST, R, R, R, R, R, R, W, CORNERS, CORNERS, CORNERS, n=True,
+)  # fmt: skip
+
+
+def _sum_forces(
+    n: int, domain: Any, starts: Any, corner: Any, fx_elem: Any, fy_elem: Any, fz_elem: Any, fx: Any, fy: Any, fz: Any
+) -> None:
+    for of_corner, force in ((fx_elem, fx), (fy_elem, fy), (fz_elem, fz)):
+        force[...] = np.add.reduceat(of_corner[corner], starts[:-1])
+
+
+def _add_forces(
+    n: int, domain: Any, starts: Any, corner: Any, fx_elem: Any, fy_elem: Any, fz_elem: Any, fx: Any, fy: Any, fz: Any
+) -> None:
+    for of_corner, force in ((fx_elem, fx), (fy_elem, fy), (fz_elem, fz)):
+        force += np.add.reduceat(of_corner[corner], starts[:-1])
+
+
+_OF_CORNERS = (LIST, NODELIST, READ_CORNERS, READ_CORNERS, READ_CORNERS)
+sum_forces = made("SumForces", _sum_forces, 24, DOMAIN, *_OF_CORNERS, W, W, W, n=True)
+add_forces = made("AddForces", _add_forces, 27, DOMAIN, *_OF_CORNERS, RW, RW, RW, n=True)
+
+
+def _hourglass_control(
+    n: int, domain: Any, nodelist: Any, x: Any, y: Any, z: Any, volo: Any, v: Any, determ: Any,
+    dvdx: Any, dvdy: Any, dvdz: Any, x8n: Any, y8n: Any, z8n: Any,
+) -> None:  # fmt: skip
+    at = hexahedra.corners(x, y, z, nodelist)
+    derivatives = hexahedra.volume_derivatives(at)
+    for axis, (dv, copy) in enumerate(((dvdx, x8n), (dvdy, y8n), (dvdz, z8n))):
+        dv[...], copy[...] = derivatives[:, :, axis].ravel(), at[:, :, axis].ravel()
+    determ[...] = volo * v
+
+
+hourglass_control = made(
+    "HourglassControl", _hourglass_control, 720, DOMAIN, NODELIST, R, R, R, R, R, W, *[CORNERS] * 6, n=True
+)
+
+
+def _hourglass_force(
+    n: int, domain: Any, nodelist: Any, ss: Any, mass: Any, xd: Any, yd: Any, zd: Any, determ: Any,
+    x8n: Any, y8n: Any, z8n: Any, dvdx: Any, dvdy: Any, dvdz: Any, fx: Any, fy: Any, fz: Any, hourg: float,
+) -> None:  # fmt: skip
+    def stacked(*parts: Any) -> Any:
+        return np.stack([part.reshape(-1, 8) for part in parts], axis=-1)
+
+    coefficient = -hourg * 0.01 * ss * mass / np.cbrt(determ)
+    velocity = hexahedra.corners(xd, yd, zd, nodelist)
+    force = hexahedra.hourglass_forces(stacked(x8n, y8n, z8n), stacked(dvdx, dvdy, dvdz), velocity, determ, coefficient)
+    for axis, field in enumerate((fx, fy, fz)):
+        field[...] = force[:, :, axis].ravel()
+
+
+hourglass_force = made(
+    "HourglassForce", _hourglass_force, 830,
+    DOMAIN, NODELIST, R, R, R, R, R, R, *[READ_CORNERS] * 6, CORNERS, CORNERS, CORNERS, n=True,
+)  # fmt: skip
+
+
+def _accelerate(force: Any, mass: Any, acceleration: Any) -> None:
+    acceleration[...] = force / mass
+
+
+def _hold(plane: Any, domain: Any, acceleration: Any) -> None:
+    acceleration[plane] = 0.0
+
+
+def _velocity(velocity: Any, acceleration: Any, dt: float, cut: float) -> None:
+    velocity += acceleration * dt
+    velocity[np.abs(velocity) < cut] = 0.0
+
+
+def _position(position: Any, velocity: Any, dt: float) -> None:
+    position += velocity * dt
+
+
+accelerate = made("Acceleration", _accelerate, 1, R, R, W, n=False)
+hold = made("AccelerationBoundary", _hold, 0, LIST, DOMAIN, W, n=False)
+velocity = made("Velocity", _velocity, 3, RW, R, n=False)
+position = made("Position", _position, 2, RW, R, n=False)
+
+
+def _kinematics(
+    n: int, domain: Any, nodelist: Any, x: Any, y: Any, z: Any, xd: Any, yd: Any, zd: Any, volo: Any, v: Any,
+    vnew: Any, delv: Any, arealg: Any, dxx: Any, dyy: Any, dzz: Any, dt: float,
+) -> None:  # fmt: skip
+    at = hexahedra.corners(x, y, z, nodelist)
+    speed = hexahedra.corners(xd, yd, zd, nodelist)
+    volume = hexahedra.volumes(at)
+    vnew[...] = volume / volo
+    delv[...] = vnew - v
+    arealg[...] = hexahedra.characteristic_lengths(at, volume)
+    shape, determinant = hexahedra.shape_derivatives(at - 0.5 * dt * speed)
+    gradient = np.einsum("eci,eci->ei", shape, speed) / determinant[:, None]
+    for axis, field in enumerate((dxx, dyy, dzz)):
+        field[...] = gradient[:, axis]
+
+
+kinematics = made("Kinematics", _kinematics, 600, DOMAIN, NODELIST, *[R] * 8, *[W] * 6, n=True)
+
+
+def _deviatoric(n: int, domain: Any, vdov: Any, dxx: Any, dyy: Any, dzz: Any) -> None:
+    vdov[...] = dxx + dyy + dzz
+    for field in (dxx, dyy, dzz):
+        field -= vdov / 3.0
+
+
+deviatoric = made("StrainRate", _deviatoric, 6, DOMAIN, W, RW, RW, RW, n=True)
+
+
+def _gradients(
+    n: int, domain: Any, nodelist: Any, x: Any, y: Any, z: Any, xd: Any, yd: Any, zd: Any, volo: Any, vnew: Any,
+    delx_xi: Any, delx_eta: Any, delx_zeta: Any, delv_xi: Any, delv_eta: Any, delv_zeta: Any,
+) -> None:  # fmt: skip
+    tiny = 1e-36
+    at, speed = hexahedra.corners(x, y, z, nodelist), hexahedra.corners(xd, yd, zd, nodelist)
+    along = 0.25 * np.einsum("eci,ca->aei", at, hexahedra.SIGNS)
+    change = 0.25 * np.einsum("eci,ca->aei", speed, hexahedra.SIGNS)
+    volume = volo * vnew
+    for axis, (delx, delv) in enumerate(((delx_xi, delv_xi), (delx_eta, delv_eta), (delx_zeta, delv_zeta))):
+        area = np.cross(along[(axis + 1) % 3], along[(axis + 2) % 3])
+        delx[...] = volume / np.sqrt((area * area).sum(1) + tiny)
+        delv[: len(volume)] = (area * change[axis]).sum(1) / (volume + tiny)
+
+
+gradients = made("MonotonicQGradients", _gradients, 240, DOMAIN, NODELIST, *[R] * 8, *[W] * 6, n=True)
+
+
+def _not_positive(field: Any, count: Any) -> None:
+    count[0] += (field <= 0.0).sum()
+
+
+def _negative(field: Any, count: Any) -> None:
+    count[0] += (field < 0.0).sum()
+
+
+def _above(field: Any, bound: float, count: Any) -> None:
+    count[0] += (field > bound).sum()
+
+
+not_positive = made("NotPositive", _not_positive, 1, R, n=False)
+negative = made("Negative", _negative, 1, R, n=False)
+above = made("Above", _above, 1, R, n=False)

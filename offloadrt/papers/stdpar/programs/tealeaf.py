@@ -1,0 +1,181 @@
+"""TeaLeaf: heat conduction on a square grid, implicit in time, by conjugate gradients.
+
+Each function of the solver is called from another translation unit, and so is the end of a window of synchronization
+elision; two of the three in an iteration return a sum. Halos are updated face by face; which faces there are is loaded
+from the heap before each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import attrs
+
+from offloadrt.models import stdpar as std
+from offloadrt.papers.stdpar.programs import tealeaf_kernels as kernels
+from offloadrt.papers.stdpar.programs.frame import Outcome, Timed, host_array, loads, stores
+
+HALO: Final = 2
+LENGTH: Final = 10.0
+TIME_STEP: Final = 0.004
+EPSILON: Final = 1e-15
+MOST_ITERATIONS: Final = 10_000
+BACKGROUND: Final = (0.0001, 100.0)
+RECTANGLES: Final = (
+    (25.0, 0.1, 0.0, 1.0, 1.0, 2.0),
+    (0.1, 0.1, 1.0, 6.0, 1.0, 2.0),
+    (0.1, 0.1, 5.0, 6.0, 1.0, 8.0),
+    (0.1, 0.1, 5.0, 10.0, 7.0, 8.0),
+)
+"""Energy, density, and from where to where in x and in y (tea_bm_5.in of the public source)."""
+FIELDS: Final = (
+    *("density0", "density", "energy0", "energy", "u", "u0", "p", "r", "mi", "w", "kx", "ky", "sd", "volume", "x_area"),
+    "y_area",
+)
+"""Arrays of the grid's size that the program allocates; it does not use all of them with this solver."""
+FACES: Final = (kernels.update_left, kernels.update_right, kernels.update_top, kernels.update_bottom)
+p = std.par_unseq
+
+
+@attrs.frozen
+class TeaLeaf:
+    """One time step of `cells` by `cells` cells: `steps` iterations, or fewer with numbers that have converged."""
+
+    cells: int = 4000
+    steps: int = 200
+    phantom: bool = True
+
+    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+        """Set the grid up, and solve. The total temperature is what the benchmark checks."""
+        state = await _State.allocate(t, self)
+        await state.initialise(t)
+        await t.wait()
+        async with timed():
+            iterations = await state.solve(t)
+            total = await state.field_summary(t)
+        energy = await t.read(state.fields["energy"])
+        await state.release(t)
+        return Outcome({"iterations": iterations}, {"temperature": total, "energy": energy})
+
+
+@attrs.frozen
+class _State:
+    """The chunk of the grid that the program works on. `n`: cells of a row with its halo."""
+
+    program: TeaLeaf
+    n: int
+    fields: dict[str, std.UsmArray]
+    vertices: tuple[std.UsmArray, std.UsmArray]
+    alphas: std.UsmArray
+    betas: std.UsmArray
+    neighbours: std.UsmArray
+
+    @classmethod
+    async def allocate(cls, t: std.HostThread, program: TeaLeaf) -> _State:
+        n = program.cells + 2 * HALO
+        neighbours = await host_array(t, "neighbours", 4)
+        fields = {name: await t.new_array(name, (n, n), phantom=program.phantom) for name in FIELDS}
+        x, y = [await t.new_array(f"vertex_{name}", n + 1, phantom=program.phantom) for name in "xy"]
+        alphas, betas = [await host_array(t, f"cg_{name}", MOST_ITERATIONS) for name in ("alphas", "betas")]
+        for field in fields.values():
+            async with t.function():
+                await t.fill(p, field, 0.0)
+        return cls(program, n, fields, (x, y), alphas, betas, neighbours)
+
+    async def release(self, t: std.HostThread) -> None:
+        for array in (*self.fields.values(), *self.vertices, self.alphas, self.betas, self.neighbours):
+            await t.delete(array)
+
+    @property
+    def rate(self) -> float:
+        """Time step over the square of a cell's width."""
+        return TIME_STEP / (LENGTH / self.program.cells) ** 2
+
+    async def initialise(self, t: std.HostThread) -> None:
+        n, f, (x, y) = self.n, self.fields, self.vertices
+        width = LENGTH / self.program.cells
+        async with t.function():
+            await t.for_each(p, kernels.set_vertices, x, 0.0, width, HALO)
+            await t.for_each(p, kernels.set_vertices, y, 0.0, width, HALO)
+            await t.for_each(p, kernels.set_volume, f["volume"], f["x_area"], f["y_area"], n, width)
+        async with t.function():
+            await t.for_each(p, kernels.set_background, f["energy0"], f["density"], n, *BACKGROUND)
+            edge = width / 100.0
+            for energy, density, left, right, bottom, top in RECTANGLES:
+                inside = (left + edge, right - edge, bottom + edge, top - edge)
+                await t.for_each(
+                    p, kernels.set_rectangle, x, y, f["energy0"], f["density"], f["u"], n, energy, density, *inside
+                )
+        await self.halos(t, 2, "density", "energy0", "energy")
+        async with t.function():
+            await t.copy(p, f["energy0"], f["energy"])
+
+    async def halos(self, t: std.HostThread, depth: int, *names: str) -> None:
+        """Reflect these fields at all faces of the grid."""
+        async with t.function():
+            for name in names:
+                for face in FACES:
+                    await loads(t, self.neighbours)
+                    await t.for_each(p, face, self.fields[name], self.n, HALO, depth)
+
+    async def solve(self, t: std.HostThread) -> int:
+        """One time step; how many iterations it took."""
+        n, f = self.n, self.fields
+        await self.halos(t, 2, "energy", "density")
+        rro = await self.cg_init(t)
+        await self.halos(t, 1, "u", "p")
+        async with t.function():
+            await t.for_each(p, kernels.copy_interior, f["u"], f["u0"], n, HALO)
+        iterations = 0
+        while iterations < self.program.steps:
+            rro = await self.cg_iteration(t, iterations, rro)
+            await self.halos(t, 1, "u", "p")
+            iterations += 1
+            if rro is not None and math.sqrt(abs(rro)) < EPSILON:
+                break
+        async with t.function():
+            await t.for_each(p, kernels.calculate_residual, f["u"], f["u0"], f["r"], f["kx"], f["ky"], n, HALO)
+        async with t.function():
+            await t.transform_reduce(p, kernels.norm, f["r"], n, HALO)
+        async with t.function():
+            await t.for_each(p, kernels.finalise, f["energy"], f["density"], f["u"], n, HALO)
+        await self.halos(t, 1, "u", "p", "energy")
+        return iterations
+
+    async def cg_init(self, t: std.HostThread) -> float | None:
+        n, f = self.n, self.fields
+        async with t.function():
+            await t.for_each(p, kernels.cg_init_u, f["p"], f["r"], f["u"], f["energy"], f["density"], n)
+            await t.for_each(p, kernels.cg_init_w, f["w"], f["density"], n)
+            await t.for_each(p, kernels.cg_init_k, f["kx"], f["ky"], f["w"], n, HALO, self.rate)
+            total: float | None = await t.transform_reduce(
+                p, kernels.cg_init_r, f["u"], f["w"], f["r"], f["p"], f["kx"], f["ky"], n, HALO
+            )
+        return total
+
+    async def cg_iteration(self, t: std.HostThread, number: int, rro: float | None) -> float | None:
+        """One iteration; the square of the residual after it, None of phantoms."""
+        n, f = self.n, self.fields
+        async with t.function():
+            pw = await t.transform_reduce(p, kernels.cg_calc_w, f["p"], f["w"], f["kx"], f["ky"], n, HALO)
+        alpha = 0.0 if rro is None else rro / pw
+        await stores(t, std.section(self.alphas, number, 1), alpha)
+        async with t.function():
+            rrn: float | None = await t.transform_reduce(
+                p, kernels.cg_calc_ur, f["u"], f["p"], f["r"], f["w"], n, HALO, alpha
+            )
+        beta = 0.0 if rrn is None or rro is None else rrn / rro
+        await stores(t, std.section(self.betas, number, 1), beta)
+        async with t.function():
+            await t.for_each(p, kernels.cg_calc_p, f["p"], f["r"], n, HALO, beta)
+        return rrn
+
+    async def field_summary(self, t: std.HostThread) -> float | None:
+        """Of the four sums of the benchmark, the one that it checks."""
+        f = self.fields
+        async with t.function():
+            total: float | None = await t.transform_reduce(
+                p, kernels.temperature, f["volume"], f["density"], f["u"], self.n, HALO
+            )
+        return total

@@ -1,0 +1,358 @@
+"""Small recorded runs that show a mechanism of the zero-copy paper at work; they measure facts counted in the trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
+from offloadrt.trace import EVENTS, Row
+
+Facts = dict[str, int | float | bool | str | None]
+Configuration = Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"]
+PAGE = 2 << 20
+SMALL = 64 << 10
+"""Bytes of an array that is too large for the pool of small blocks, and small enough for a copy through a DMA ring."""
+DOUBLE = 8
+READ = Kernel("read", flops_per_iteration=1, bytes_per_iteration=DOUBLE)
+COPIED = 8 << 20
+"""Bytes that are copied beside a kernel."""
+SWEEP = Kernel("sweep", bytes_per_iteration=1 << 20)
+"""A kernel that memory's bandwidth limits."""
+
+
+def _rows(run: Run, *names: str) -> list[Row]:
+    """The recorded rows of some kinds of event, in order."""
+    assert run.trace is not None, "a probe is run with a recording"
+    assert all(name in EVENTS for name in names)
+    wanted = frozenset(names)
+    return [row for row in run.trace.rows if row[0] in wanted]
+
+
+def _calls(run: Run, api: str, since: int) -> list[tuple[int, int]]:
+    """Begin and end, in ps, of the calls of that name that began after `since`, in order of their ends."""
+    begun: dict[object, int] = {}
+    found = []
+    for row in _rows(run, "CallBegin", "CallEnd"):
+        if row[6] == api and row[0] == "CallBegin":
+            begun[row[2]] = row[1]
+        elif row[6] == api and row[2] in begun:
+            begin = begun.pop(row[2])
+            if begin >= since:
+                found.append((begin, row[1]))
+    return found
+
+
+def _calls_by_directive(run: Run, api: str) -> dict[object, list[tuple[int, int]]]:
+    """Begin and end, in ps, of the calls of that name, by the directive that they belong to, in order of their ends."""
+    begun: dict[object, int] = {}
+    found: dict[object, list[tuple[int, int]]] = {}
+    for row in _rows(run, "CallBegin", "CallEnd"):
+        if row[6] == api and row[0] == "CallBegin":
+            begun[row[2]] = row[1]
+        elif row[6] == api and row[2] in begun:
+            found.setdefault(row[5], []).append((begun.pop(row[2]), row[1]))
+    return found
+
+
+def _kernels(run: Run) -> list[tuple[int, int]]:
+    """Start and end, in ps, of every kernel, in order of their starts."""
+    starts = {row[6]: row[1] for row in _rows(run, "KernelStart")}
+    ends = {row[6]: row[1] for row in _rows(run, "KernelEnd")}
+    return sorted((start, ends[number]) for number, start in starts.items())
+
+
+def _ps(run: Run) -> int:
+    return round(run.now * 1e12)
+
+
+@scenario(machine="mi300a")
+async def maps(run: Run, configuration: Configuration = "copy") -> Facts:
+    """One target region with an array mapped to and another mapped from the device, and what was called for it."""
+    since = mapped = 0
+
+    async def body(t: omp.HostThread) -> None:
+        nonlocal since, mapped
+        a = t.array("a", SMALL // DOUBLE, fill=1.0)
+        b = t.array("b", SMALL // DOUBLE, fill=2.0)
+        c = t.array("c", 1 << 24, fill=0.0)
+        await t.target(READ, c, maps=omp.map(to=c), teams=1, iterations=1)
+        since = _ps(run)
+        async with t.target_data(omp.map(to=a), omp.map(from_=b)):
+            await t.target(READ, a, b, maps=omp.map(alloc=[a, b]), teams=1, iterations=SMALL // DOUBLE)
+        mapped = a.nbytes + b.nbytes
+
+    await run.parallel(body)
+    start, end = _kernels(run)[-1]
+    allocations = _calls(run, "memory_pool_allocate", since)
+    copies = [row[1] for row in _rows(run, "CopyEnd") if row[1] >= since]
+    return {
+        "allocations": len(allocations),
+        "copies_before_kernel": len([at for at in copies if at <= start]),
+        "copies_after_kernel": len([at for at in copies if at > end]),
+        "copies": len(copies),
+        "pool_bytes": sum(int(row[7]) for row in _rows(run, "Allocate") if row[1] >= since),
+        "mapped_bytes": mapped,
+        "faults": run.device().fault_statistics().faults,
+    }
+
+
+@scenario(machine="mi300a")
+async def regions(run: Run, configuration: Configuration = "copy", threads: Annotated[int, Range(2, 24)] = 4) -> Facts:
+    """Target regions of several threads at once that allocate for their maps: what each waits for before its launch."""
+    arrays, turns = 3, 5
+
+    async def body(t: omp.HostThread) -> None:
+        mine = [t.array(f"array {t.number} {number}", PAGE // DOUBLE, fill=0.0) for number in range(arrays)]
+        await t.barrier()
+        for _ in range(turns):
+            await t.target(READ, *mine, maps=omp.map(to=mine), teams=1, iterations=1)
+
+    await run.parallel(body, num_threads=threads)
+    submitted = {row[5]: row[1] for row in _rows(run, "KernelSubmit")}
+    return allocated_for(submitted, _calls_by_directive(run, "memory_pool_allocate"), arrays)
+
+
+def allocated_for(submitted: Mapping[Any, int], calls: Mapping[Any, list[tuple[int, int]]], arrays: int) -> Facts:
+    """Facts about regions with `arrays` allocations each: when the kernel of each was submitted, and begin and end of
+    its allocations, both by region.
+    """
+    own = {region: sorted(calls.get(region, [])) for region in submitted}
+    whole = sorted((each[0][0], submitted[region]) for region, each in own.items() if each)
+    return {
+        "regions": len(submitted),
+        "regions_side_by_side": any(a[1] > b[0] for a, b in pairwise(whole)),
+        "regions_with_fewer_allocations": sum(len(each) < arrays for each in own.values()),
+        "launches_before_an_allocation_ended": sum(
+            any(end > submitted[region] for _, end in each) for region, each in own.items()
+        ),
+        "regions_with_overlapping_allocations": sum(
+            any(a[1] > b[0] for a, b in pairwise(each)) for each in own.values()
+        ),
+    }
+
+
+@scenario(machine="mi300a")
+async def copies_beside_a_kernel(
+    run: Run,
+    configuration: Configuration = "copy",
+    piece: Annotated[int, Range(1, COPIED)] = COPIED,
+) -> Facts:
+    """One thread's kernel reads memory at full bandwidth, alone and while another thread copies to the device in
+    pieces.
+    """
+
+    async def body(t: omp.HostThread) -> None:
+        source = t.array("source", COPIED // DOUBLE, fill=0.0)
+        await t.target_enter_data(omp.map(to=source))
+        for copying in (False, True):
+            await t.barrier()
+            if t.number == 0:
+                await t.target(SWEEP, teams=1 << 16, iterations=1 << 15)
+            elif copying:
+                await t.compute(100e-6)  # the kernel has started
+                for at in range(0, COPIED, piece):
+                    await t.target_update(omp.to(omp.section(source, at // DOUBLE, piece // DOUBLE)))
+            await t.barrier()
+
+    await run.parallel(body, num_threads=2)
+    starts = {row[6]: row[1] for row in _rows(run, "KernelStart") if row[7] == SWEEP.name}
+    ends = {row[6]: row[1] for row in _rows(run, "KernelEnd")}
+    alone, beside = [(start, ends[number]) for number, start in sorted(starts.items(), key=lambda item: item[1])]
+    begun = [row for row in _rows(run, "CopyBegin") if row[1] >= alone[1]]
+    ended = [row for row in _rows(run, "CopyEnd") if row[1] >= alone[1]]
+    longer = ((beside[1] - beside[0]) - (alone[1] - alone[0])) * 1e-12
+    return {
+        "copied_in_kernel": sum(int(row[9]) for row in ended if row[1] <= beside[1]) == COPIED
+        and all(row[1] >= beside[0] for row in begun),
+        "engine": ", ".join(sorted({str(row[8]) for row in ended})),
+        "traffic_per_byte": longer * run.spec.value("mem.bw") / COPIED,
+    }
+
+
+@scenario(machine="mi300a")
+async def global_variable(run: Run, configuration: Configuration = "usm") -> Facts:
+    """A global that the host changes: what kernels see with a map and without, and what a map of it copies."""
+    factor = run.openmp.declare_target("factor", 1, fill=1.0)
+    counted: dict[str, Any] = {}
+
+    def look(out: Any, factor: Any) -> None:
+        out[0] = factor[0]
+
+    seeing = Kernel("look", look, flops_per_iteration=1, bytes_per_iteration=DOUBLE)
+    blind = Kernel("look", lambda out: None, flops_per_iteration=1, bytes_per_iteration=DOUBLE)
+
+    async def body(t: omp.HostThread) -> None:
+        out = t.array("out", 1, fill=0.0)
+
+        async def seen(*clauses: Any) -> float:
+            await t.target(seeing, out, factor, maps=[omp.map(tofrom=out), *clauses], teams=1, iterations=1)
+            return float(out[0])
+
+        await seen(omp.map(to=factor, always=True))
+        factor[0] = 2.0
+        counted["unmapped"] = await seen()
+        before = run.calls.count("memory_async_copy")
+        counted["mapped"] = await seen(omp.map(to=factor, always=True))
+        with_global = run.calls.count("memory_async_copy") - before
+        await t.target(blind, out, maps=omp.map(tofrom=out), teams=1, iterations=1)
+        counted["copies"] = with_global - (run.calls.count("memory_async_copy") - before - with_global)
+
+    await run.parallel(body)
+    (*_, (one, two), (three, four)) = _kernels(run)
+    return {
+        "copies_per_map": counted["copies"],
+        "seen_unmapped": counted["unmapped"],
+        "seen_mapped": counted["mapped"],
+        "more_time_s": ((two - one) - (four - three)) * 1e-12,
+    }
+
+
+@scenario(machine="mi300a")
+async def pages(
+    run: Run,
+    configuration: Configuration = "implicit_zero_copy",
+    count: Annotated[int, Range(1, 4096)] = 8,
+    filled: bool = True,
+    beside: bool = False,
+) -> Facts:
+    """A kernel sweeps twice over an array of some pages that is mapped anew each time; another array is not mapped."""
+    facts: Facts = {}
+
+    async def body(t: omp.HostThread) -> None:
+        values = count * PAGE // DOUBLE
+        array = t.array("array", values, fill=0.0 if filled else None)
+        other = t.array("other", values, fill=0.0 if filled else None)
+        table, statistics = run.device().pages, run.device().fault_statistics
+        teams = max(1, values // 256)
+        await t.target(READ, teams=1, iterations=1)  # the program is loaded
+        first_map = _ps(run)
+        for turn in ("first", "again"):
+            faults, begin = statistics().faults, _ps(run)
+            async with t.target_data(omp.map(to=array)):
+                facts[f"covered_{turn}"] = table.covers(array.address, array.nbytes)
+                await t.target(READ, array, maps=omp.map(to=array), teams=teams, iterations=values)
+            facts[f"faults_{turn}"] = statistics().faults - faults
+            prefaults = _calls(run, "svm_attributes_set", begin)
+            facts[f"prefault_{turn}_s"] = (prefaults[0][1] - prefaults[0][0]) * 1e-12 if prefaults else 0.0
+        for name, api in (("allocations", "memory_pool_allocate"), ("copies", "memory_async_copy")):
+            facts[f"{name}_from_first_map"] = len(_calls(run, api, first_map))
+        facts["other_covered"] = bool(table.missing(other.address, other.nbytes) == [])
+        facts["other_touched"] = len(table.missing(other.address, other.nbytes)) != 1
+
+    await run.parallel(body)
+    first, again = _kernels(run)[-2:]
+    begun = _rows(run, "PageFaultBegin")
+    ended = _rows(run, "PageFaultEnd")
+    stalls = [(b[1], e[1]) for b, e in zip(begun, ended, strict=True)]
+    facts["kernel_first_s"] = (first[1] - first[0]) * 1e-12
+    facts["kernel_again_s"] = (again[1] - again[0]) * 1e-12
+    facts["stalled_s"] = math.fsum(end - begin for begin, end in stalls) * 1e-12
+    facts["faults_in_kernel"] = all(first[0] <= begin <= end <= first[1] for begin, end in stalls)
+    facts["most_pages_a_fault"] = max((int(row[7]) for row in ended), default=0)
+    facts["pages"] = count
+    return facts
+
+
+@scenario(machine="mi300a")
+async def touches_unmapped(run: Run, configuration: Configuration = "eager_maps", xnack: bool = False) -> Facts:
+    """A kernel reads an array that is mapped, then one behind a pointer that is not; which of them fails."""
+    run.set("gpu.xnack", xnack)
+    facts: Facts = {}
+
+    async def body(t: omp.HostThread) -> None:
+        for name in ("mapped", "unmapped"):
+            array = t.array(name, PAGE // DOUBLE, fill=1.0, kind="heap")
+            clauses: Any = [omp.map(to=array)] if name == "mapped" else []
+            try:
+                await t.target(READ, array, maps=clauses, teams=1, iterations=PAGE // DOUBLE)
+            except Exception as error:
+                facts[name] = f"{type(error).__name__}: {error}"
+            else:
+                facts[name] = "ok"
+
+    await run.parallel(body)
+    return facts
+
+
+@scenario(machine="mi300a")
+async def without_unified_memory(run: Run, configuration: Configuration = "usm") -> Facts:
+    """A program built with `requires unified_shared_memory` on a device that has none."""
+    run.set("gpu.unified_memory", False)
+
+    async def body(t: omp.HostThread) -> None:
+        array = t.array("array", 1024, fill=1.0)
+        await t.target(READ, array, maps=omp.map(to=array), teams=1, iterations=1024)
+
+    try:
+        await run.parallel(body)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}", "copies": _copies(run)}
+    return {"error": None, "copies": _copies(run)}
+
+
+def _copies(run: Run) -> int:
+    """Calls of a run that copy."""
+    return sum(call.count for name, call in run.calls.table().items() if "copy" in name.lower())
+
+
+@scenario(machine="mi300a")
+async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
+    """A part of QMCPACK's S2 with one thread: what its waits are for."""
+    run.phantom = True
+    program = Experiment(run.openmp, Setup.create(size="S2", threads=1, fraction=0.01))
+    await program.initialise()
+    await program.advance()
+    asked = {"memory_async_copy": "copy", "signal_wait_scacquire": "wait"}
+    return waited_for(
+        (row[5], "kernel" if row[0] == "KernelSubmit" else asked[row[6]])
+        for row in _rows(run, "KernelSubmit", "CallBegin")
+        if row[0] == "KernelSubmit" or row[6] in asked
+    )
+
+
+def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
+    """What waits are for: (directive, "kernel", "copy" or "wait"), in order. A directive's wait is for the kernel that
+    it has submitted since its last wait, else for the copies since then, else for nothing.
+    """
+    counts: dict[str, int] = dict.fromkeys(("kernel", "copy", "wait", "for kernel", "for copy", "for nothing"), 0)
+    pending: dict[object, str] = {}
+    for directive, what in asked:
+        counts[what] += 1
+        if what == "wait":
+            counts[f"for {pending.pop(directive, 'nothing')}"] += 1
+        elif pending.get(directive) != "kernel":
+            pending[directive] = what
+    return {
+        "waits": counts["wait"],
+        "kernels": counts["kernel"],
+        "for_kernels": counts["for kernel"],
+        "for_copies": counts["for copy"],
+        "for_nothing": counts["for nothing"],
+    }
+
+
+@scenario(machine="mi300a")
+async def steps(run: Run, configuration: Configuration = "implicit_zero_copy", large: bool = False) -> Facts:
+    """A loop of kernels on mapped arrays, without a global: what the first kernel finds done."""
+    size = (4 << 20) if large else SMALL
+
+    async def body(t: omp.HostThread) -> None:
+        arrays = [t.array(f"array {number}", size // DOUBLE, fill=0.0) for number in range(3)]
+        for _ in range(4):
+            async with t.target_data(*(omp.map(tofrom=array) for array in arrays)):
+                await t.target(READ, *arrays, maps=omp.map(to=arrays), teams=64, iterations=size // DOUBLE)
+
+    await run.parallel(body)
+    first = _kernels(run)[0][0]
+    return {
+        f"{name}_after_first_kernel": len([begin for begin, _ in _calls(run, name, 0) if begin >= first])
+        for name in ("memory_pool_allocate", "memory_async_copy")
+    }

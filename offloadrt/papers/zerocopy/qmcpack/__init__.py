@@ -1,0 +1,19 @@
+"""QMCPACK's NiO performance test: crowds of walkers, many small kernels on resident data, small copies between them.
+
+Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
+which publishes how many calls a run makes; QMCPACK's public source (78340fd6) for what the calls belong to.
+
+`sizes`       S1 to S128: electrons, orbitals, matrices, walkers
+`structure`   the target directives of a move and of the non-local pseudopotential, and their arrays
+`counts`      the published calls, and the plan of a run that makes them
+`inputs`      what the paper leaves open, as ranges
+`crowd`       one host thread: initialisation, steps
+`experiment`  the whole run, its parameters, and what was assumed
+`small`       a little Monte Carlo program of the same shape with real numbers
+"""
+
+from __future__ import annotations
+
+from offloadrt.papers.zerocopy.qmcpack.experiment import Experiment, Setup, SetupError
+
+__all__ = ["Experiment", "Setup", "SetupError"]

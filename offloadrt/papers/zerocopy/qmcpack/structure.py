@@ -1,0 +1,220 @@
+"""The target directives of QMCPACK's batched drivers, in the order in which a crowd comes to them.
+
+Read off the public source at 78340fd6 (OpenMP offload without a vendor's library: `MatrixUpdateOMPTarget`): which
+arrays a directive transfers itself (`map(always, to: ...)`, `map(always, from: ...)`), which transfers are `target
+update` directives of their own, which are on `target data`, and over what a kernel loops. Simplified: a directive with
+`nowait` whose `taskwait` follows at once runs undeferred.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.papers.zerocopy.qmcpack.sizes import DOUBLE, SINGLE, Size
+
+Counts = tuple[float, float]
+"""Flops and bytes for one walker."""
+
+POINTER = 8
+QUADRATURE = 12
+"""Points around an ion at which a job of the non-local pseudopotential evaluates the wave function."""
+SPLINE_POINTS = 64
+"""Coefficients of a tricubic B-spline for one orbital at one point."""
+TEAM_CHUNK = 512
+"""Orbitals or electrons that one team takes (`ChunkSizePerTeam`)."""
+
+
+@attrs.frozen
+class KernelKind:
+    """One target region; `to` and `from_` name the arrays that its clauses transfer always, `uses` other ones."""
+
+    name: str
+    source: str
+    to: str | None = None
+    from_: str | None = None
+    uses: tuple[str, ...] = ()
+    length: str = "orbitals"
+    """What its inner loop runs over: orbitals, electrons, atoms or walkers."""
+    flops: float = 0.0
+    """Of one element of the inner loop."""
+    bytes: float = 0.0
+    """Of one element of the inner loop, moved to or from memory."""
+    square: bool = False
+    """Whether there is a loop over orbitals around the inner one."""
+    points: int = 1
+    """Positions for each walker."""
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """All arrays that the region names, the transferred ones first."""
+        return (*(name for name in (self.to, self.from_) if name is not None), *self.uses)
+
+    def loop(self, size: Size) -> int:
+        """Length of the inner loop."""
+        return {"orbitals": size.orbitals, "electrons": size.electrons, "atoms": size.atoms, "walkers": 1}[self.length]
+
+    def work(self, size: Size) -> Counts:
+        """Flops and bytes for one walker."""
+        elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
+        return self.flops * elements, self.bytes * elements
+
+    def teams(self, size: Size, walkers: int) -> int:
+        """Teams of a launch over so many walkers."""
+        rows = size.orbitals if self.square else -(-self.loop(size) // TEAM_CHUNK)
+        return max(1, walkers * rows * self.points)
+
+
+_DETERMINANT = "MatrixUpdateOMPTarget.h"
+_SPLINE = "SplineC2ROMPTarget.cpp"
+_PAIRS = "BsplineFunctor.cpp"
+_SPLINE_ARRAYS = ("spline", "scratch", "results", "kpoints", "lattice")
+
+GRADIENT = KernelKind(
+    "gradient", _DETERMINANT, "gradient pointers", "gradients", ("inverse", "derivatives"), flops=6, bytes=4 * DOUBLE
+)
+DISTANCES = KernelKind(
+    "distances", "SoaDistanceTableAAOMPTarget.h", None, None, ("positions", "new positions", "distances"),
+    length="electrons", flops=60, bytes=(2 * 3 + 2 * 4) * DOUBLE,
+)  # fmt: skip
+ORBITALS = KernelKind(
+    "orbitals and ratios", _SPLINE, "orbital input", "ratios", (*_SPLINE_ARRAYS, "orbitals"),
+    flops=2 * SPLINE_POINTS * 10 + 60, bytes=2 * SPLINE_POINTS * SINGLE + 2 * 10 * SINGLE + 6 * DOUBLE,
+)  # fmt: skip
+PAIRS = KernelKind(
+    "pair functions", _PAIRS, "pair input", "pair values", ("groups", "distances", "pair terms"),
+    length="electrons", flops=40, bytes=(4 + 3) * DOUBLE,
+)  # fmt: skip
+ACCEPT = KernelKind(
+    "accepted positions", "RealSpacePositionsOMPTarget.h", "accepted", None, ("positions", "new positions"),
+    length="walkers", flops=0, bytes=2 * 3 * DOUBLE + POINTER,
+)  # fmt: skip
+PRODUCT = KernelKind(
+    "row times inverse", "ompBLAS.cpp", None, None, ("update pointers", "inverse", "orbitals", "row product"),
+    flops=2, bytes=DOUBLE, square=True,
+)  # fmt: skip
+SAVE_ROW = KernelKind(
+    "save row", _DETERMINANT, None, None, ("update pointers", "inverse", "row copy", "derivatives"),
+    flops=0, bytes=2 * (1 + 4) * DOUBLE,
+)  # fmt: skip
+RANK_ONE = KernelKind(
+    "rank-one update", "ompBLAS.cpp", None, None, ("update pointers", "inverse", "row product", "row copy"),
+    flops=2, bytes=2 * DOUBLE, square=True,
+)  # fmt: skip
+PAIRS_UPDATE = KernelKind(
+    "pair functions accepted", _PAIRS, "pair update input", "pair sums", ("groups", "distances", "pair values"),
+    length="electrons", flops=40, bytes=(4 + 2 * 5) * DOUBLE,
+)  # fmt: skip
+
+PROPOSE = (GRADIENT, DISTANCES, ORBITALS, PAIRS)
+"""Up to the host's decision; before `distances` the host updates `NEW_POSITIONS` on the device."""
+DECIDED = ACCEPT
+"""After it."""
+UPDATE = (PRODUCT, SAVE_ROW, RANK_ONE)
+"""Inside of the `target data` that transfers `UPDATE_POINTERS`."""
+MOVE = (*PROPOSE, DECIDED, *UPDATE, PAIRS_UPDATE)
+"""All kernels of the move of one electron."""
+NEW_POSITIONS = "new positions"
+UPDATE_POINTERS = "update pointers"
+MOVE_UPDATES = 1
+MOVE_DATA_COPIES = 1
+
+_TABLES = "SoaDistanceTableABOMPTarget.h"
+JOB = (
+    KernelKind("ions to points", _TABLES, "ion input", None, ("ion distances",), length="atoms",
+               flops=30, bytes=(3 + 4) * DOUBLE, points=QUADRATURE),
+    KernelKind("electrons to points", _TABLES, "electron input", None, ("electron distances", "positions"),
+               length="electrons", flops=30, bytes=(3 + 4) * DOUBLE, points=QUADRATURE),
+    KernelKind("orbital ratios", _SPLINE, "ratio input", "ratio parts", _SPLINE_ARRAYS,
+               flops=2 * SPLINE_POINTS + 10, bytes=2 * SPLINE_POINTS * SINGLE + 4 * DOUBLE, points=QUADRATURE),
+    KernelKind("pair ratios", _PAIRS, "pair ratio input", "pair ratios", ("groups", "electron distances"),
+               length="electrons", flops=20, bytes=DOUBLE, points=QUADRATURE),
+    KernelKind("ion ratios", _PAIRS, "ion ratio input", "ion ratios", ("groups", "ion distances"), length="atoms",
+               flops=20, bytes=DOUBLE, points=QUADRATURE),
+)  # fmt: skip
+"""One batch of the non-local pseudopotential: an electron near an ion in each walker of the crowd."""
+JOB_POINTS = "reference electrons"
+JOB_RESULT = "ion distances"
+JOB_UPDATES = 2
+"""`JOB_POINTS` to the device before, `JOB_RESULT` to the host after the distance tables."""
+
+INITIAL_ORBITALS = KernelKind(
+    "orbitals of one walker", _SPLINE, "point input", "point results", (*_SPLINE_ARRAYS,),
+    flops=2 * SPLINE_POINTS * 10 + 60, bytes=2 * SPLINE_POINTS * SINGLE + 10 * SINGLE + 5 * DOUBLE,
+)  # fmt: skip
+"""`evaluateVGLMultiPos`, walker by walker in the initialisation."""
+
+SHARED_COPIES = 12
+"""Bulk transfer: spline and its descriptor, k-points and lattice (4), pair coefficients (4), groups (2)."""
+COPIES_PER_WALKER = 7
+"""When a walker is set up: inverse and derivatives of two spins, positions, two distance tables (`this[:1]`)."""
+
+
+def copies_of(kinds: tuple[KernelKind, ...]) -> int:
+    """Copies that these regions make themselves under Copy."""
+    return sum((kind.to is not None) + (kind.from_ is not None) for kind in kinds)
+
+
+FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
+"""What the regions name in the source; a run maps as many more resident arrays as it is told to."""
+
+
+@attrs.frozen
+class Buffer:
+    """An array of a crowd: bytes for each walker of it, from the size; at least `floor` bytes."""
+
+    name: str
+    per_walker: float
+    per_orbital: float = 0.0
+    per_electron: float = 0.0
+    floor: int = 64
+
+    def nbytes(self, size: Size, walkers: int) -> int:
+        """Bytes, a multiple of 8."""
+        each = self.per_walker + self.per_orbital * size.orbitals + self.per_electron * size.electrons
+        return max(self.floor, -(-int(each * walkers) // 8) * 8)
+
+
+CROWD_BUFFERS = (
+    Buffer("gradient pointers", 2 * POINTER),
+    Buffer("gradients", 3 * DOUBLE),
+    Buffer("inverse", POINTER),
+    Buffer("derivatives", 2 * POINTER),
+    Buffer("positions", POINTER),
+    Buffer(NEW_POSITIONS, 3 * DOUBLE),
+    Buffer("distances", 0, per_electron=2 * 4 * DOUBLE),
+    Buffer("orbital input", 6 * SINGLE + 2 * POINTER),
+    Buffer("ratios", 4 * DOUBLE),
+    Buffer("scratch", 0, per_orbital=10 * SINGLE),
+    Buffer("results", 0, per_orbital=5 * DOUBLE),
+    Buffer("orbitals", 0, per_orbital=5 * DOUBLE),
+    Buffer("pair input", 0, floor=64),
+    Buffer("pair values", 5 * DOUBLE),
+    Buffer("pair terms", 0, per_electron=3 * DOUBLE),
+    Buffer("pair update input", 3 * POINTER),
+    Buffer("pair sums", 0, per_electron=5 * DOUBLE),
+    Buffer("accepted", POINTER + 4),
+    Buffer(UPDATE_POINTERS, 6 * POINTER + DOUBLE),
+    Buffer("row product", 0, per_orbital=DOUBLE),
+    Buffer("row copy", 0, per_orbital=DOUBLE),
+    Buffer("ones", DOUBLE),
+    Buffer("zeros", DOUBLE),
+    Buffer(JOB_POINTS, 4 * QUADRATURE),
+    Buffer("ion input", QUADRATURE * (3 * DOUBLE + 4) + POINTER),
+    Buffer("ion distances", QUADRATURE * 4 * 4 * DOUBLE),
+    Buffer("electron input", QUADRATURE * (3 * DOUBLE + 4) + POINTER),
+    Buffer("electron distances", 0, per_electron=QUADRATURE * 4 * DOUBLE),
+    Buffer("ratio input", QUADRATURE * (6 * SINGLE + 4) + POINTER),
+    Buffer("ratio parts", QUADRATURE * DOUBLE),
+    Buffer("pair ratio input", 0, floor=64),
+    Buffer("pair ratios", QUADRATURE * DOUBLE),
+    Buffer("ion ratio input", 0, floor=64),
+    Buffer("ion ratios", QUADRATURE * DOUBLE),
+    Buffer("point input", 6 * SINGLE),
+    Buffer("point results", 0, per_orbital=5 * DOUBLE),
+)
+"""Arrays of a crowd, by what its clauses and kernels need."""
+
+SHARED_BUFFERS = ("spline", "spline descriptor", "kpoints", "k-vectors", "lattice", "reciprocal lattice",
+                  "pair coefficients uu", "pair coefficients ud", "ion coefficients O", "ion coefficients Ni",
+                  "groups", "group offsets")  # fmt: skip
+"""Arrays that all crowds share; each is transferred once at the start."""

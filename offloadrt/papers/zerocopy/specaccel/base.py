@@ -1,0 +1,59 @@
+"""What the benchmarks have in common: where ranges are taken, large arrays, kernels that sweep over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, MAX_TEAMS, THREADS
+from offloadrt.study.input_range import InputRange
+
+Assumed = dict[str, float | int]
+Forget = Callable[[omp.HostArray], None]
+"""Drops the device's translation of an array's pages."""
+
+
+@attrs.frozen
+class Ends:
+    """Where the ranges of one run are taken: low, mean or high."""
+
+    sizes: str = "mean"
+    lengths: str = "mean"
+    kernel_work: str = "mean"
+    fraction: float = 1.0
+    """Part of the run length that is run."""
+
+    def size(self, of: InputRange) -> int:
+        """Bytes, or another whole number."""
+        return round(of.at(self.sizes)) // DOUBLE * DOUBLE
+
+    def length(self, of: InputRange) -> int:
+        """Iterations, at least one."""
+        return max(1, round(of.at(self.lengths) * self.fraction))
+
+    def work(self, of: InputRange) -> float:
+        """A number that tells a kernel's work."""
+        return of.at(self.kernel_work)
+
+
+class Benchmark(Protocol):
+    """A code: `run` does it on one host thread, `assumed` tells the inputs that it ran with."""
+
+    async def run(self, t: omp.HostThread) -> None: ...
+
+    def assumed(self) -> Assumed: ...
+
+
+def array(t: omp.HostThread, name: str, nbytes: int, *, filled: bool) -> omp.HostArray:
+    """An array of doubles as the program's C arrays are; `filled` when the host has written it."""
+    return t.array(name, nbytes // DOUBLE, fill=0.0 if filled else None)
+
+
+def sweep(t: omp.HostThread, kernel: Kernel, iterations: int, *arrays: omp.HostArray) -> omp.Construct:
+    """A kernel over `iterations` elements that uses these arrays, all of them mapped around it."""
+    teams = min(MAX_TEAMS, max(1, -(-iterations // THREADS)))
+    return t.construct_target(kernel, *arrays, teams=teams, threads=THREADS, iterations=iterations)

@@ -1,0 +1,58 @@
+"""452.ep: random numbers are made and tallied in one large array, which only the device ever touches; no copies."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
+from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, EP_ARRAY, EP_EFFICIENCY, EP_FLOPS, EP_PAIRS, THREADS
+
+PAIR_BYTES = 2 * DOUBLE
+
+
+@attrs.frozen
+class Ep:
+    """An array of `nbytes`, filled again and again until all pairs have been tallied."""
+
+    nbytes: int
+    chunks: int
+    flops: float
+    """For each pair."""
+    efficiency: float
+
+    @classmethod
+    def of(cls, ends: Ends) -> Ep:
+        """With the ranges at these ends."""
+        nbytes = ends.size(EP_ARRAY)
+        chunks = max(1, ends.length(EP_PAIRS) // (nbytes // PAIR_BYTES))
+        return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY))
+
+    async def run(self, t: omp.HostThread) -> None:
+        """The whole run."""
+        numbers = array(t, "numbers", self.nbytes, filled=False)
+        pairs = self.nbytes // PAIR_BYTES
+
+        def kernel(name: str) -> Kernel:
+            return Kernel(
+                name, flops_per_iteration=self.flops / 2, bytes_per_iteration=PAIR_BYTES, efficiency=self.efficiency,
+                threads_per_team=THREADS,
+            )  # fmt: skip
+
+        initialise = sweep(t, Kernel("initialise", bytes_per_iteration=PAIR_BYTES), pairs, numbers)
+        make, tally = sweep(t, kernel("make numbers"), pairs, numbers), sweep(t, kernel("tally"), pairs, numbers)
+        async with t.target_data(omp.map(alloc=numbers)):
+            await t.run(initialise)
+            for _ in range(self.chunks):
+                await t.run(make)
+                await t.run(tally)
+
+    def assumed(self) -> Assumed:
+        """Bytes of the array, how often it is filled, work."""
+        return {
+            "array_bytes": self.nbytes,
+            "chunks": self.chunks,
+            "flops_per_pair": self.flops,
+            "efficiency": self.efficiency,
+        }

@@ -1,0 +1,47 @@
+"""404.lbm: a lattice-Boltzmann method on two lattices; one large transfer at the beginning."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
+from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, LBM_LATTICE, LBM_STEPS, LBM_TRAFFIC, THREADS
+
+CELL_BYTES = 20 * DOUBLE
+"""19 densities and a flag."""
+CELL_FLOPS = 250
+"""Collision of the D3Q19 model."""
+
+
+@attrs.frozen
+class Lbm:
+    """Two lattices of `lattice` bytes; the host writes the first."""
+
+    lattice: int
+    steps: int
+    traffic: float
+    """Bytes that a step moves for each cell."""
+
+    @classmethod
+    def of(cls, ends: Ends) -> Lbm:
+        """With the ranges at these ends."""
+        return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC))
+
+    async def run(self, t: omp.HostThread) -> None:
+        """The whole run."""
+        source, target = array(t, "source", self.lattice, filled=True), array(t, "target", self.lattice, filled=False)
+        kernel = Kernel(
+            "stream and collide", flops_per_iteration=CELL_FLOPS, bytes_per_iteration=self.traffic,
+            threads_per_team=THREADS,
+        )  # fmt: skip
+        cells = self.lattice // CELL_BYTES
+        steps = (sweep(t, kernel, cells, source, target), sweep(t, kernel, cells, target, source))
+        async with t.target_data(omp.map(to=source), omp.map(alloc=target)):
+            for step in range(self.steps):
+                await t.run(steps[step % 2])
+
+    def assumed(self) -> Assumed:
+        """Bytes of a lattice, steps, traffic."""
+        return {"lattice_bytes": self.lattice, "steps": self.steps, "bytes_per_cell": self.traffic}

@@ -1,0 +1,133 @@
+"""457.spC and 470.bt: each call of a function maps arrays on its stack, runs its kernels, and unmaps them.
+
+The paper: gigabytes are allocated and deleted every 13 kernels (spC), 10 kernels (bt), whose largest allocation is
+above 2 GB and whose largest kernel takes about 30 % of its time; in spC no kernel takes more than 6 % of an allocation.
+It also says that the device touches the arrays for the first time in every call, although pages of a stack outlive
+a return: `forget` may drop the device's translation at the return, an ablation.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Forget, array, sweep
+from offloadrt.papers.zerocopy.specaccel.inputs import (
+    BT_CALLS,
+    BT_CELLS,
+    BT_STRIDE,
+    DOUBLE,
+    SP_ARRAY,
+    SP_CALLS,
+    THREADS,
+)
+
+UNKNOWNS = 5
+FIELD_BYTES = UNKNOWNS * DOUBLE
+"""Of a cell, in the arrays that live through the whole run."""
+
+
+@attrs.frozen
+class Sweep:
+    """A kernel over all cells: the stack arrays that it uses, and the work for a cell."""
+
+    name: str
+    uses: tuple[str, ...]
+    flops: float
+    bytes: float
+
+
+@attrs.frozen
+class Solver:
+    """A function that is called `calls` times, with its stack arrays (bytes for each cell) and its kernels."""
+
+    name: str
+    cells: int
+    calls: int
+    stack: dict[str, int]
+    sweeps: tuple[Sweep, ...]
+    forget: Forget | None = None
+    """What happens to each stack array when the function returns; nothing, unless an ablation asks for it."""
+
+    async def run(self, t: omp.HostThread) -> None:
+        """The whole run: the fields are mapped around all calls."""
+        cells = self.cells
+        state = array(t, "state", cells * FIELD_BYTES, filled=True)
+        right = array(t, "right-hand side", cells * FIELD_BYTES, filled=False)
+        stack = {name: array(t, name, cells * size, filled=False) for name, size in self.stack.items()}
+        kernels = [self._kernel(t, part, stack, (state, right)) for part in self.sweeps]
+        frame = t.target_data(omp.map(alloc=list(stack.values())))
+        async with t.target_data(omp.map(tofrom=state), omp.map(alloc=right)):
+            for _ in range(self.calls):
+                async with frame:
+                    for kernel in kernels:
+                        await t.run(kernel)
+                if self.forget is not None:
+                    for local in stack.values():
+                        self.forget(local)
+
+    def _kernel(
+        self, t: omp.HostThread, part: Sweep, stack: dict[str, omp.HostArray], fields: tuple[omp.HostArray, ...]
+    ) -> omp.Construct:
+        kernel = Kernel(
+            part.name, flops_per_iteration=part.flops, bytes_per_iteration=part.bytes, threads_per_team=THREADS
+        )
+        return sweep(t, kernel, self.cells, *(stack[name] for name in part.uses), *fields)
+
+    def assumed(self) -> Assumed:
+        """Calls, kernels in a call, bytes on the stack."""
+        return {
+            "calls": self.calls,
+            "kernels_per_call": len(self.sweeps),
+            "cells": self.cells,
+            "stack_arrays": len(self.stack),
+            "stack_bytes": sum(self.stack.values()) * self.cells,
+            "largest_stack_array_bytes": max(self.stack.values()) * self.cells,
+        }
+
+
+def spc(ends: Ends, forget: Forget | None = None) -> Solver:
+    """457.spC: scalar pentadiagonal systems; four arrays of five diagonals, swept without striding."""
+    cells = ends.size(SP_ARRAY) // FIELD_BYTES
+    stack = dict.fromkeys(("lhs", "lhs plus", "lhs minus", "work"), FIELD_BYTES)
+    both, all_three = ("lhs plus", "lhs minus"), ("lhs", "lhs plus", "lhs minus")
+    used: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("initialise lhs", all_three),
+        ("speeds", ("work",)),
+        ("diagonals", ("lhs", "work")),
+        ("dissipation", ("lhs",)),
+        ("acoustic diagonals", all_three),
+        ("first rows", ("lhs",)),
+        ("eliminate", ("lhs", "work")),
+        ("last rows", ("lhs",)),
+        ("eliminate acoustic", both),
+        ("last rows acoustic", both),
+        ("substitute", ("lhs",)),
+        ("substitute acoustic", both),
+        ("add", ("work",)),
+    )
+    sweeps = tuple(Sweep(name, uses, 10.0 * len(uses), 2.0 * FIELD_BYTES * len(uses)) for name, uses in used)
+    return Solver("spC", cells, ends.length(SP_CALLS), stack, sweeps, forget)
+
+
+def bt(ends: Ends, forget: Forget | None = None) -> Solver:
+    """470.bt: block-tridiagonal systems; three blocks of 5 by 5 a cell in the largest array, walked with strides."""
+    block = UNKNOWNS * UNKNOWNS * DOUBLE
+    stack = {"blocks": 3 * block, "flux jacobian": block, "viscous jacobian": block}
+    stride, jacobians = ends.work(BT_STRIDE), ("flux jacobian", "viscous jacobian")
+    product = 2.0 * UNKNOWNS**3
+    used: tuple[tuple[str, tuple[str, ...], float, float], ...] = (
+        ("flux jacobian", ("flux jacobian",), 200, block),
+        ("viscous jacobian", ("viscous jacobian",), 100, block),
+        ("first blocks", ("blocks",), 0, 3 * block),
+        ("lower blocks", ("blocks", *jacobians), 75, 3 * block),
+        ("diagonal blocks", ("blocks", *jacobians), 75, 3 * block),
+        ("upper blocks", ("blocks", *jacobians), 75, 3 * block),
+        ("first inversion", ("blocks",), product / 10, 3 * block / 10),
+        ("eliminate", ("blocks",), 3 * product, stride * 4 * 3 * block),
+        ("last inversion", ("blocks",), product / 10, 3 * block / 10),
+        ("substitute", ("blocks",), 50, stride * block),
+    )
+    sweeps = tuple(Sweep(name, uses, flops, traffic + FIELD_BYTES) for name, uses, flops, traffic in used)
+    return Solver("bt", ends.size(BT_CELLS), ends.length(BT_CALLS), stack, sweeps, forget)

@@ -1,0 +1,44 @@
+"""403.stencil: a seven-point Jacobi iteration on two grids, all of it on the device.
+
+The paper: two copies, at the beginning and at the end; the GPU initialises an array that is much smaller than ep's.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
+from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, STENCIL_GRID, STENCIL_ITERATIONS, THREADS
+
+INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)
+JACOBI = Kernel("jacobi", flops_per_iteration=8, bytes_per_iteration=2 * DOUBLE, threads_per_team=THREADS)
+
+
+@attrs.frozen
+class Stencil:
+    """Two grids of `grid` bytes; the host writes the first, the device the second."""
+
+    grid: int
+    iterations: int
+
+    @classmethod
+    def of(cls, ends: Ends) -> Stencil:
+        """With the ranges at these ends."""
+        return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS))
+
+    async def run(self, t: omp.HostThread) -> None:
+        """The whole run."""
+        old, new = array(t, "grid", self.grid, filled=True), array(t, "next grid", self.grid, filled=False)
+        points = self.grid // DOUBLE
+        initialise = sweep(t, INITIALISE, points, new)
+        sweeps = (sweep(t, JACOBI, points, old, new), sweep(t, JACOBI, points, new, old))
+        async with t.target_data(omp.map(tofrom=old), omp.map(alloc=new)):
+            await t.run(initialise)
+            for iteration in range(self.iterations):
+                await t.run(sweeps[iteration % 2])
+
+    def assumed(self) -> Assumed:
+        """Bytes of a grid, sweeps."""
+        return {"grid_bytes": self.grid, "iterations": self.iterations}

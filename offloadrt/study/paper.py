@@ -1,0 +1,30 @@
+"""What belongs to a paper whose reports can be checked; `validate` is given one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from offloadrt.study.claims import Claim
+from offloadrt.study.judging import Bench, Extent, Places
+from offloadrt.study.points import Options
+from offloadrt.study.scripts.parameters import Value
+
+
+@attrs.frozen
+class Paper:
+    """A paper's claims, the judges that check them, and where the judges look."""
+
+    name: str
+    machine: str
+    """The machine that its claims are about."""
+    claims: Sequence[Claim]
+    """In the order of its file."""
+    bench: Bench
+    grid: Callable[[Extent, Options], Places]
+    """Makes the place where its judges look: all of it, or less."""
+    sensitivity: Sequence[Mapping[str, Value]]
+    """Parameters of short runs that show whether an entry of the machine matters at all."""
+    candidates: Mapping[str, Mapping[str, str]]
+    """Mechanisms without a source that a machine may have, by entry: what to override to switch one on."""

@@ -1,0 +1,117 @@
+"""The script's own traceback: what the user's code did, without the frames of the emulator, Trio and the import
+machinery.
+
+Who works on the emulator itself sets the environment variable OFFLOADRT_FULL_TRACEBACK and sees them all.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+
+import attr
+import outcome
+import trio
+
+from offloadrt.study.errors import ScriptFailed
+from offloadrt.study.scripts.package import PACKAGE
+
+_LIBRARIES = [Path(module.__file__).resolve().parent for module in (trio, outcome, attr) if module.__file__]
+_HIDDEN = tuple(f"{folder}/" for folder in (*_LIBRARIES, PACKAGE))
+_SHOWN = f"{PACKAGE / 'scenarios'}/"
+
+
+def _own(filename: str) -> bool:
+    """Whether a frame of that file belongs to the script (or to a library that it called)."""
+    if os.environ.get("OFFLOADRT_FULL_TRACEBACK"):
+        return True
+    if filename.startswith(("<frozen importlib", "<attrs generated")):
+        return False
+    return filename.startswith(_SHOWN) or not filename.startswith(_HIDDEN)
+
+
+def script_line() -> str:
+    """` (FILE, line N)`: where the script's coroutine stands that is running now; empty when none is."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_flags & inspect.CO_COROUTINE and _own(code.co_filename) and "site-packages" not in code.co_filename:
+            return f" ({code.co_filename}, line {frame.f_lineno})"
+        frame = frame.f_back
+    return ""
+
+
+def _prune(story: traceback.TracebackException) -> None:
+    story.stack = traceback.StackSummary.from_list([frame for frame in story.stack if _own(frame.filename)])
+    for name in ("__cause__", "__context__"):
+        earlier = getattr(story, name)
+        if earlier is not None:
+            _prune(earlier)
+            if not earlier.stack:
+                setattr(story, name, None)
+    for member in story.exceptions or ():
+        _prune(member)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The one exception inside groups, or the first when all say the same but for the host thread, with a note of how
+    many; else `error`.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = list(_leaves(error))
+    first = leaves[0]
+    if any(type(leaf) is not type(first) or _of_any_thread(leaf) != _of_any_thread(first) for leaf in leaves):
+        return error
+    note = f"raised {len(leaves)} times"
+    if len(leaves) > 1 and note not in getattr(first, "__notes__", ()):
+        first.add_note(note)
+    return first
+
+
+def _of_any_thread(error: BaseException) -> str:
+    return re.sub(r"\bhost thread \d+", "host thread", str(error))
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for member in group.exceptions:
+        if isinstance(member, BaseExceptionGroup):
+            yield from _leaves(member)
+        else:
+            yield member
+
+
+def script_traceback(error: BaseException) -> str:
+    """The text of the traceback of `error` with only the user's frames; the bare message when there are none."""
+    story = traceback.TracebackException.from_exception(innermost(error), compact=True)
+    _prune(story)
+    text = "".join(story.format())
+    if not story.stack and not isinstance(innermost(error), BaseExceptionGroup):
+        text = "".join(story.format_exception_only())
+    return text.rstrip("\n")
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """The one exception inside `error`, its traceback reduced to the user's frames when it has any."""
+    inner = innermost(error)
+    frames = []
+    trace = inner.__traceback__
+    while trace is not None:
+        if _own(trace.tb_frame.f_code.co_filename):
+            frames.append(trace)
+        trace = trace.tb_next
+    shortened: TracebackType | None = None
+    for frame in reversed(frames):
+        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return inner if shortened is None else inner.with_traceback(shortened)
+
+
+def script_failure(error: BaseException) -> ScriptFailed:
+    """The error to raise from `error`, with the script's own traceback as its text."""
+    return ScriptFailed(script_traceback(error))

@@ -1,0 +1,139 @@
+"""ExaHyPE in managed memory: what migrates, what faults, and that nothing else is different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from offloadrt import ParameterError
+from offloadrt.papers.exahype.judges.curves import UNIFIED_PROBES
+from offloadrt.papers.exahype.program import Setup
+from offloadrt.papers.exahype.program.kernels import block_values
+from offloadrt.study import Run, execute, find_scenario
+from offloadrt.study.running import profiles
+
+PAGE = 64 << 10
+QUIET = {"thrash.detection": "false"}
+APART = {**QUIET, "alloc.managed_alignment": "2 MiB"}
+"""Every managed allocation has blocks of its own."""
+
+
+def setup(**parameters: Any) -> Setup:
+    given: dict[str, Any] = {"memory": "managed", "batch": 4, "patches": 16, "threads": 1}
+    return Setup.create(**{**given, **parameters})
+
+
+def pages(nbytes: int) -> int:
+    return -(-nbytes // PAGE)
+
+
+def test_no_device_copies_and_no_map_table(update: Callable[..., Any]) -> None:
+    ran = update(setup())
+    calls = ran.run.calls.table()
+    assert calls.keys().isdisjoint({"cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"})
+    assert ran.count("KernelEnd") == 4
+    assert ran.count("MapLookup") == ran.count("MapInsert") == 0
+
+
+def test_every_batch_faults_again_and_comes_back(update: Callable[..., Any]) -> None:
+    """The block goes to the device with each batch and back before the next; the temporaries stay."""
+    setting = setup(patches=32)
+    ran = update(setting, steps=2, overrides=APART)
+    size = 8 * block_values(setting.geometry, 4)
+    fault_begins = {event.kernel for event in ran.run.trace.events if type(event).__name__ == "PageFaultBegin"}
+    assert len(fault_begins) == ran.count("KernelEnd") == 16
+    faults = ran.run.faults
+    touched = pages(size) * PAGE
+    inputs = 4 * setting.geometry.input_bytes
+    first = pages(inputs) * PAGE  # what the host has written when the first kernel comes
+    assert faults["bytes_transfer_htod"] == first + 15 * touched
+    left = inputs // PAGE * PAGE  # inputs that no result shares a page with come back when the host writes them again
+    assert faults["bytes_transfer_dtoh"] == 16 * touched - left
+    assert faults["first_on_gpu"] == pages(4 * setting.geometry.temporary_bytes) + touched // PAGE - first // PAGE
+
+
+def test_blocks_are_kept_and_shared(update: Callable[..., Any]) -> None:
+    ran = update(setup(threads=3, patches=12), steps=2)
+    allocated = ran.run.calls.table()["cuMemAllocManaged"].count
+    assert ran.updates[1].blocks == allocated <= 2 * 3
+    assert ran.updates[1].hits == 2 * ran.updates[1].batches * 2 - allocated
+
+
+def test_prefetches_leave_no_faults(update: Callable[..., Any]) -> None:
+    """To the device before the kernel, back after it: the same bytes, no faults of kernel or host on a block."""
+    setting = setup(memory="managed+prefetch", temporaries="device")
+    ran = update(setting, overrides=APART)
+    faults = ran.run.faults
+    touched = pages(8 * block_values(setting.geometry, 4)) * PAGE
+    assert faults["gpu_page_fault"] == faults["cpu_page_fault_count"] == 0
+    assert ran.run.calls.table()["cuMemPrefetchAsync"].count == 2 * 4
+    assert faults["bytes_transfer_dtoh"] == 4 * touched
+    assert faults["bytes_transfer_htod"] + faults["first_on_gpu"] * PAGE == 4 * touched
+
+
+@pytest.mark.parametrize("memory", ["managed", "managed+prefetch"])
+@pytest.mark.parametrize("temporaries", ["managed", "device"])
+def test_the_numbers_are_those_of_map_and_pool(memory: str, temporaries: str, update: Callable[..., Any]) -> None:
+    real = {"phantom": False, "threads": 2, "patches": 6}
+    found = [
+        update(setup(**real, memory=way, temporaries=temporaries), steps=2).updates[1].numbers
+        for way in ("map", "pool", memory)
+    ]
+    assert found[0].equal_to_reference
+    assert found[0].crc32 == found[1].crc32 == found[2].crc32
+
+
+@pytest.mark.parametrize("memory", ["managed", "managed+prefetch"])
+def test_both_gears_give_the_same_hash(memory: str, update: Callable[..., Any]) -> None:
+    runs = [update(setup(memory=memory, threads=3), gear=gear).run for gear in ("native", "turbo")]
+    assert runs[0].trace.hash() == runs[1].trace.hash()
+
+
+def test_faults_of_all_threads_are_served_by_one(update: Callable[..., Any]) -> None:
+    """Serving a block takes the same; with a handler for each kernel the threads are faster."""
+
+    def ran(threads: int, **overrides: str) -> Run:
+        run: Run = update(setup(threads=threads, patches=8), steps=3, overrides={**APART, **overrides}).run
+        return run
+
+    def handler(run: Run) -> Any:
+        return run.engines["device 0 page fault handler"]
+
+    alone, crowd = ran(1), ran(8)
+    assert handler(crowd).blocks == 8 * handler(alone).blocks
+    assert handler(crowd).block_s == pytest.approx(8 * handler(alone).block_s, rel=0.25)
+    assert handler(crowd).wait_s > 0.0
+    assert ran(8, **{"fault_handler.uncontended": "true"}).now < crowd.now
+
+
+def test_temporaries_in_device_memory_are_no_managed_blocks(update: Callable[..., Any]) -> None:
+    ran = update(setup(temporaries="device"))
+    calls = ran.run.calls.table()
+    assert calls["cuMemAllocManaged"].count == calls["cuMemAlloc"].count == 1
+
+
+@pytest.mark.parametrize(
+    ("machine", "parameters", "message"),
+    [
+        ("mi300a", {"memory": "managed"}, r"parameter memory: managed: .*mi300a.*share one memory"),
+        ("alex-a100", {"memory": "managed+prefetch", "devices": 2}, r"parameter memory: .*one device only"),
+    ],
+)
+def test_where_nothing_migrates_the_parameter_is_named(machine: str, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        execute(find_scenario("exahype"), parameters, machine=machine)
+
+
+def test_the_probe_of_link_demand_counts_all_bytes_and_no_more_than_the_link_can() -> None:
+    probe = find_scenario(f"{UNIFIED_PROBES}:link_demand")
+    spec = profiles.load("alex-a100")
+    setting = setup(memory="pool", equations="euler3d", batch=4, threads=8, patches=4)
+    asked = {"memory": "pool", "batch": 4, "batches": 1, "threads": 8}
+    fact = execute(probe, asked, record=True).measured
+    assert fact["bytes"] == 8 * 4 * (setting.geometry.input_bytes + setting.geometry.output_bytes)
+    whole = execute(probe, {**asked, "window_us": 1e9}, record=True).measured
+    assert whole["peak_bytes_per_s"] == pytest.approx(fact["bytes"] / 1e3)
+    limit = spec.value("link.h2d_pinned") + spec.value("link.d2h_pinned")
+    assert whole["peak_bytes_per_s"] < fact["peak_bytes_per_s"] <= limit * (1 + 1e-9)
