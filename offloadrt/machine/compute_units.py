@@ -65,8 +65,8 @@ class _Tally:
 class ComputeUnits:
     """Runs the kernels of one device.
 
-    Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with ``put``, DrainKernels and
-    SuspendKernels with ``call``.
+    Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
+    ``put``, DrainKernels and SuspendKernels with ``call``.
 
     Without ``faults`` and ``managed`` it does not matter what a kernel touches.
     """
