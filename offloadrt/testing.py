@@ -9,9 +9,9 @@
         await offload.parallel(body, num_threads=8)
         assert offload.locks["device table"].contended == 7
 
-`offload` is a `Run` (see `offloadrt.study.run`) and the clock of the test's `trio.run`: in the test function and in
-all that it starts, time is virtual. The test function is the first actor, so it may await everything of `offload`
-and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
+`offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
+and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
+`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
 overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=..., configuration=...,
 allocator=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=..., devices=...,
 record=True)` says how the run is made;
@@ -80,9 +80,9 @@ def offload_options() -> Mapping[str, Any]:
 @pytest.fixture
 def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) -> Run:
     """An emulated machine in virtual time, for one test: alex-a100 in gear native, unless the mark says otherwise."""
-    from offloadrt.study.building import check
-    from offloadrt.study.clock import ClockedRun
     from offloadrt.study.errors import UserError
+    from offloadrt.study.running.building import check
+    from offloadrt.study.running.clock import ClockedRun
 
     if not request.config.pluginmanager.hasplugin("trio"):
         raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
@@ -109,7 +109,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     __tracebackhide__ = True
     if not (isinstance(item, pytest.Function) and "offload" in item.funcargs and inspect.iscoroutinefunction(item.obj)):
         return (yield)
-    from offloadrt.study.tracebacks import unwrapped
+    from offloadrt.study.scripts.tracebacks import unwrapped
 
     item.obj = _as_actor(item.obj, item.funcargs["offload"])
     try:

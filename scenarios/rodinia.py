@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openmp as omp
-from offloadrt.kernels import HostProgram
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.papers.otm.rodinia import (
     CFD_ITERATIONS,
     CONFIGURATIONS,

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study import registry
 from offloadrt.study.points import Point
-from offloadrt.study.results import Bytes, Result
+from offloadrt.study.reporting.results import Bytes, Result
+from offloadrt.study.scripts import registry
 
 
 def result_of(point: Point, **measured: Any) -> Result:

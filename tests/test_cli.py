@@ -23,7 +23,7 @@ def test_help_needs_no_emulator() -> None:
     code = (
         "import sys\nfrom offloadrt.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'numpy', 'trio', 'structlog', 'polars', 'offloadrt.study.run'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'trio', 'structlog', 'polars', 'offloadrt.study.running.run'} & set(sys.modules)))"
     )
     assert run_in_new_python(code).splitlines()[-1] == "[]"
 
@@ -159,7 +159,7 @@ def test_list_shows_what_comes_with_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "toys.py").write_text(TOYS.read_text())
-    monkeypatch.setattr("offloadrt.study.registry.folder", lambda: tmp_path)
+    monkeypatch.setattr("offloadrt.study.scripts.registry.folder", lambda: tmp_path)
     assert main(["list"]) == 0
     assert "Threads that queue at one lock." in capsys.readouterr().out
 

@@ -89,7 +89,7 @@ def table_of_messages() -> list[str]:
 def test_the_audit_finds_the_messages() -> None:
     names = [message.__name__ for message in MESSAGES]
     assert len(names) == len(set(names)), "two classes of message have one name"
-    assert {"CopyPacket", "Drain", "AcquireTable", "RunTask"} <= set(names)
+    assert {"CopyPacket", "DrainKernels", "AcquireTable", "RunTask"} <= set(names)
 
 
 def test_the_architecture_lists_every_message_and_no_other() -> None:

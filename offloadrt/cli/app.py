@@ -27,7 +27,7 @@ app = App(
 def list_() -> None:
     """Show the scenarios that come with offloadrt."""
     from offloadrt.cli import render
-    from offloadrt.study import registry
+    from offloadrt.study.scripts import registry
 
     console().print(render.scenarios(registry.shipped()))
 
@@ -42,7 +42,7 @@ def show(scenario: str, /) -> None:
         A scenario's name, a script, or SCRIPT.py:NAME.
     """
     from offloadrt.cli import render
-    from offloadrt.study import registry
+    from offloadrt.study.scripts import registry
 
     console().print(*render.scenario(registry.find(scenario)), sep="\n")
 
@@ -72,7 +72,7 @@ def machines(machine: str | None = None, /, *, set_: Overrides = None) -> None:
         A machine's name or a TOML file of your own.
     """
     from offloadrt.cli import render
-    from offloadrt.study import profiles
+    from offloadrt.study.running import profiles
 
     screen = console()
     if machine is None:
@@ -119,7 +119,7 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
             raise UserError(f"{file}: is a directory; name the files in it")
         if not file.exists():
             raise UserError(f"{file}: cannot be read: no such file")
-    from offloadrt.study import conform as conformance
+    from offloadrt.study.conformance import conform as conformance
 
     try:
         report = conformance.conform(list(files), gear=gear)

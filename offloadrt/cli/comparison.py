@@ -14,8 +14,8 @@ from rich.table import Table
 from offloadrt.cli.render import changed, figure, percent, seconds, table_of, word
 
 if TYPE_CHECKING:
-    from offloadrt.study.compare import Case, Compared, Comparison, Variant
-    from offloadrt.study.parameters import Value
+    from offloadrt.study.reporting.compare import Case, Compared, Comparison, Variant
+    from offloadrt.study.scripts.parameters import Value
 
 
 _BESIDE = 5

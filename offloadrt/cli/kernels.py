@@ -11,10 +11,13 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel, KernelAnalysis, KernelError, PredicatedKernel, predicate
-from offloadrt.kernels.index_ranges import show_ranges
-from offloadrt.study import Scenario, registry
-from offloadrt.study.tracebacks import script_failure
+from offloadrt.compilers.multi_device import PredicatedKernel, predicate
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
+from offloadrt.kernels.counting.index_ranges import show_ranges
+from offloadrt.study import Scenario
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.tracebacks import script_failure
 
 _PAPERS = "offloadrt.papers."
 

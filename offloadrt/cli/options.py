@@ -55,8 +55,8 @@ def options_of(
     environment: list[str] | None = None,
 ) -> Options:
     """The options of a run as `study` takes them. Raises UserError for one that is written wrongly."""
-    from offloadrt.study.parameters import split_assignments
     from offloadrt.study.points import Options
+    from offloadrt.study.scripts.parameters import split_assignments
 
     pairs = split_assignments(overrides or (), what="an override is written --set key=value", option="--set")
     variables = split_assignments(environment or (), what="a variable is written --env NAME=VALUE", option="--env")

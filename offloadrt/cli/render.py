@@ -12,8 +12,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
-    from offloadrt.study.definition import Scenario
-    from offloadrt.study.results import Result
+    from offloadrt.study.reporting.results import Result
+    from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.validate import Report
     from offloadrt.trace import TraceStatistics
 

@@ -61,10 +61,11 @@ def run(
     hash:
         Compute the trace hash: equal hashes mean equal runs, event by event.
     """
-    from offloadrt.study import registry, results
-    from offloadrt.study.execution import execute_repeatedly
-    from offloadrt.study.parameters import split_assignments
-    from offloadrt.study.sinks import open_sinks
+    from offloadrt.study.reporting import results
+    from offloadrt.study.running.execution import execute_repeatedly
+    from offloadrt.study.running.sinks import open_sinks
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
@@ -123,12 +124,13 @@ def sweep(
     hash:
         Compute the trace hash of every run.
     """
-    from offloadrt.study import figures, registry, table
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.parameters import sweep_axes
     from offloadrt.study.points import grid, varied
+    from offloadrt.study.reporting import figures, table
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import sweep_axes
 
     chosen = registry.find(scenario)
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
@@ -191,13 +193,13 @@ def compare(
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
     from offloadrt.cli import comparison
-    from offloadrt.study import registry
-    from offloadrt.study.compare import compare as compare_runs
-    from offloadrt.study.compare import draw, write
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.parameters import split_assignments, sweep_axes
     from offloadrt.study.points import varied
+    from offloadrt.study.reporting.compare import compare as compare_runs
+    from offloadrt.study.reporting.compare import draw, write
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
     with executor_of("process", jobs if jobs is not None else processors()) as pool:

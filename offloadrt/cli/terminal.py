@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from offloadrt.study.run import Run
+    from offloadrt.study.running.run import Run
     from offloadrt.study.sweep import Outcome
 
 

@@ -19,7 +19,7 @@ from offloadrt.driver.copies import Copies, HostRange
 from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.driver import Driver
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
-from offloadrt.driver.event import Event
+from offloadrt.driver.event import StreamEvent
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.hsa_signal import HsaSignal
 from offloadrt.driver.kfd import Kfd, KfdStatistics
@@ -44,7 +44,6 @@ __all__ = [
     "DriverCosts",
     "DriverError",
     "DriverStatistics",
-    "Event",
     "Halting",
     "HostRange",
     "HsaSignal",
@@ -56,6 +55,7 @@ __all__ = [
     "Rocr",
     "RunHandler",
     "Staging",
+    "StreamEvent",
     "Touching",
     "Uvm",
     "UvmCounters",

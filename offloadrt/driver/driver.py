@@ -14,7 +14,7 @@ from typing import Any
 from offloadrt.driver.copies import HostRange
 from offloadrt.driver.driver_memory import DriverMemory
 from offloadrt.driver.errors import DriverError
-from offloadrt.driver.event import Event
+from offloadrt.driver.event import StreamEvent
 from offloadrt.driver.peer_copies import PeerCopies
 from offloadrt.driver.staging import Move
 from offloadrt.driver.touching import NOTHING, Touching
@@ -70,13 +70,13 @@ class Driver(DriverMemory):
         with self._context.call("cuStreamSynchronize", stream, cause):
             await self._context.synchronize(stream, stream.last)
 
-    async def event_record(self, stream: Stream, cause: int | None = None) -> Event:
+    async def event_record(self, stream: Stream, cause: int | None = None) -> StreamEvent:
         """cuEventRecord: a mark behind everything submitted to the stream so far."""
         with self._context.call("cuEventRecord", stream, cause):
             await self._context.locked_work(self.costs.event_record)
-            return Event(stream, stream.last)
+            return StreamEvent(stream, stream.last)
 
-    async def stream_wait_event(self, stream: Stream, event: Event, cause: int | None = None) -> None:
+    async def stream_wait_event(self, stream: Stream, event: StreamEvent, cause: int | None = None) -> None:
         """cuStreamWaitEvent: what is submitted to the stream from now on starts after the event.  Does not wait."""
         with self._context.call("cuStreamWaitEvent", stream, cause):
             if event.done is None or event.done.is_set:
@@ -85,7 +85,7 @@ class Driver(DriverMemory):
             done = Signal(self.machine.sim, f"wait of stream {stream.index} for stream {event.stream.index}")
             await self._context.submit(WaitPacket(stream, event.done, done), self.costs.event_wait)
 
-    async def event_synchronize(self, event: Event, cause: int | None = None) -> None:
+    async def event_synchronize(self, event: StreamEvent, cause: int | None = None) -> None:
         """cuEventSynchronize: wait until the event is complete."""
         with self._context.call("cuEventSynchronize", event.stream, cause):
             await self._context.synchronize(event.stream, event.done)

@@ -9,7 +9,7 @@ from offloadrt.sim import Signal
 
 
 @attrs.frozen(eq=False)
-class Event:
+class StreamEvent:
     """A mark in a stream; complete when everything before it in the stream is, that is, the packet just before it."""
 
     stream: Stream

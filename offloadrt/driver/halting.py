@@ -14,18 +14,18 @@ from __future__ import annotations
 from typing import Literal
 
 from offloadrt.machine import Device
-from offloadrt.machine.messages import Drain, Resume, Suspend
+from offloadrt.machine.messages import DrainKernels, ResumeKernels, SuspendKernels
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
 
 Operation = Literal["alloc", "free"]
 
-_HALTS: dict[str, dict[Operation, type[Drain] | type[Suspend]]] = {
+_HALTS: dict[str, dict[Operation, type[DrainKernels] | type[SuspendKernels]]] = {
     "none": {},
-    "drain_on_free": {"free": Drain},
-    "drain_on_alloc_free": {"alloc": Drain, "free": Drain},
-    "suspend": {"alloc": Suspend, "free": Suspend},
-    "per_transfer": {"alloc": Suspend, "free": Suspend},
+    "drain_on_free": {"free": DrainKernels},
+    "drain_on_alloc_free": {"alloc": DrainKernels, "free": DrainKernels},
+    "suspend": {"alloc": SuspendKernels, "free": SuspendKernels},
+    "per_transfer": {"alloc": SuspendKernels, "free": SuspendKernels},
 }
 
 
@@ -42,23 +42,25 @@ class Halting:
         """Whether the policy wants the device halted: ``resume = await begin(...) if concerns(...) else None``."""
         return operation in self._halts and self._device.started
 
-    async def begin(self, operation: Operation, reason: str, cause: int) -> Resume:
+    async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:
         """Halt the device; returns what ``end`` needs.  The wait counts as ``drain``."""
         since = self._sim.now
         resume = await halt(self._device, self._halts[operation], reason, cause)
         self._host_time.add("drain", self._sim.now - since)
         return resume
 
-    def end(self, resume: Resume | None) -> None:
+    def end(self, resume: ResumeKernels | None) -> None:
         """Let kernels run again."""
         if resume is not None:
             self._device.compute.mailbox.put(resume)
 
 
-async def halt(device: Device, how: type[Drain] | type[Suspend], reason: str, cause: int) -> Resume:
+async def halt(
+    device: Device, how: type[DrainKernels] | type[SuspendKernels], reason: str, cause: int
+) -> ResumeKernels:
     """Wait until a device's kernels are halted; returns the message that lets them run again."""
     mailbox = device.compute.mailbox
-    resume = Resume(reason, how is Suspend, cause)
+    resume = ResumeKernels(reason, how is SuspendKernels, cause)
     try:
         await mailbox.call(how(reason, cause))
     except BaseException:  # cancelled while it waits: the halt that it asked for must end as well

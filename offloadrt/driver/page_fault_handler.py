@@ -1,27 +1,40 @@
 """The page-fault handler of an APU's kernel driver: one worker, which serves the faults of kernels in order of arrival.
 
-A kernel has at most one fault at a time, so the kernels that fault take turns.  A service takes the mmap lock for
-reading, so it excludes prefaults and is excluded by them.
+A kernel has at most one fault in progress, so the kernels that fault take turns.  A service takes the mmap lock for
+reading: it excludes prefaults and is excluded by them.  Faults come from ``machine/kernel_faults.py``; the kernel goes
+on when the compute units get ``FaultServed``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from offloadrt.driver.kfd_costs import KfdCosts
+from offloadrt.driver.mmap_lock import MmapLock
+from offloadrt.machine import Device, Machine
+from offloadrt.machine.kernel_faults import KernelFaults
 from offloadrt.machine.messages import FaultServed, PageFault
 from offloadrt.machine.servers import Servers, numbered_from_the_second
-
-if TYPE_CHECKING:
-    from offloadrt.driver.kfd import Kfd
-    from offloadrt.machine.kernel_faults import KernelFaults
 
 
 class PageFaultHandler:
     """Serves the faults of one device; ``start`` spawns its actor.  With ``uncontended`` each fault finds a worker."""
 
-    def __init__(self, kfd: Kfd, faults: KernelFaults, *, uncontended: bool = False) -> None:
-        self._kfd = kfd
-        self._sim = kfd.machine.sim
+    def __init__(
+        self,
+        machine: Machine,
+        device: Device,
+        faults: KernelFaults,
+        costs: KfdCosts,
+        mmap_lock: MmapLock,
+        *,
+        uncontended: bool = False,
+    ) -> None:
+        self._sim = machine.sim
+        self._jitter = machine.jitter
+        self._host_pages = machine.host_memory.pages
+        self._pages = device.pages
+        self._compute = device.compute.mailbox
+        self._costs = costs
+        self._mmap_lock = mmap_lock
         self._mailbox = faults.handler
         self._serving = faults.serving
         names = numbered_from_the_second(faults.handler.name, "worker")
@@ -30,8 +43,7 @@ class PageFaultHandler:
         """Spawn the worker."""
 
     async def _run(self) -> None:
-        """The actor: one fault after the other, for ever."""
-        compute = self._kfd.device.compute.mailbox
+        """Serve one fault after the other, for ever (the actor)."""
         while True:
             fault = await self._mailbox.get()
             if not isinstance(fault, PageFault):
@@ -39,24 +51,29 @@ class PageFaultHandler:
             self._workers.took_unannounced()
             pages, service_s = await self._serve(fault)
             self._workers.ended()
-            compute.put(FaultServed(fault.kernel, pages, service_s))
+            self._compute.put(FaultServed(fault.kernel, pages, service_s))
 
     async def _serve(self, fault: PageFault) -> tuple[int, float]:
-        """Map the range, unless somebody has done so; returns the pages mapped and the seconds that it took."""
-        kfd, nbytes = self._kfd, fault.high - fault.low
-        if kfd.device.pages.covers(fault.low, nbytes):
+        """Map the range unless somebody has done so; return the pages mapped and the seconds that it took.
+
+        Two simplifications.  A duplicate is taken to cost nothing; amdkfd looks the range up and drops the fault.  The
+        service takes no core, though on a real host a kernel worker runs it: a program that keeps all cores busy is
+        predicted too fast, by at most the handler's ``busy_s``.
+        """
+        nbytes = fault.high - fault.low
+        if self._pages.covers(fault.low, nbytes):
             return 0, 0.0
-        await kfd.lock_for_reading()
+        await self._mmap_lock.acquire_read()
         begin = self._sim.now
         self._serving.rise()
         try:
-            if kfd.device.pages.covers(fault.low, nbytes):  # a prefault, while it waited
+            if self._pages.covers(fault.low, nbytes):  # a prefault mapped it while this service waited for the lock
                 return 0, 0.0
-            unpopulated = kfd.host_pages.missing_pages(fault.low, nbytes)
-            service = kfd.costs.fault_service + unpopulated * kfd.costs.fault_populate
-            await self._sim.sleep(kfd.machine.jitter(service))
-            kfd.host_pages.insert(fault.low, fault.high)
-            return kfd.device.pages.insert(fault.low, fault.high), self._sim.now - begin
+            unpopulated = self._host_pages.missing_pages(fault.low, nbytes)
+            service = self._costs.fault_service + unpopulated * self._costs.fault_populate
+            await self._sim.sleep(self._jitter(service))
+            self._host_pages.insert(fault.low, fault.high)
+            return self._pages.insert(fault.low, fault.high), self._sim.now - begin
         finally:
             self._serving.fall()
-            kfd.unlock()
+            self._mmap_lock.release()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from offloadrt.driver.halting import halt
 from offloadrt.machine import Device
-from offloadrt.machine.messages import Resume, Suspend
+from offloadrt.machine.messages import ResumeKernels, SuspendKernels
 from offloadrt.sim import Signal, Simulation
 
 _REASON = "eviction"
@@ -38,14 +38,14 @@ class QueueEviction:
         self._stopping = over = Signal(self._sim, f"device {self._device.index} queues stop")
         self.count += 1
         try:
-            resume = await halt(self._device, Suspend, _REASON, cause)
+            resume = await halt(self._device, SuspendKernels, _REASON, cause)
             self._stopped = True
         finally:
             self._stopping = None
             over.set()
         self._sim.spawn(self._restore, resume, name=f"device {self._device.index} queue restoration", daemon=True)
 
-    async def _restore(self, resume: Resume) -> None:
+    async def _restore(self, resume: ResumeKernels) -> None:
         await self._sim.sleep(self._delay)
         self._stopped = False
         self._device.compute.mailbox.put(resume)

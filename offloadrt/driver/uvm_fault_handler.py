@@ -16,7 +16,7 @@ import attrs
 
 from offloadrt.driver.uvm_alone import UvmAlone
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import ManagedFault, Replay
+from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.page_sets import PageSets, how_many, merged, up_to
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 
@@ -76,7 +76,7 @@ class UvmFaultHandler:
             compute.put(replay)
 
     def _serve_alone(self, pages: PageSets, needed: dict[int, int]) -> Mapping[int, int] | None:
-        """A kernel's faults, as ``Replay`` has them, served in one step of the compute units' actor.
+        """A kernel's faults, as ``ReplayFaults`` has them, served in one step of the compute units' actor.
 
         None, and nothing is done, when anybody else could act before.
         """
@@ -103,7 +103,7 @@ class UvmFaultHandler:
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         return message
 
-    async def _batch(self, first: ManagedFault) -> Replay:
+    async def _batch(self, first: ManagedFault) -> ReplayFaults:
         """Fetch, serve, flush, replay."""
         uvm, sim, mailbox = self._uvm, self._sim, self.mailbox
         self._busy.rise()
@@ -129,7 +129,7 @@ class UvmFaultHandler:
             own_s = math.fsum(took.get(index, 0.0) for index in own)
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
         self._busy.fall()
-        return Replay(tuple([message.kernel for message in messages]), served)
+        return ReplayFaults(tuple([message.kernel for message in messages]), served)
 
     async def _serve(self, pages: PageSets, cause: int) -> tuple[dict[int, float], dict[int, int]]:
         """Serve the faults of a batch, block by block.

@@ -4,29 +4,14 @@ A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, 
 Python body over NumPy views with costs per iteration, or costs and array uses alone; a `Launch` is one execution of it
 with teams, threads and iterations.
 
-==================  =================================================================================================
-``kernel.py``       `Kernel`, `Launch`, the decorator; open it first
-``subset.py``       what a loop nest may hold, and the refusals (`source.py` reads it, `hints.py` has `expect`)
-``accesses.py``     the walk through it: loads, stores, operations (`values.py`, `polynomial.py`: what an index is)
-``frequency.py``    block frequencies by a compiler's rules
-``analysis.py``     `KernelAnalysis`: all that is known from the source alone, LAF above all (`array_use.py`)
-``conditions.py``   comparisons that are ranges of an index
-``counts.py``       `LaunchCounts`: what a launch does, its arguments known (`counting`, `touched`, `footprint`)
-``index_ranges.py`` from where to where an index runs
-``streams.py``      in which orders a launch comes to the elements of an array
-``traffic.py``      which accesses move the same elements
-``sectors.py``      what moves where memory gives whole sectors
-``execution.py``    running it, in the interpreter or by Numba (`arithmetic.py`; `mapped_section.py`: on a part of
-                    an array)
-``predicated.py``   `predicate`: JACC's kernel for several devices (`written_regions.py`: what is divided along
-                    which dimension; `dependence.py`: what feeds what; `filtering.py`: the source)
-``loop_splitting``  `split_loop`: MACC's kernel for several devices
-``divided.py``      `DividedKernel`, which both are: who does, owns and reads what (`boxes.py`: which bytes)
-``partial_values``  their reductions: each device's partial value, and the kernel that combines them (`Combination`;
-                    `reduced_elements.py`: elements as scalars)
-``exchange.py``     who sends which bytes to whom
-``host_program.py`` GAF: the target regions that a program's host function comes to, and how often
-==================  =================================================================================================
+``kernel.py``    `Kernel` and `Launch`; open it first (`array_use.py`: what a kernel does with an array)
+``source/``      a function's source, the subset of Python that a loop nest may use, and the refusals
+``algebra/``     polynomials and other operations on whole numbers: what an index is
+``accesses/``    the walk through a nest: loads, stores, operations, loops and branches
+``counting/``    how often blocks run at a launch
+``ranges/``      where in their arrays accesses lie
+``costs/``       flops, bytes, loads: `KernelAnalysis` before a launch, `LaunchCounts` at one
+``execution/``   running a nest, in the interpreter or by Numba
 """
 
 from __future__ import annotations
@@ -40,62 +25,27 @@ from offloadrt.kernels.hints import expect
 from offloadrt.kernels.kernel import Kernel, Launch, kernel
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.analysis import KernelAnalysis
-    from offloadrt.kernels.counts import ArrayCounts, LaunchCounts
-    from offloadrt.kernels.divided import DividedKernel, Part, Share
-    from offloadrt.kernels.exchange import Holders, Transfer
-    from offloadrt.kernels.host_program import HostProgram, ObjectFrequency, Region
-    from offloadrt.kernels.loop_splitting import SplitKernel, split_loop
-    from offloadrt.kernels.partial_values import Combination
-    from offloadrt.kernels.predicated import PredicatedKernel, predicate
-    from offloadrt.kernels.written_regions import WrittenRegion
+    from offloadrt.kernels.costs.analysis import KernelAnalysis
+    from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts
 
 __all__ = [
     "ArrayCounts",
     "ArrayUse",
-    "Combination",
-    "DividedKernel",
-    "Holders",
-    "HostProgram",
     "IndexOutOfRange",
     "Kernel",
     "KernelAnalysis",
     "KernelError",
     "Launch",
     "LaunchCounts",
-    "ObjectFrequency",
-    "Part",
-    "PredicatedKernel",
-    "Region",
-    "Share",
     "SourceRefused",
-    "SplitKernel",
-    "Transfer",
-    "WrittenRegion",
     "expect",
     "kernel",
-    "predicate",
-    "split_loop",
 ]
 
 _LATE = {
-    "ArrayCounts": "counts",
-    "Combination": "partial_values",
-    "DividedKernel": "divided",
-    "Holders": "exchange",
-    "Part": "divided",
-    "HostProgram": "host_program",
-    "KernelAnalysis": "analysis",
-    "LaunchCounts": "counts",
-    "ObjectFrequency": "host_program",
-    "PredicatedKernel": "predicated",
-    "Region": "host_program",
-    "Share": "divided",
-    "SplitKernel": "loop_splitting",
-    "Transfer": "exchange",
-    "WrittenRegion": "written_regions",
-    "predicate": "predicated",
-    "split_loop": "loop_splitting",
+    "ArrayCounts": "costs.counts",
+    "KernelAnalysis": "costs.analysis",
+    "LaunchCounts": "costs.counts",
 }
 """Imported when they are first used: a program of kernels with costs needs no analysis."""
 

@@ -23,12 +23,12 @@ import attrs
 
 from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.other_loops import may_loop
+from offloadrt.kernels.source.other_loops import may_loop
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.analysis import KernelAnalysis
-    from offloadrt.kernels.counts import LaunchCounts
-    from offloadrt.kernels.sectors import Moves
+    from offloadrt.kernels.costs.analysis import KernelAnalysis
+    from offloadrt.kernels.costs.counts import LaunchCounts
+    from offloadrt.kernels.costs.sectors import Moves
 
 Body = Callable[..., None]
 

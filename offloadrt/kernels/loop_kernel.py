@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.kernels.analysis import KernelAnalysis
-from offloadrt.kernels.execution import NestBody
+from offloadrt.kernels.costs.analysis import KernelAnalysis
+from offloadrt.kernels.execution.nest_body import NestBody
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.other_loops import refuse_loops
-from offloadrt.kernels.source import Source, is_loop_nest, text
-from offloadrt.kernels.subset import read
+from offloadrt.kernels.source.function_source import Source, is_loop_nest, text
+from offloadrt.kernels.source.other_loops import refuse_loops
+from offloadrt.kernels.source.subset import read
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:

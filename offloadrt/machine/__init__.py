@@ -25,7 +25,7 @@ from offloadrt.machine.cores import Cores, CoreStatistics
 from offloadrt.machine.device import Device
 from offloadrt.machine.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
 from offloadrt.machine.dma_ring import DmaRing, RingStatistics
-from offloadrt.machine.entry import Entry, RangeEnd
+from offloadrt.machine.entry import ProfileEntry, RangeEnd
 from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
 from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
@@ -63,7 +63,6 @@ __all__ = [
     "DmaRing",
     "EngineSpec",
     "EngineStatistics",
-    "Entry",
     "FairShare",
     "FaultStatistics",
     "HardwareQueue",
@@ -88,6 +87,7 @@ __all__ = [
     "PeerRelay",
     "Peers",
     "Place",
+    "ProfileEntry",
     "ProfileError",
     "QueueStatistics",
     "RangeEnd",

@@ -23,13 +23,13 @@ from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import (
     BlitCopy,
-    Drain,
+    DrainKernels,
     FaultServed,
     KernelPacket,
     RemoteDone,
-    Replay,
-    Resume,
-    Suspend,
+    ReplayFaults,
+    ResumeKernels,
+    SuspendKernels,
     TrafficChanged,
     Unmapped,
 )
@@ -65,8 +65,8 @@ class _Tally:
 class ComputeUnits:
     """Runs the kernels of one device.
 
-    Send it KernelPacket, FaultServed, Replay, Unmapped, RemoteDone, TrafficChanged and Resume with ``put``, Drain and
-    Suspend with ``call``.
+    Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
+    ``put``, DrainKernels and SuspendKernels with ``call``.
 
     Without ``faults`` and ``managed`` it does not matter what a kernel touches.
     """
@@ -128,14 +128,14 @@ class ComputeUnits:
                 self._served(message)
             elif isinstance(message, TrafficChanged):
                 continue
-            elif isinstance(message, (Replay, Unmapped, RemoteDone)):
+            elif isinstance(message, (ReplayFaults, Unmapped, RemoteDone)):
                 assert self.managed is not None
                 self.managed.understand(message)
-            elif isinstance(message, Resume):
+            elif isinstance(message, ResumeKernels):
                 await self._resume(message)
-            elif isinstance(message, Call) and isinstance(message.message, Drain):
+            elif isinstance(message, Call) and isinstance(message.message, DrainKernels):
                 self._drain(message.message, message)
-            elif isinstance(message, Call) and isinstance(message.message, Suspend):
+            elif isinstance(message, Call) and isinstance(message.message, SuspendKernels):
                 await self._suspend(message.message, message)
             else:
                 raise TypeError(f"the compute units do not understand {message!r}")
@@ -148,14 +148,14 @@ class ComputeUnits:
         alone = not (self.resident or self._launching or self._waiting or self._draining or self._suspends)
         return alone and len(self.stalled) == 1 and stalled.packet.number in self.stalled
 
-    def _drain(self, message: Drain, call: Call) -> None:
+    def _drain(self, message: DrainKernels, call: Call) -> None:
         self._drains += 1
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         self._draining.append(call)
 
-    async def _suspend(self, message: Suspend, call: Call) -> None:
+    async def _suspend(self, message: SuspendKernels, call: Call) -> None:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
@@ -166,7 +166,7 @@ class ComputeUnits:
             await self._save_or_restore()
         call.reply()
 
-    async def _resume(self, message: Resume) -> None:
+    async def _resume(self, message: ResumeKernels) -> None:
         """Take a halt back; the last to resume has each stopped kernel restored."""
         if not message.suspended:
             self._drains -= 1

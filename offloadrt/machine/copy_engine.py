@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import CopyPacket, Resume, Suspend
+from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
 from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Mailbox, Simulation
@@ -124,7 +124,7 @@ class CopyEngines:
                 raise TypeError(f"a copy engine does not understand {packet!r}")
             servers.took()
             if spec.halts_kernels:
-                await self._compute.call(Suspend("transfer", packet.cause))
+                await self._compute.call(SuspendKernels("transfer", packet.cause))
             begin = sim.now
             self._busy.rise()
             queue, row = (
@@ -146,7 +146,7 @@ class CopyEngines:
             if trace is not None:
                 trace(events.CopyEnd, self.device, queue, packet.cause, *row)
             if spec.halts_kernels:
-                self._compute.put(Resume("transfer", True, packet.cause))
+                self._compute.put(ResumeKernels("transfer", True, packet.cause))
             self._busy.fall()
             self._transfers += 1
             self.bytes += packet.nbytes

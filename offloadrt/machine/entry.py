@@ -45,7 +45,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @attrs.frozen
-class Entry:
+class ProfileEntry:
     """A checked entry.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
 
     key: str
@@ -79,14 +79,14 @@ class Entry:
             return str(self.value)
         return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
 
-    def at(self, end: RangeEnd) -> Entry:
+    def at(self, end: RangeEnd) -> ProfileEntry:
         """This entry at an end of its range, or at its geometric mean; an entry without a range stays as it is."""
         if self.low is None or self.high is None:
             return self
         ends = {"low": self.low, "high": self.high, "mean": math.sqrt(self.low * self.high)}
         return attrs.evolve(self, value=ends[end])
 
-    def check_replaces(self, base: Entry) -> None:
+    def check_replaces(self, base: ProfileEntry) -> None:
         """Is it of the kind of the base's entry that it stands for? Raises EntryError."""
         mine, wanted = self._kind, base._kind
         if mine != wanted:
@@ -102,7 +102,7 @@ class Entry:
             return "a text"
         return f"a quantity of {self.unit.dimension}"
 
-    def overriding(self, given: object) -> Entry:
+    def overriding(self, given: object) -> ProfileEntry:
         """This entry with the user's value: a number in its own unit, a text with a unit, a choice, or a range's end.
 
         Raises EntryError.
@@ -129,7 +129,7 @@ def in_words(error: msgspec.ValidationError) -> str:
     return f"{what} ({where.rstrip('`')})" if where else what
 
 
-def parse(key: str, raw: object) -> Entry:
+def parse(key: str, raw: object) -> ProfileEntry:
     """Check one entry of a TOML file.  Raises EntryError with the reason."""
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
@@ -157,7 +157,7 @@ def parse(key: str, raw: object) -> Entry:
                     "is a text without `choices` or `format`, or with both; sentences belong into `note` or a comment"
                 )
             _text(text.value, text.choices, text.format)
-        return Entry(value=text.value, low=None, high=None, unit=None, **common)
+        return ProfileEntry(value=text.value, low=None, high=None, unit=None, **common)
     if text.choices or text.format:
         raise EntryError("has `choices` or a `format`, but is no text")
     if text.unit is None:
@@ -167,11 +167,11 @@ def parse(key: str, raw: object) -> Entry:
     except units.UnitError as error:
         raise EntryError(f"bad unit: {error}") from None
     if text.range is None:
-        return Entry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
+        return ProfileEntry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
     low, high = (_number(end, unit, key) for end in text.range)
     if not 0 < low <= high:
         raise EntryError(f"range [{text.range[0]:g}, {text.range[1]:g}] must be positive and ascending")
-    return Entry(value=math.sqrt(low * high), low=low, high=high, unit=unit, **common)
+    return ProfileEntry(value=math.sqrt(low * high), low=low, high=high, unit=unit, **common)
 
 
 def _number(given: object, unit: units.Unit, key: str) -> float:

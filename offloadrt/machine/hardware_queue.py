@@ -12,9 +12,9 @@ import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, Packet, PeerPacket, PrefetchPacket
+from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, PeerPacket, PrefetchPacket
 from offloadrt.machine.peer_relay import PeerRelay
-from offloadrt.machine.stream import Stream
+from offloadrt.machine.stream import Command, Stream
 from offloadrt.sim import Mailbox, Signal, Simulation
 
 
@@ -67,7 +67,7 @@ class HardwareQueue:
         self._behind = Level(sim)
         self._born = born
 
-    def submit(self, packet: Packet) -> None:
+    def submit(self, packet: Command) -> None:
         """Append a packet."""
         self._behind.rise()
         self.mailbox.put(packet)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from offloadrt.machine.hardware_queue import QueueStatistics
 from offloadrt.machine.level import Level
-from offloadrt.machine.messages import BarrierPacket, KernelPacket, Packet
-from offloadrt.machine.stream import Stream
+from offloadrt.machine.messages import BarrierPacket, KernelPacket
+from offloadrt.machine.stream import Command, Stream
 from offloadrt.sim import Mailbox, Simulation
 
 
@@ -30,7 +30,7 @@ class HsaQueue:
         self._behind = Level(sim)
         self._born = born
 
-    def submit(self, packet: Packet | BarrierPacket) -> None:
+    def submit(self, packet: Command | BarrierPacket) -> None:
         """Append a packet: a KernelPacket or a BarrierPacket.  An empty queue hands a kernel on at once."""
         if type(packet) is KernelPacket and self.mailbox.getters:
             self._packets += 1
@@ -72,7 +72,7 @@ class _Unassigned:
 
     number = -1
 
-    def submit(self, packet: Packet) -> None:
+    def submit(self, packet: Command) -> None:
         raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
 
 

@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.managed_sweep import Sweep
-from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, Replay, Unmapped
+from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
@@ -63,8 +63,8 @@ class ManagedKernels:
         self.handler = Mailbox(sim, f"device {units.device} page fault handler")
         self.serve_alone: Callable[[PageSets, dict[int, int]], Mapping[int, int] | None] | None = None
         """Serves faults, in the order in which they were met and by block, in one step of whoever calls it, and returns
-        what it served as ``Replay`` does; None, and nothing is done, when anybody else could act before.  Set by who
-        serves faults.
+        what it served as ``ReplayFaults`` does; None, and nothing is done, when anybody else could act before.  Set by
+        who serves faults.
         """
         self.raised: tuple[ResidentKernel, PageSets] | None = None
         """The kernel that is alone on the device, and the faults with which its turn ends."""
@@ -121,9 +121,9 @@ class ManagedKernels:
                 units.account()
                 self._replay(resident, served, alone=True)
 
-    def understand(self, message: Replay | Unmapped | RemoteDone) -> None:
+    def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
-        if isinstance(message, Replay):
+        if isinstance(message, ReplayFaults):
             for number in message.kernels:
                 self._replay(self._units.stalled[number], message.served)
         elif isinstance(message, RemoteDone):

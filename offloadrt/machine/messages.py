@@ -11,7 +11,6 @@ The other messages go to the compute units.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -19,11 +18,9 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.page_fault import AccessFault
 from offloadrt.machine.page_sets import PageSets
+from offloadrt.machine.peer_link import PeerLink
+from offloadrt.machine.stream import Stream
 from offloadrt.sim import Signal
-
-if TYPE_CHECKING:
-    from offloadrt.machine.peer_link import PeerLink
-    from offloadrt.machine.stream import Stream
 
 
 @attrs.frozen(eq=False)
@@ -150,7 +147,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 @attrs.frozen
-class Drain:
+class DrainKernels:
     """Start no new kernel; the reply comes when none is running.  Ends with Resume."""
 
     reason: str
@@ -158,7 +155,7 @@ class Drain:
 
 
 @attrs.frozen
-class Suspend:
+class SuspendKernels:
     """Stop all running kernels and start no new one; the reply comes when they have stopped.  Ends with Resume."""
 
     reason: str
@@ -166,8 +163,8 @@ class Suspend:
 
 
 @attrs.frozen
-class Resume:
-    """Take back one Drain (``suspended=False``) or one Suspend."""
+class ResumeKernels:
+    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels."""
 
     reason: str
     suspended: bool
@@ -206,7 +203,7 @@ class ManagedFault:
 
 
 @attrs.frozen
-class Replay:
+class ReplayFaults:
     """A batch of faults has been served: these kernels try again; to the compute units."""
 
     kernels: tuple[int, ...]
@@ -245,7 +242,7 @@ class TrafficChanged:
 
 
 MESSAGES: tuple[type, ...] = (
-    *PACKETS, BarrierPacket, DmaPacket, Drain, Suspend, Resume, PageFault, FaultServed,
-    ManagedFault, Replay, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
+    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, PageFault, FaultServed,
+    ManagedFault, ReplayFaults, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
 )  # fmt: skip
 """Every type of message that the actors of a device receive."""

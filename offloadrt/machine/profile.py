@@ -20,7 +20,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import attrs
 import msgspec
 
-from offloadrt.machine.entry import Entry, EntryError, RangeEnd, in_words, parse
+from offloadrt.machine.entry import EntryError, ProfileEntry, RangeEnd, in_words, parse
 from offloadrt.machine.topology import Topology, TopologyError
 from offloadrt.machine.topology import parse as parse_topology
 
@@ -79,7 +79,7 @@ class MachineSpec:
     path: str
     notes: tuple[str, ...]
     sources: dict[str, str]
-    entries: dict[str, Entry]
+    entries: dict[str, ProfileEntry]
     alone: bool = False
     """Is it a user's file without a base? Then it has to hold every entry that is asked for."""
 
@@ -169,7 +169,7 @@ class MachineSpec:
                 raise ProfileError(self.path, key, str(error)) from None
         return attrs.evolve(self, entries=entries)
 
-    def _entry(self, key: str) -> Entry:
+    def _entry(self, key: str) -> ProfileEntry:
         try:
             return self.entries[key]
         except KeyError:

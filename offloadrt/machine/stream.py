@@ -1,4 +1,8 @@
-"""Streams: what host threads submit commands to."""
+"""Streams: sequences of commands that host threads submit.
+
+A stream knows its commands only by their completions (``Command``), so that the packets in ``messages.py`` can name
+their stream.  The queues that dispatch them are in ``hardware_queue.py`` and, on an APU, ``hsa_queue.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,22 @@ from typing import Protocol
 
 import attrs
 
-from offloadrt.machine.messages import Packet
 from offloadrt.sim import Signal
 
 _KEPT = 256
-"""Completed packets that a stream remembers for ``spans`` when nobody asks."""
+"""Completions that a stream remembers for ``spans`` when nobody asks.
+
+Without a limit, a program that never waits for a stream would keep every completion until its end.  Only completions
+that are set already are dropped: a wait that begins later has nothing to attribute to them.
+"""
+
+
+class Command(Protocol):
+    """What can be submitted to a stream: a packet of ``messages.py``."""
+
+    @property
+    def done(self) -> Signal:
+        """Set at its completion."""
 
 
 class PacketQueue(Protocol):
@@ -19,16 +34,16 @@ class PacketQueue(Protocol):
 
     number: int
 
-    def submit(self, packet: Packet, /) -> None:
+    def submit(self, packet: Command, /) -> None:
         """Append a packet."""
 
 
 class _NoQueue:
-    """The queue of packets that are not submitted: whoever makes them gives them to the engines."""
+    """The queue of a stream to which nobody submits: whoever makes its packets gives them to the engines directly."""
 
     number = -1
 
-    def submit(self, packet: Packet) -> None:
+    def submit(self, packet: Command) -> None:
         raise RuntimeError(f"{packet!r} was submitted to a channel whose owner gives its copies to the engines itself")
 
 
@@ -37,15 +52,17 @@ class Stream:
     """A sequence of commands that run one after the other."""
 
     index: int
+    """Number of the stream on its device, in order of creation; -1 for an internal channel."""
     queue: PacketQueue
+    """Where its commands go; on an APU it changes whenever the stream takes an HSA queue."""
     last: Signal | None = None
     """Completion of the packet submitted last."""
     running: Signal | None = None
-    """Completion of the packet dispatched last; the hardware queue's own."""
+    """Completion of the packet dispatched last.  Only the hardware queue uses it."""
     recent: deque[Signal] = attrs.field(factory=deque, repr=False)
-    """Completions of packets that nobody has asked ``spans`` for."""
+    """Completions of packets that no call of ``spans`` has returned yet."""
     pending: deque[Signal] = attrs.field(factory=deque, repr=False)
-    """Completions of commands that have a place in a queue of limited depth."""
+    """Completions of commands that take up a place of the stream's limited depth."""
 
     @property
     def idle(self) -> bool:
@@ -53,26 +70,29 @@ class Stream:
         return self.last is None or self.last.is_set
 
     def full(self, depth: int) -> Signal | None:
-        """What has to complete before another command gets one of ``depth`` places; None when one is free."""
+        """Return what has to complete before another command gets one of ``depth`` places; None if one is free."""
         pending = self.pending
         while pending and pending[0].is_set:
             pending.popleft()
         return pending[0] if len(pending) >= depth else None
 
-    def submit(self, packet: Packet) -> None:
+    def submit(self, packet: Command) -> None:
         """Append a command."""
         self.note(packet.done)
         self.queue.submit(packet)
 
     def note(self, done: Signal) -> None:
-        """Something that belongs to the stream was submitted elsewhere (to a DMA ring); ``done`` is its completion."""
+        """Record the completion of a command that was submitted elsewhere, for instance to a DMA ring."""
         self.last = done
         self.recent.append(done)
         if len(self.recent) > _KEPT and self.recent[0].is_set:
             self.recent.popleft()
 
     def spans(self) -> list[tuple[str, float, float]]:
-        """(``copies`` or ``kernels``, begin, end) of the packets that completed since the last call, in order."""
+        """Return what the packets did that completed since the last call, in order of submission.
+
+        Each is (``copies`` or ``kernels``, begin, end) in virtual seconds.
+        """
         spans: list[tuple[str, float, float]] = []
         recent = self.recent
         while recent and recent[0].is_set:
@@ -83,5 +103,5 @@ class Stream:
 
 
 def internal_channel() -> Stream:
-    """A stream for copies that nobody submits: those that the driver or the hardware gives to the engines itself."""
+    """Return a stream for copies that nobody submits: the driver or the hardware gives them to the engines itself."""
     return Stream(-1, _NoQueue())

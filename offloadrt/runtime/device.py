@@ -31,7 +31,7 @@ from offloadrt.sim import LockStatistics, Signal
 from offloadrt.trace import Trace, events
 
 if TYPE_CHECKING:
-    from offloadrt.kernels import HostProgram
+    from offloadrt.compilers.object_ranking import HostProgram
 
 E = TypeVar("E", bound=OffloadError)
 
@@ -355,14 +355,14 @@ def why_nothing_migrates(machine: Machine) -> str:
 
 def _required(configuration: MemoryConfiguration, host_program: HostProgram | None) -> HostProgram:
     """What a configuration that places objects has to know of the program. Raises ValueError."""
-    from offloadrt.kernels import HostProgram
+    from offloadrt.compilers.object_ranking import HostProgram
 
     if isinstance(host_program, HostProgram):
         return host_program
     given = "is missing" if host_program is None else f"is {host_program!r}"
     raise ValueError(
         f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and "
-        f"run.host_program {given}: set it to kernels.HostProgram.of(the program's host function)"
+        f"run.host_program {given}: set it to compilers.object_ranking.HostProgram.of(the program's host function)"
     )
 
 

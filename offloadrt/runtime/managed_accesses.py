@@ -1,9 +1,9 @@
 """What a kernel does with managed memory, which its launch says: for each array, the range, the order and the way.
 
-A loop nest's launch counts it (`kernels.streams`), and says where in the array (`kernels.reach`). Of a kernel that is
-declared, `ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random
-(``irregular`` and ``indirect``), read or written, and after how many loads of others. An array without one is swept
-once, read and written.
+A loop nest's launch counts it (`kernels/costs/streams.py`), and says where in the array (`kernels/ranges/reach.py`). Of
+a kernel that is declared, `ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at
+random (``irregular`` and ``indirect``), read or written, and after how many loads of others. An array without one is
+swept once, read and written.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import attrs
 
 from offloadrt.driver import NOTHING, Touching
-from offloadrt.kernels import ArrayUse, Launch, reach
-from offloadrt.kernels.streams import Stream
+from offloadrt.kernels import ArrayUse, Launch
+from offloadrt.kernels.costs.streams import Stream
+from offloadrt.kernels.ranges import reach
 from offloadrt.machine.managed_access import Access, Places
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees

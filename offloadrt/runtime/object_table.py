@@ -1,6 +1,6 @@
 """OTM's object table of one device: what the compiler says of each object, and what the runtime decided on it.
 
-The compile-time part is the program's `kernels.HostProgram` (name, rank, GAF, accesses an iteration of each region),
+The compile-time part is the program's `HostProgram` (name, rank, GAF, accesses per iteration of each region),
 the run-time part an entry for each array. An array is placed by `placement.decide` and is *active* until it leaves
 (``otm.leave``). Pure data, as the present table; `placing.py` is what the runtime does with it.
 """
@@ -20,7 +20,7 @@ from offloadrt.runtime.map_type import TO
 from offloadrt.runtime.placement import Candidate, Counters, Placed, PlacementRules, decide
 
 if TYPE_CHECKING:
-    from offloadrt.kernels import HostProgram, ObjectFrequency
+    from offloadrt.compilers.object_ranking import HostProgram, ObjectFrequency
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ import numpy as np
 
 from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
-from offloadrt.kernels.mapped_section import BadAccess
+from offloadrt.kernels.execution.mapped_section import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.machine.managed_access import Access
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end

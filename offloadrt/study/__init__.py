@@ -12,13 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from offloadrt.study.definition import Figure, Scenario, scenario
     from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError
-    from offloadrt.study.execution import execute
-    from offloadrt.study.parameters import Parameter, Range
-    from offloadrt.study.registry import find as find_scenario
-    from offloadrt.study.results import Result
-    from offloadrt.study.run import Run
+    from offloadrt.study.reporting.results import Result
+    from offloadrt.study.running.execution import execute
+    from offloadrt.study.running.run import Run
+    from offloadrt.study.scripts.definition import Figure, Scenario, scenario
+    from offloadrt.study.scripts.parameters import Parameter, Range
+    from offloadrt.study.scripts.registry import find as find_scenario
 
 __all__ = [
     "Figure",
@@ -37,24 +37,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Figure": "definition",
-    "Parameter": "parameters",
+    "Figure": "scripts.definition",
+    "Parameter": "scripts.parameters",
     "ParameterError": "errors",
-    "Range": "parameters",
-    "Result": "results",
-    "Run": "run",
-    "Scenario": "definition",
+    "Range": "scripts.parameters",
+    "Result": "reporting.results",
+    "Run": "running.run",
+    "Scenario": "scripts.definition",
     "ScenarioNotFound": "errors",
     "ScriptFailed": "errors",
     "UserError": "errors",
-    "execute": "execution",
-    "scenario": "definition",
+    "execute": "running.execution",
+    "scenario": "scripts.definition",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "find_scenario":
-        value = importlib.import_module(f"{__name__}.registry").find
+        value = importlib.import_module(f"{__name__}.scripts.registry").find
     elif name in _HOMES:
         value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     else:

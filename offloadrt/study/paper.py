@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.study.judging import Bench, Extent, JudgingGrid
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
+from offloadrt.study.scripts.parameters import Value
 
 
 @attrs.frozen

@@ -15,9 +15,10 @@ from typing import Any
 import attrs
 
 import offloadrt
-from offloadrt.study import profiles, registry
-from offloadrt.study.definition import Scenario
-from offloadrt.study.parameters import Value
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
 
 
 @attrs.frozen

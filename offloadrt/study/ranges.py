@@ -16,8 +16,8 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
+from offloadrt.study.scripts.parameters import Value
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""

@@ -15,11 +15,11 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study import registry
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.execution import execute_repeatedly
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result, to_json
+from offloadrt.study.reporting.results import Result, to_json
+from offloadrt.study.running.execution import execute_repeatedly
+from offloadrt.study.scripts import registry
 
 _INTERRUPTIBLE_S = 0.5
 """A library that handles SIGINT itself, as polars does, has waits go on after it: Python sees a Ctrl-C in between."""

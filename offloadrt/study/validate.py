@@ -12,13 +12,13 @@ from concurrent.futures import Executor
 import attrs
 import msgspec
 
-from offloadrt.study import profiles
 from offloadrt.study.errors import UserError
 from offloadrt.study.judging import Extent, Judgement, hear
 from offloadrt.study.paper import Paper
 from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import Turns, Variant, turns_of, variants_of
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
 from offloadrt.study.sweep import Outcome, sweep
 
 Advanced = Callable[[str, int, int], None]

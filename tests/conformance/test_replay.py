@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.study.conform import Case, ConformanceFileError, conform, read_cases, replay_case
+from offloadrt.study.conformance.conform import Case, ConformanceFileError, conform, read_cases, replay_case
 
 DATA = Path(__file__).parent.parent / "data" / "conformance"
 COPY = list(read_cases(DATA / "copy.jsonl.gz"))

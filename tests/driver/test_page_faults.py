@@ -11,7 +11,7 @@ from property_examples import examples
 from offloadrt.driver import Kfd
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MemoryAccessFault, ProfileError, load
-from offloadrt.machine.messages import Drain, Resume, Suspend
+from offloadrt.machine.messages import DrainKernels, ResumeKernels, SuspendKernels
 from offloadrt.trace import events
 
 MIB = 1 << 20
@@ -357,8 +357,8 @@ def test_a_drain_waits_for_stalled_kernels(apu):
 
     async def drains():
         await rig.sim.sleep(LATENCY + SERVICE / 2)
-        await rig.kfd.device.compute.mailbox.call(Drain("test"))
-        rig.kfd.device.compute.mailbox.put(Resume("test", False))
+        await rig.kfd.device.compute.mailbox.call(DrainKernels("test"))
+        rig.kfd.device.compute.mailbox.put(ResumeKernels("test", False))
 
     ends = rig.together(lambda: rig.kernel(SMALL, array), drains)
     assert ends == pytest.approx([alone(rig) + 10 * SERVICE] * 2)
@@ -371,9 +371,9 @@ def test_a_suspended_device_serves_faults_and_works_on_afterwards(apu):
     array = rig.array(HUGE, touched=True)
 
     async def suspends():
-        await rig.kfd.device.compute.mailbox.call(Suspend("test"))
+        await rig.kfd.device.compute.mailbox.call(SuspendKernels("test"))
         await rig.sim.sleep(SERVICE)
-        rig.kfd.device.compute.mailbox.put(Resume("test", True))
+        rig.kfd.device.compute.mailbox.put(ResumeKernels("test", True))
 
     async def later():
         await rig.sim.sleep(LATENCY + SERVICE / 4)

@@ -11,8 +11,8 @@ from property_examples import examples
 from written import function
 
 from offloadrt.kernels import KernelError, kernel
-from offloadrt.kernels.operations import Operation
-from offloadrt.kernels.polynomial import Polynomial
+from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.polynomial import Polynomial
 
 SIZE = 400
 

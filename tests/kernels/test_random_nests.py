@@ -15,7 +15,7 @@ from property_examples import examples
 from written import function
 
 from offloadrt.kernels import Kernel, kernel
-from offloadrt.kernels.execution import NestBody
+from offloadrt.kernels.execution.nest_body import NestBody
 
 VARIABLES = "ijk"
 SIZE = 600

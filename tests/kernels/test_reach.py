@@ -13,7 +13,7 @@ from property_examples import examples
 from test_random_nests import SIZE, Nest, nests
 
 from offloadrt.kernels import Kernel, expect, kernel
-from offloadrt.kernels.reach import Places, Range
+from offloadrt.kernels.ranges.reach import Places, Range
 
 
 def around(of: Kernel, name: str, *arguments: Any) -> list[tuple[Range, ...] | None]:

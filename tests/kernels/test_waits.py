@@ -8,7 +8,8 @@ import nests
 import numpy as np
 import pytest
 
-from offloadrt.kernels import Kernel, kernel, predicate, split_loop
+from offloadrt.compilers.multi_device import predicate, split_loop
+from offloadrt.kernels import Kernel, kernel
 
 N, M = 64, 16
 A, B, C = (np.ones((N, M)) for _ in range(3))

@@ -7,7 +7,7 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import LaunchOutOfResources, SMLimits, load
-from offloadrt.machine.messages import Drain, KernelPacket, Resume, Suspend
+from offloadrt.machine.messages import DrainKernels, KernelPacket, ResumeKernels, SuspendKernels
 from offloadrt.sim import Signal
 from offloadrt.trace import events
 
@@ -35,7 +35,7 @@ class Device:
         await self.compute.mailbox.call(message)
 
     def resume(self, suspended=True):
-        self.compute.mailbox.put(Resume("test", suspended))
+        self.compute.mailbox.put(ResumeKernels("test", suspended))
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_time_and_work_are_conserved(rig, launches, halts):
 
     async def halt(when, length):
         await sim.sleep(when)
-        await device.halt(Suspend("test"))
+        await device.halt(SuspendKernels("test"))
         await sim.sleep(length)
         device.resume()
 
@@ -170,7 +170,7 @@ def test_a_drain_waits_for_running_kernels_and_holds_back_new_ones(device):
 
     async def drains():
         await sim.sleep(LATENCY + alone / 2)
-        await device.halt(Drain("test"))
+        await device.halt(DrainKernels("test"))
         assert sim.now == pytest.approx(LATENCY + alone)
         await sim.sleep(alone)
         device.resume(suspended=False)
@@ -185,7 +185,7 @@ def test_a_drain_waits_for_running_kernels_and_holds_back_new_ones(device):
 
 
 def test_draining_an_idle_device_does_not_wait(device):
-    device.rig.run(lambda: device.halt(Drain("test")))
+    device.rig.run(lambda: device.halt(DrainKernels("test")))
     assert device.rig.sim.now == 0.0
 
 
@@ -195,7 +195,7 @@ def test_suspensions_are_counted_and_stop_progress(device):
 
     async def suspends(when, length):
         await sim.sleep(when)
-        await device.halt(Suspend("test"))
+        await device.halt(SuspendKernels("test"))
         await sim.sleep(length)
         device.resume()
 
@@ -217,7 +217,7 @@ def test_saving_and_restoring_visits_each_resident_kernel(rig):
 
     async def suspends():
         await sim.sleep(2 * LATENCY)
-        await device.halt(Suspend("test"))
+        await device.halt(SuspendKernels("test"))
         assert sim.now == pytest.approx(2 * LATENCY + 3e-3)
         device.resume()
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from offloadrt import openmp as omp
-from offloadrt.kernels import HostProgram, ObjectFrequency, kernel
+from offloadrt.compilers.object_ranking import HostProgram, ObjectFrequency
+from offloadrt.kernels import kernel
 from offloadrt.study import Run
 
 BLOCK = 2 << 20

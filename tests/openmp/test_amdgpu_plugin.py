@@ -11,7 +11,7 @@ import pytest
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 LIMIT = 1 << 20
 SMALL = 4096

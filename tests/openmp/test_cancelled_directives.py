@@ -13,7 +13,7 @@ from openmp_rig import MakeRig, Rig
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import kernel
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 from offloadrt.trace import events
 
 MACHINES = [("alex-a100", "copy"), ("mi300a", "copy"), ("mi300a", "eager_maps"), ("summitdev-p100", "managed")]

@@ -6,7 +6,7 @@ import pytest
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 
 @kernel(flops_per_iteration=1, bytes_per_iteration=16)

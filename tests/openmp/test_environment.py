@@ -10,7 +10,7 @@ from offloadrt.runtime.environment import select_configuration
 from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.errors import UserError
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 ZERO_COPY = {
     # APU, XNACK, OMPX_APU_MAPS: what a program is run under that was built for copies

@@ -12,7 +12,7 @@ from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.machine import MemoryAccessFault
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 Body = Callable[[omp.HostThread], Awaitable[Any]]
 

@@ -12,7 +12,7 @@ from offloadrt import openmp as omp
 from offloadrt.driver import DriverError
 from offloadrt.kernels import ArrayUse, Kernel, kernel
 from offloadrt.study.errors import UserError
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 BLOCK = 2 << 20
 N = 3 * BLOCK // 8

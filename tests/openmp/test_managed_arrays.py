@@ -11,7 +11,7 @@ import pytest
 from offloadrt import openmp as omp
 from offloadrt.driver import DriverError
 from offloadrt.kernels import kernel
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 PAGE = 64 << 10
 BLOCK = 2 << 20

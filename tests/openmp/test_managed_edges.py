@@ -9,7 +9,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import kernel
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 
 @kernel

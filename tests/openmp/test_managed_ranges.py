@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import expect, kernel
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 N = 8 * BLOCK // 8

@@ -7,7 +7,7 @@ import pytest
 from offloadrt import openmp as omp
 from offloadrt.driver import DriverError
 from offloadrt.study.errors import UserError
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 
 @pytest.mark.parametrize("machine", ["mi300a", "alex-a100"])

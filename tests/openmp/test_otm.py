@@ -28,10 +28,11 @@ from otm_rig import (
 )
 
 from offloadrt import openmp as omp
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.study import Run, UserError, execute, scenario
-from offloadrt.study.results import to_json
-from offloadrt.study.table import row
+from offloadrt.study.reporting.results import to_json
+from offloadrt.study.reporting.table import row
 from offloadrt.trace import events
 
 # What is placed where

@@ -9,7 +9,8 @@ from otm_rig import ALL_EXPLICIT, BLOCK, known, mechanisms, run_body
 from property_examples import examples
 
 from offloadrt import openmp as omp
-from offloadrt.kernels import ArrayUse, HostProgram, Kernel
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import ArrayUse, Kernel
 
 NAMES = "abcdef"
 SIZES = st.lists(

@@ -8,7 +8,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 from offloadrt.trace import events
 
 KERNEL = Kernel("touch", bytes_per_iteration=8.0)

@@ -13,7 +13,7 @@ from offloadrt.driver import OutOfDeviceMemory, open_driver
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import MemoryAccessFault
 from offloadrt.study.errors import UserError
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps")
 ZERO_COPY = CONFIGURATIONS[1:]

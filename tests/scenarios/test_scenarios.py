@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from offloadrt.study import registry
+from offloadrt.study.scripts import registry
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location("pin", HERE / "pin.py")

@@ -9,7 +9,7 @@ import numpy as np
 
 from offloadrt import stdpar as std
 from offloadrt.kernels import kernel
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 Body = Callable[[std.HostThread], Awaitable[Any]]
 

@@ -10,9 +10,9 @@ import pytest
 from stdpar_rig import MACHINES, alone, dot, largest, made, negative, play, ramp, scale, triad
 
 from offloadrt import stdpar as std
+from offloadrt.compilers.stdpar.elision import Marker
+from offloadrt.compilers.stdpar.elision_pass import ElisionPass
 from offloadrt.kernels import Kernel
-from offloadrt.models.stdpar.elision import Marker
-from offloadrt.models.stdpar.elision_source import ElisionPass
 
 N = 3000
 POLICIES = (std.seq, std.par, std.par_unseq)

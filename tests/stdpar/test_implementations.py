@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, par, par_unseq, seq
 from offloadrt.models.stdpar.implementations import (
     IMPLEMENTATIONS,
     ForeignFreeing,
@@ -13,7 +14,6 @@ from offloadrt.models.stdpar.implementations import (
     implementation,
 )
 from offloadrt.models.stdpar.prefetching import PrefetchMode
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS, par, par_unseq, seq
 
 STDPAR = ("acpp", "nvcpp", "rocstdpar", "icpx")
 

@@ -11,10 +11,10 @@ import attrs
 import pytest
 
 from offloadrt.study import ParameterError, Run, UserError, execute, find_scenario, scenario
-from offloadrt.study.compare import Comparison, compare, differences
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options
-from offloadrt.study.results import Result, TimeShare
+from offloadrt.study.reporting.compare import Comparison, compare, differences
+from offloadrt.study.reporting.results import Result, TimeShare
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")

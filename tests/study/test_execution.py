@@ -10,9 +10,9 @@ import pytest
 
 from offloadrt.study import ParameterError, Run, ScriptFailed, UserError, execute, find_scenario, scenario
 from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.execution import execute_repeatedly
 from offloadrt.study.points import Options
-from offloadrt.study.results import to_json
+from offloadrt.study.reporting.results import to_json
+from offloadrt.study.running.execution import execute_repeatedly
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")
@@ -104,7 +104,7 @@ def test_a_scenario_that_raises_shows_its_own_frames(gear: str) -> None:
     shown = str(caught.value)
     assert isinstance(caught.value.__cause__, BaseException)
     assert "ZeroDivisionError: as told" in shown and "in picky" in shown and "in _deep" in shown
-    assert "/sim/" not in shown and "/study/execution.py" not in shown and "trio/" not in shown
+    assert "/sim/" not in shown and "/study/running/execution.py" not in shown and "trio/" not in shown
 
 
 def test_figures_are_plain_values() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from offloadrt.study import Run, execute, find_scenario, scenario
-from offloadrt.study.execution import execute_repeatedly
 from offloadrt.study.points import Options
+from offloadrt.study.running.execution import execute_repeatedly
 
 QUIET, NOISY = {"noise.run": "0"}, {"noise.run": "0.03"}
 SMALL = {"n": 1024, "iterations": 2}

@@ -15,7 +15,7 @@ from offloadrt.runtime.allocators import Direct
 from offloadrt.runtime.configurations import MapRequest, Placement, UnifiedSharedMemory
 from offloadrt.sim import Actor
 from offloadrt.study import ScriptFailed, UserError, execute
-from offloadrt.study.building import check
+from offloadrt.study.running.building import check
 
 pytest_plugins = ["pytester"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from offloadrt.study import ParameterError, Range, UserError
-from offloadrt.study.parameters import bind, parameter_help, parameters_of, split_assignment, sweep_axes
+from offloadrt.study.scripts.parameters import bind, parameter_help, parameters_of, split_assignment, sweep_axes
 
 
 async def sample(

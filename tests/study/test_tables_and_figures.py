@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from offloadrt.study import Figure, Result, UserError, find_scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.figures import _over_baseline, draw, figure_for, label, spaced
 from offloadrt.study.points import Options, grid
+from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for, label, spaced
+from offloadrt.study.reporting.table import frame, row, write
 from offloadrt.study.sweep import sweep
-from offloadrt.study.table import frame, row, write
 
 QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
 AXES = {"threads": (1, 2, 4), "policy": ("fair", "rude")}

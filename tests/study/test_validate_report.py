@@ -15,11 +15,11 @@ from offloadrt.cli import main
 from offloadrt.cli.render import validation
 from offloadrt.cli.terminal import stages
 from offloadrt.papers.exahype import judges as exahype
-from offloadrt.study import profiles
 from offloadrt.study.executors import InProcess
 from offloadrt.study.judging import Judgement
 from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import CORNER, Variant, variants_of
+from offloadrt.study.running import profiles
 from offloadrt.study.sweep import Outcome
 from offloadrt.study.validate import Finding, Report, _reason, _verdict, validate
 

@@ -15,14 +15,11 @@
 ``Rules``, ``AdaptiveController``      when a kernel is divided among devices
 =====================================  ===============================================================================
 
-`lowering.py` is the compiler's part, `generation.py` and `code_cache.py` the run-time compiler's, `dependences.py` and
-`adaptive.py` are pure; what devices share is in `division.py`, `exchange.py` and `partial_values.py`, the runtime's
-part in `offloadrt.runtime`.
+`program.py` and `host_thread.py` are the program and its threads, `lowering.py` is the compiler's part, `compilers.py`
+says how the run-time libraries of PGI and GCC differ; JACC is in `jacc/`, the runtime's part in `offloadrt.runtime`.
 """
 
 from offloadrt.models.host.section import Section, section
-from offloadrt.models.openacc.adaptive import AdaptiveController, KernelState, Rules, after_execution
-from offloadrt.models.openacc.arguments import Argument, Attribute, jacc_arg_build, jacc_args
 from offloadrt.models.openacc.clauses import (
     DataClause,
     UpdateClause,
@@ -36,16 +33,18 @@ from offloadrt.models.openacc.clauses import (
     present,
 )
 from offloadrt.models.openacc.compilers import COMPILERS, CompilerModel, compiler_model
-from offloadrt.models.openacc.dependences import Dependences, Placement
-from offloadrt.models.openacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
-from offloadrt.models.openacc.generation import PushFlags, generate
 from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, ACC_ASYNC_SYNC, HostThread
-from offloadrt.models.openacc.jacc import Jacc
+from offloadrt.models.openacc.jacc.arguments import Argument, Attribute, jacc_arg_build, jacc_args
+from offloadrt.models.openacc.jacc.dependences import Dependences, Placement
+from offloadrt.models.openacc.jacc.devices.adaptive import AdaptiveController, KernelState, Rules, after_execution
+from offloadrt.models.openacc.jacc.devices.policy import Execution, Fixed, Mode, PushPolicy
+from offloadrt.models.openacc.jacc.devices.strategies import STRATEGIES, Strategy, strategy_named
+from offloadrt.models.openacc.jacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
+from offloadrt.models.openacc.jacc.generation import PushFlags, generate
+from offloadrt.models.openacc.jacc.pushes import Effects
+from offloadrt.models.openacc.jacc.routines import Jacc
 from offloadrt.models.openacc.kernel_times import KernelTimes
-from offloadrt.models.openacc.policy import Execution, Fixed, Mode, PushPolicy
 from offloadrt.models.openacc.program import OpenACC
-from offloadrt.models.openacc.pushes import Effects
-from offloadrt.models.openacc.strategies import STRATEGIES, Strategy, strategy_named
 from offloadrt.runtime import (
     DevicePointer,
     HostArray,

@@ -9,9 +9,9 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
-from offloadrt.models.openacc.code_cache import CodeCache
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
+from offloadrt.models.openacc.jacc.code_cache import CodeCache
 from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lasting_queue import LastingQueue

@@ -26,7 +26,7 @@ from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
 if TYPE_CHECKING:
-    from offloadrt.kernels import HostProgram
+    from offloadrt.compilers.object_ranking import HostProgram
 
 
 class OpenMP(Program[HostThread]):

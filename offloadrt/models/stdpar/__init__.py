@@ -15,17 +15,18 @@
 ======================================  ==============================================================================
 
 `execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
-`allocation_map.py`, `pool.py`, `prefetching.py`, `elision.py`, `heuristic.py` and `implementations.py`;
-`elision_source.py` decides about barriers from the program's source, `captures.py` what a compiler refuses.
+`allocation_map.py`, `pool.py`, `prefetching.py`, `heuristic.py` and `implementations.py`. What compilers decide about
+barriers and captures is in `offloadrt.compilers.stdpar`.
 """
 
+from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
+from offloadrt.compilers.stdpar.errors import CompilationRefused
+from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.counts import Counts
-from offloadrt.models.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
 from offloadrt.models.stdpar.errors import (
-    CompilationRefused,
     ForeignFree,
     HeuristicDatabaseError,
     HostPointerInKernel,
@@ -38,7 +39,6 @@ from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import IMPLEMENTATIONS, DataMemory, Implementation, implementation
 from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
 from offloadrt.models.stdpar.program import StdPar
-from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
 from offloadrt.models.stdpar.validation import Indirect, indirect
 from offloadrt.runtime import InvalidFree

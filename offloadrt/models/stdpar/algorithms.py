@@ -28,9 +28,9 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.stdpar.standard_algorithms import RETURNING, ExecutionPolicy
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.standard_algorithms import RETURNING, ExecutionPolicy
 from offloadrt.models.stdpar.validation import direct, pointers
 
 Operation = Literal["plus", "minimum", "maximum"]

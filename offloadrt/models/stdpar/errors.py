@@ -5,12 +5,6 @@ from __future__ import annotations
 from offloadrt.runtime.errors import OffloadError
 
 
-class CompilationRefused(Exception):
-    """The implementation's compiler does not accept the program, which does not start (icpx: a kernel that captures by
-    reference). The message names the implementation, the algorithm and the array.
-    """
-
-
 class HostPointerInKernel(OffloadError):
     """A kernel got a pointer that the device cannot use, under an implementation that does not look (nvcpp,
     rocstdpar): the program crashes.

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.compilers.stdpar.elision import Marker
+from offloadrt.compilers.stdpar.errors import CompilationRefused
+from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.allocation_map import Allocation
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.elision import Marker
-from offloadrt.models.stdpar.errors import CompilationRefused, HostPointerInKernel
+from offloadrt.models.stdpar.errors import HostPointerInKernel
 from offloadrt.models.stdpar.heuristic_database import OperationId, Place
 from offloadrt.models.stdpar.implementations import HostPointer
 from offloadrt.models.stdpar.prefetching import PrefetchMode, take_prefetches
 from offloadrt.models.stdpar.queue import ArrayInKernel, Queue
-from offloadrt.models.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.models.stdpar.validation import direct, host_pointers, pointers
 from offloadrt.runtime.errors import OffloadError
 

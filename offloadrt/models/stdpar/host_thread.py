@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from offloadrt.compilers.stdpar.elision import Kept, Marker, Operation
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.section import Section, array_of
 from offloadrt.models.stdpar.algorithms import Algorithms, Call
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
-from offloadrt.models.stdpar.elision import Kept, Marker, Operation
 from offloadrt.models.stdpar.execution import execute
 from offloadrt.models.stdpar.queue import Queue
 from offloadrt.models.stdpar.sycl_queue import SyclQueue

@@ -21,8 +21,8 @@ from typing import Final
 
 import attrs
 
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, ExecutionPolicy
 from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
-from offloadrt.models.stdpar.standard_algorithms import ALGORITHMS, ExecutionPolicy
 
 
 class HostPointer(enum.Enum):

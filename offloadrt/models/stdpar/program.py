@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 import attrs
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.stdpar.captures import refuse_captures
+from offloadrt.compilers.stdpar.elision import Decision, Elided, Window, table
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.captures import refuse_captures
 from offloadrt.models.stdpar.counts import Counts
-from offloadrt.models.stdpar.elision import Decision, Elided, Window, table
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.stdpar.standard_algorithms import par_unseq
 from offloadrt.kernels import Kernel
 from offloadrt.models.stdpar.algorithms import Call
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.execution import submit
 from offloadrt.models.stdpar.queue import Queue
-from offloadrt.models.stdpar.standard_algorithms import par_unseq
 from offloadrt.runtime.device import OffloadDevice
 
 if TYPE_CHECKING:

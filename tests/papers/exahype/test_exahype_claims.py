@@ -15,7 +15,7 @@ from offloadrt.papers.exahype import judges as exahype
 from offloadrt.study import UserError
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.validate import _verdict
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"

@@ -11,7 +11,8 @@ from offloadrt import ParameterError
 from offloadrt.papers.exahype.judges.curves import UNIFIED_PROBES
 from offloadrt.papers.exahype.program import Setup
 from offloadrt.papers.exahype.program.kernels import block_values
-from offloadrt.study import Run, execute, find_scenario, profiles
+from offloadrt.study import Run, execute, find_scenario
+from offloadrt.study.running import profiles
 
 PAGE = 64 << 10
 QUIET = {"thrash.detection": "false"}

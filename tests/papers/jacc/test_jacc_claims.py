@@ -19,7 +19,7 @@ from offloadrt.papers.jacc.judges.multi import DETAILED
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"
 GRID = jacc.grid("quick", Options())

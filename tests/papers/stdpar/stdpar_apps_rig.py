@@ -7,7 +7,7 @@ from typing import Any
 from offloadrt import stdpar as std
 from offloadrt.papers.stdpar.programs import Application, Outcome, Stopwatch
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 
 def play(

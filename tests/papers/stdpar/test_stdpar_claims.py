@@ -17,10 +17,11 @@ from offloadrt import papers
 from offloadrt.papers.stdpar import judges as stdpar
 from offloadrt.papers.stdpar.judges.mechanisms import FLOW, MEMORY, PAGE, SCRIPT, SWEPT
 from offloadrt.papers.stdpar.judges.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
-from offloadrt.study import execute, find_scenario, registry
+from offloadrt.study import execute, find_scenario
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import DeviceFigures, Result
+from offloadrt.study.reporting.results import DeviceFigures, Result
+from offloadrt.study.scripts import registry
 from offloadrt.study.validate import validate
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"

@@ -10,11 +10,11 @@ import attrs
 import pytest
 
 from offloadrt import stdpar as std
+from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.kernels import Kernel
-from offloadrt.models.stdpar.elision import Marker
 from offloadrt.papers.stdpar.programs import Application, BabelStream, CloverLeaf, Lulesh, MiniBude, Stopwatch, TeaLeaf
 from offloadrt.papers.stdpar.programs.frame import host_array, loads, sequential_loop, stores
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 
 SCAN = Kernel("scan", None, flops_per_iteration=1.0, bytes_per_iteration=8.0)
 

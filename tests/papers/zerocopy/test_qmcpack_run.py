@@ -11,8 +11,8 @@ import pytest
 from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup
 from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES
 from offloadrt.study import Run
-from offloadrt.study.execution import execute
-from offloadrt.study.registry import find
+from offloadrt.study.running.execution import execute
+from offloadrt.study.scripts.registry import find
 
 RunProgram = Callable[..., Any]
 FRACTION = 0.001

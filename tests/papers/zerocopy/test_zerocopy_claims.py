@@ -20,7 +20,7 @@ from offloadrt.papers.zerocopy.judges.ratios import correlation
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import CallFigures, Result, TimeShare
+from offloadrt.study.reporting.results import CallFigures, Result, TimeShare
 from offloadrt.study.validate import validate
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study import profiles
 from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
 
 SCENARIO = "exahype"
 MACHINE = "alex-a100"

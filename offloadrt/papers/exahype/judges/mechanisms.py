@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from offloadrt.papers.exahype.judges.curves import PROBES, ScalingGrid, bench
 from offloadrt.study.judging import Hearing, Judgement, unless
 from offloadrt.study.measured import number, numbers
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 COUNTS = f"{PROBES}:exahype_counts"
 

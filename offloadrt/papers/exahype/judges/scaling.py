@@ -8,7 +8,7 @@ from itertools import pairwise
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, ScalingGrid, bench, strong
 from offloadrt.study.judging import Hearing, Judgement, Reading, not_falling, unless
 from offloadrt.study.measured import listed
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 
 @bench.judge("exahype.fig2.*.plateau")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, UNIFIED_PROBES, ScalingGrid, bench, strong
 from offloadrt.study.judging import Hearing, Judgement, Reading, unless
 from offloadrt.study.measured import listed, numbers
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 
 @bench.judge("exahype.mech.um_variant")

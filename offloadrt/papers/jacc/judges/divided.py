@@ -6,7 +6,7 @@ from offloadrt.models.openacc import Execution, KernelState, Mode, Rules, after_
 from offloadrt.papers.jacc.judges.places import bench
 from offloadrt.study.judging import Asking, Judgement, Places
 from offloadrt.study.measured import listed, number
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 PROBES = f"{__file__.rpartition('/')[0]}/divided_probes.py"
 DIVISION = f"{PROBES}:division"

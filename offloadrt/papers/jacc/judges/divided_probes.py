@@ -8,13 +8,14 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from offloadrt.kernels import Kernel, kernel, predicate
+from offloadrt.compilers.multi_device import predicate
+from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
 from offloadrt.papers.jacc.judges.events import copies, kernels, shared
-from offloadrt.study.definition import scenario
-from offloadrt.study.parameters import Range
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
 
 Facts = dict[str, int | float | bool | str | None]
 Count = Annotated[int, Range(1, 100_000)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 from offloadrt.trace import EVENTS, Row
 
 

@@ -8,9 +8,9 @@ from collections.abc import Generator
 from offloadrt.papers.jacc.judges.places import HIMENO_SIZES, Grid, Whole, banded, bench, claims, wholes
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import listed, mean, number
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
 
 DETAILED = ("BT", "CG", "EP", "SP", "Himeno")
 """Benchmarks whose rows of the detail table are judged."""

@@ -18,9 +18,9 @@ from offloadrt.papers.jacc.programs.benchmark import extent
 from offloadrt.study.claims import claims_of
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
 
 SCENARIO = "jacc"
 MACHINE = "dgx1-v100"

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
 from offloadrt.papers.jacc.judges.events import copies, directives, kernels
-from offloadrt.study.definition import scenario
-from offloadrt.study.parameters import Range
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
 
 Facts = dict[str, int | float | bool | str | None]
 Count = Annotated[int, Range(1, 10_000)]

@@ -7,9 +7,9 @@ from collections.abc import Generator
 from offloadrt.papers.jacc.judges.places import Grid, banded, bench, claims, in_band, wholes
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import listed, mean
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
 
 TIMES = 3.0
 """GCC's improvement is to be more than so many times PGI's."""

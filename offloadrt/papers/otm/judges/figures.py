@@ -19,7 +19,7 @@ from offloadrt.papers.otm.judges.places import (
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import listed, mean, number
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 JUMP = 2.0
 """Bytes moved, per byte of the arrays, above the memory over below it: from here on it is a jump."""

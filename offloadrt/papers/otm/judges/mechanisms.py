@@ -9,8 +9,8 @@ from offloadrt.papers.otm.judges.places import BENCHMARKS, OTM, Grid, bench, run
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 OBJECTS = f"{PROBES}:objects"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from offloadrt.kernels import HostProgram
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.papers.otm.judges.places import (
     BENCHMARKS,
     EXPLICIT,
@@ -25,7 +25,7 @@ from offloadrt.papers.otm.judges.places import (
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import listed, mean, number
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 PROGRAMS: dict[str, Callable[..., Any]] = {"bfs": Bfs.run, "cfd": Cfd.run, "srad": Srad.run}
 LARGER = 20.0

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from offloadrt.kernels import HostProgram, Kernel, kernel
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.papers.otm.unified_memory import UnifiedMemory
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.study.definition import scenario
-from offloadrt.study.parameters import Range
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
 from offloadrt.trace import EVENTS, Row
 
 Facts = dict[str, int | float | bool | str | None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from offloadrt.papers.otm.judges.places import Grid, banded, bench, handler_share, synthetic
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 LOW = 0.1
 """A low density."""

@@ -21,7 +21,7 @@ from offloadrt.papers.stdpar.judges.places import (
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import number
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 
 MUCH_LESS = 0.1
 """Of a bandwidth, or less: not competitive."""

@@ -10,9 +10,9 @@ import attrs
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.heuristic_database import OperationId, Place
-from offloadrt.study.definition import scenario
-from offloadrt.study.parameters import Range
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
 from offloadrt.trace import events
 
 Facts = dict[str, int | float | bool | str | None]

@@ -11,9 +11,9 @@ from typing import Final
 from offloadrt.papers.stdpar.judges.places import MACHINE, MI100, VENDORS, Grid, banded, bench, runs, seconds
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
 
 PM: Final = "never"
 HANDLER: Final = "device 0 page fault handler"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offloadrt.papers.stdpar.judges.places import MACHINE, MI100, Grid, bench, facts, runs
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 _HERE = __file__.rpartition("/")[0]
 MEMORY, FLOW = f"{_HERE}/memory_probes.py", f"{_HERE}/flow_probes.py"

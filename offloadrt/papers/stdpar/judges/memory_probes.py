@@ -8,9 +8,9 @@ import attrs
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.study.definition import scenario
-from offloadrt.study.parameters import Range
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
 
 Facts = dict[str, int | float | bool | str | None]
 ROUNDS: Final = 10

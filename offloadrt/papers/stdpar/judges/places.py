@@ -11,13 +11,13 @@ from typing import Final
 
 import attrs
 
-from offloadrt.study import profiles
 from offloadrt.study.claims import claims_of
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
 
 SCENARIO: Final = "stdpar"
 MACHINE: Final = "isambard-a100"

@@ -16,9 +16,9 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.stdpar.elision import Decision, Kept, Reason
 from offloadrt.kernels import Kernel
 from offloadrt.models import stdpar as std
-from offloadrt.models.stdpar.elision import Decision, Kept, Reason
 from offloadrt.models.stdpar.implementations import HostPointer
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]

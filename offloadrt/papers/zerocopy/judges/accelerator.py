@@ -28,7 +28,7 @@ from offloadrt.papers.zerocopy.judges.places import (
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import listed, number
 from offloadrt.study.points import Point
-from offloadrt.study.results import Result
+from offloadrt.study.reporting.results import Result
 from offloadrt.trace import HOST_TIME
 
 SPECACCEL = "specaccel"

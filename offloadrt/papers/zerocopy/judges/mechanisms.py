@@ -12,7 +12,7 @@ from offloadrt.papers.zerocopy.judges.places import COPY, EAGER, IZC, S2, SHORT,
 from offloadrt.runtime.environment import select_configuration
 from offloadrt.study.judging import Asking, Judgement
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
+from offloadrt.study.scripts.parameters import Value
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 """The file of small recorded runs."""

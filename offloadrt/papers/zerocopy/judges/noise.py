@@ -12,8 +12,8 @@ import attrs
 
 from offloadrt.papers.zerocopy.judges.places import CONFIGURATIONS, S2, SHORT, THREADS, Grid, bench, claims
 from offloadrt.study.judging import Asking, Judgement
-from offloadrt.study.parameters import Value
-from offloadrt.study.results import Spread
+from offloadrt.study.reporting.results import Spread
+from offloadrt.study.scripts.parameters import Value
 
 COV = {one: f"mi300a.cov.{name}" for one, name in zip(CONFIGURATIONS, ("copy", "izc", "usm", "eager"), strict=True)}
 REPEATS = 4

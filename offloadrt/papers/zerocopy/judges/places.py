@@ -15,9 +15,9 @@ import attrs
 from offloadrt.study.claims import claims_of
 from offloadrt.study.judging import Bench, Extent, Judgement, Places
 from offloadrt.study.measured import number
-from offloadrt.study.parameters import Value
 from offloadrt.study.points import Options, Point
-from offloadrt.study.results import CallFigures, Result
+from offloadrt.study.reporting.results import CallFigures, Result
+from offloadrt.study.scripts.parameters import Value
 
 SCENARIO = "qmcpack"
 MACHINE = "mi300a"

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup
-from offloadrt.study.definition import scenario
-from offloadrt.study.parameters import Range
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import scenario
+from offloadrt.study.scripts.parameters import Range
 from offloadrt.trace import EVENTS, Row
 
 Facts = dict[str, int | float | bool | str | None]

@@ -1,0 +1,386 @@
+"""What each access of a loop nest feeds: the predicates under which a device needs it.
+
+A device needs a store when the element is its own, or when it reads the element later for something that it needs; a
+load, and a scalar, when they feed such a store. The walk goes through the nest backwards, like a compiler's analysis of
+live variables, and carries for each scalar and each written array the guard under which its value is needed:
+
+- a scalar's guard ends at its assignment; where a value passes from one iteration of a loop to another, a predicate
+  over that loop's variable does not say when it is needed any more, and every device needs it;
+- an element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
+  wherever it was stored;
+- what is reduced into a partial value (`partial_values.py`) is needed where one given predicate holds;
+- what decides the control flow (conditions, bounds of loops) and which element a store goes to, every device needs.
+
+An index below zero counts from the end, as in Python. Where the source says that an index can be below zero, a
+predicate tests the index modulo the length, which is right for every index; elsewhere it tests the index itself, and
+whether that is below zero is looked at when the arguments of a launch are known (`tested_plainly`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from offloadrt.compilers.multi_device.written_regions import WrittenRegion, symbol_of
+from offloadrt.kernels.accesses.access import Access, Reduction, Walk
+from offloadrt.kernels.accesses.frequency import loops_of
+from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.counting.index_ranges import extent
+from offloadrt.kernels.source.function_source import text
+from offloadrt.kernels.source.reductions import stored_names
+from offloadrt.kernels.source.subset import LoopNest, called
+
+_MOST_SHIFTS = 8
+"""Different shifts of one region after which an array counts as handed on from iteration to iteration."""
+
+
+@attrs.frozen
+class Predicate:
+    """An index lies in the part of a written region that the device owns."""
+
+    region: str
+    index: Polynomial | None
+    data: str = ""
+    """The index as text, where it is read from data; it is known in its own statement only."""
+
+    def show(self) -> str:
+        """The index as source."""
+        return self.data if self.index is None else self.index.show(lambda symbol: symbol.partition("@")[0])
+
+
+@attrs.frozen
+class Reason:
+    """Why every device needs something."""
+
+    node: ast.AST
+    what: str
+
+
+@attrs.frozen
+class Guard:
+    """One of the predicates holds; or always; without predicates never."""
+
+    predicates: frozenset[Predicate] = frozenset()
+    always: Reason | None = None
+
+    def __or__(self, other: Guard) -> Guard:
+        if self.always or (other.predicates <= self.predicates and not other.always):
+            return self
+        return other if other.always else Guard(self.predicates | other.predicates)
+
+    @property
+    def restricts(self) -> bool:
+        """Is it a condition that can be tested?"""
+        return self.always is None and bool(self.predicates)
+
+    def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
+        """As it is known outside of a statement, or outside of an iteration of the loop over `symbol`."""
+        if symbol is None:
+            unknown = [one.region for one in self.predicates if one.index is None]
+            if unknown:
+                return Guard(always=Reason(node, f"where it goes in {min(unknown)} is not known yet"))
+        elif any(one.index is not None and symbol in one.index.symbols for one in self.predicates):
+            what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
+            return Guard(always=Reason(node, what))
+        return self
+
+
+NEVER = Guard()
+"""What feeds no store."""
+
+
+@attrs.frozen
+class Elements:
+    """The elements whose index in a dimension, plus a shift, lies in the device's part of a region."""
+
+    dimension: int
+    region: str
+    shift: Polynomial
+
+
+@attrs.define
+class Needs:
+    """What is needed from a point of the source on."""
+
+    scalars: dict[str, Guard] = attrs.field(factory=dict)
+    elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
+    arrays: dict[str, Guard] = attrs.field(factory=dict)
+    """Guards of loads that do not say which elements."""
+
+    def copy(self) -> Needs:
+        return Needs(dict(self.scalars), dict(self.elements), dict(self.arrays))
+
+    def add(self, other: Needs) -> None:
+        for name, guard in other.scalars.items():
+            self.scalars[name] = self.scalars.get(name, NEVER) | guard
+        for name, elements in other.elements.items():
+            self.elements[name] = self.elements.get(name, frozenset()) | elements
+        for name, guard in other.arrays.items():
+            self.arrays[name] = self.arrays.get(name, NEVER) | guard
+
+    def leaving(self, node: ast.For) -> Needs:
+        """What is needed at a loop's head, as seen from before its iteration."""
+        symbol = symbol_of(node)
+        return Needs(
+            {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
+            dict(self.elements),
+            {name: guard.leaving(node, symbol) for name, guard in self.arrays.items()},
+        )
+
+
+Guards = dict[tuple[ast.AST, str], Guard]
+"""Of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``), operations (``value``) and statements
+that reduce into a partial value (``contribution``).
+"""
+
+
+Contributions = Mapping[ast.stmt, Predicate]
+"""Of the statements that reduce into a partial value: when the device is the one that contributes."""
+
+
+def guards_of(
+    nest: LoopNest,
+    walked: Walk,
+    regions: Iterable[WrittenRegion],
+    contributions: Contributions | None = None,
+    kept: Iterable[str] = (),
+) -> Guards:
+    """The guard of each access of a nest. kept: scalars that every device needs at its end."""
+    found = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
+    always = Guard(always=Reason(nest.source.tree, "it is used after the loop"))
+    found.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
+    return found.guards
+
+
+def contribution_of(
+    nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion], reduction: Reduction
+) -> Predicate | None:
+    """The predicate of the first divided region of which an iteration that reduces knows the element that it stores;
+    None when there is none.
+    """
+    divided = {region.name: region.dimension for region in regions if region.dimension is not None}
+    found = _Backwards(nest, walked, {}, {})
+    around = {loop.symbol for loop in loops_of(reduction.path)}
+    outer = {loop.symbol for loop in loops_of(reduction.path) if loop.distributed}
+    for access in walked.accesses:
+        dimension = divided.get(access.array)
+        if access.kind == "write" and dimension is not None:
+            index = found.index(access, dimension)
+            variables = set() if index is None else {symbol for symbol in index.symbols if "@" in symbol}
+            if index is not None and variables & outer and variables <= around:
+                return Predicate(access.array, index)
+    return None
+
+
+def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> tuple[tuple[Access, int], ...]:
+    """Accesses to written arrays, each with a dimension in which predicates test the index as it is, so that one below
+    zero would be taken for no element. Of an array that is only stored, that is the divided dimension.
+    """
+    changed = _changed(nest)
+    loaded = {access.array for access in walked.accesses if access.kind == "read"}
+    of_name = {region.name: region for region in regions}
+    return tuple(
+        (access, dimension)
+        for access in walked.accesses
+        for dimension, index in enumerate(access.index if access.array in of_name else ())
+        if (access.array in loaded or dimension == of_name[access.array].dimension)
+        and index is not None
+        and index.constant is None
+        and not index.symbols & changed
+        and not _may_count_from_the_end(access, index)
+    )
+
+
+def _changed(nest: LoopNest) -> set[str]:
+    """The parameters that the nest assigns."""
+    return stored_names(nest.source.body) & set(nest.parameters)
+
+
+def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
+    """Does the source say that an index can be below zero, or nothing of where it lies?"""
+    loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
+    if any(loop.start is None or loop.stop is None for loop in loops):
+        return True
+    if not index.is_affine_in({loop.symbol for loop in loops}):
+        return True
+    ends = extent(index, access.path, {})
+    return ends is not None and ends[0].sign == -1
+
+
+class _Backwards:
+    def __init__(
+        self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion], contributions: Contributions
+    ) -> None:
+        self.nest = nest
+        self.regions = regions
+        self.contributions = contributions
+        self.accesses = {(access.node, access.kind): access for access in walked.accesses}
+        self.changed = _changed(nest)
+        self.guards: Guards = {}
+        self.wraps: dict[tuple[Access, int], bool] = {}
+        """By access and dimension, whether the index may count from the end."""
+
+    def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
+        """What is needed before some statements; `needs` is what is needed after them, and is used up."""
+        for node in reversed(statements):
+            needs = self.statement(node, needs)
+        return needs
+
+    def statement(self, node: ast.stmt, needs: Needs) -> Needs:
+        match node:
+            case ast.Assign(value=value) | ast.AugAssign(value=value) if node in self.contributions:
+                guard = Guard(frozenset({self.contributions[node]}))
+                self.note(node, "contribution", guard)
+                self.need(value, guard, needs, node)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                guard = needs.scalars.pop(name, NEVER)
+                self.note(node, "scalar", guard)
+                self.need(value, guard, needs, node)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                guard = needs.scalars.get(name, NEVER)
+                self.note(node, "scalar", guard)
+                self.note(node, "value", guard)
+                self.need(value, guard, needs, node)
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                self.need(value, self.store(target, needs, node), needs, node)
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                guard = self.store(target, needs, node)
+                self.load(target, guard, needs, node)
+                self.note(node, "value", guard)
+                self.need(value, guard, needs, node)
+            case ast.If(test=test, body=then, orelse=other):
+                first = self.block(then, needs.copy())
+                needs = self.block(other, needs)
+                needs.add(first)
+                self.need(test, Guard(always=Reason(node, "it decides which way the kernel goes")), needs, node)
+            case ast.For():
+                return self.loop(node, needs)
+        return needs
+
+    def loop(self, node: ast.For, after: Needs) -> Needs:
+        head = Needs()
+        while True:
+            end = after.copy()
+            end.add(head)
+            before = self.block(node.body, end.copy()).leaving(node)
+            before.add(head)
+            self.widen(before, node)
+            if before == head:
+                break
+            head = before
+        after.add(head)
+        self.need(node.iter, Guard(always=Reason(node, "it decides how often a loop runs")), after, node)
+        return after
+
+    def widen(self, needs: Needs, node: ast.For) -> None:
+        """All of an array is needed, for good, when ever more of its elements are: so the loop's walk ends."""
+        for name, elements in sorted(needs.elements.items()):
+            kinds = [(one.dimension, one.region) for one in elements]
+            everything = needs.arrays.get(name, NEVER).always is not None
+            if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
+                what = f"elements of {name} are handed on from iteration to iteration"
+                needs.arrays[name] = needs.arrays.get(name, NEVER) | Guard(always=Reason(node, what))
+                needs.elements[name] = frozenset()
+
+    # accesses
+
+    def note(self, node: ast.AST, kind: str, guard: Guard) -> None:
+        known = self.guards.get((node, kind))
+        self.guards[node, kind] = guard if known is None else known | guard
+
+    def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
+        """The guard of a store."""
+        access = self.accesses[node, "write"]
+        region = self.regions[access.array]
+        if region.dimension is None:
+            what = f"no parallel loop runs along a dimension of {region.name}"
+            guard = Guard(always=Reason(statement, what))
+        else:
+            guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
+        for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
+            guard |= self.at(access, elements)
+        guard |= needs.arrays.get(access.array, NEVER)
+        self.note(node, "write", guard)
+        self.need(node.slice, guard, needs, statement)
+        return guard
+
+    def at(self, access: Access, elements: Elements) -> Guard:
+        """When is the element that an access touches among these?"""
+        index = self.index(access, elements.dimension)
+        if index is not None:
+            return Guard(frozenset({Predicate(elements.region, index + elements.shift)}))
+        data = self.data(access, elements.dimension)
+        if elements.shift.constant != 0:
+            data += f" + ({elements.shift.show()})"
+        return Guard(frozenset({Predicate(elements.region, None, data)}))
+
+    def index(self, access: Access, dimension: int) -> Polynomial | None:
+        """An index as it can be written anywhere in its loops, counted from the front."""
+        index = access.index[dimension]
+        if index is None or index.symbols & self.changed:
+            return None
+        if index.constant is not None and index.constant < 0:
+            return index + Polynomial.symbol(f"{access.array}.shape[{dimension}]")
+        key = access, dimension
+        if key not in self.wraps:
+            self.wraps[key] = _may_count_from_the_end(access, index)
+        return None if self.wraps[key] else index
+
+    def data(self, access: Access, dimension: int) -> str:
+        """An index from data as text, counted from the front."""
+        indices = access.node.slice.elts if isinstance(access.node.slice, ast.Tuple) else [access.node.slice]
+        length = ast.parse(f"{access.array}.shape[{dimension}]", mode="eval").body
+        return text(ast.BinOp(indices[dimension], ast.Mod(), length))
+
+    def load(self, node: ast.Subscript, guard: Guard, needs: Needs, statement: ast.AST) -> None:
+        """A load under a guard needs those stores before it that may have been to its element."""
+        access = self.accesses[node, "read"]
+        self.note(node, "read", guard)
+        if access.array not in self.regions:
+            return
+        for predicate in sorted(guard.predicates, key=lambda one: (one.region, one.show())):
+            elements = self.elements(access, predicate)
+            if elements is None:
+                rest = Guard(frozenset({predicate})).leaving(statement)
+                needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | rest
+            else:
+                needs.elements[access.array] = needs.elements.get(access.array, frozenset()) | {elements}
+        if guard.always:
+            needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | guard
+
+    def elements(self, access: Access, predicate: Predicate) -> Elements | None:
+        """The elements that a load touches when a predicate holds, said without its loops."""
+        shifted: list[Elements] = []
+        for dimension in range(len(access.index)):
+            index = self.index(access, dimension)
+            same = Elements(dimension, predicate.region, Polynomial.number(0))
+            if index is None or predicate.index is None:
+                if index is predicate.index and self.data(access, dimension) == predicate.data:
+                    return same
+            elif index == predicate.index:
+                return same
+            elif not any("@" in symbol for symbol in (predicate.index - index).symbols):
+                shifted.append(attrs.evolve(same, shift=predicate.index - index))
+        return shifted[0] if shifted else None
+
+    def need(self, node: ast.AST, guard: Guard, needs: Needs, statement: ast.AST) -> None:
+        """An expression's value is needed under a guard."""
+        match node:
+            case ast.Name(id=name):
+                needs.scalars[name] = needs.scalars.get(name, NEVER) | guard.leaving(statement)
+            case ast.Subscript(value=ast.Name()):
+                self.load(node, guard, needs, statement)
+                self.need(node.slice, guard, needs, statement)
+            case ast.Subscript() | ast.Attribute():
+                return
+            case ast.Call(args=arguments):
+                self.note(node, "value", guard)
+                for argument in arguments:
+                    if called(self.nest.source, node) != "len":
+                        self.need(argument, guard, needs, statement)
+            case ast.expr():
+                self.note(node, "value", guard)
+                for part in ast.iter_child_nodes(node):
+                    self.need(part, guard, needs, statement)

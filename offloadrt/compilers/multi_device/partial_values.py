@@ -1,0 +1,235 @@
+"""Reductions of a kernel that several devices share: each one's partial value, and the kernel that combines them.
+
+Each device begins with the operator's identity (for minimum and maximum with the value before the loop), reduces what
+its share contributes, and stores that as its element of an array, the partial values. When every device has those of
+all, each one runs a kernel of its own (`Combination`): the value before the loop and the partial values in the order of
+the devices are reduced to the result, and what stands after the loop is done with it. So all devices have one result,
+the same bit by bit. It is the sequential one for minimum and maximum (of equal zeros the sign, and what becomes of NaN,
+depend on the order) and for whole numbers; sums and products of floating-point numbers are rounded in another order.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from offloadrt.compilers.multi_device.filtering import Names
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.source.reductions import assigned_scalars, reads_first
+from offloadrt.kernels.source.subset import MATH, LoopNest, called
+
+_IDENTITY = {"+": 0, "*": 1}
+_WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
+
+
+@attrs.frozen
+class PartialValue:
+    """Of a scalar that the distributed loop reduces and that is used after it."""
+
+    scalar: str
+    operator: str
+    parameter: str
+    """Of the changed kernel and of the combination: the array of partial values, an element for each device."""
+    element_of: str | None
+    """The array of which the scalar stands for an element (`reduced_elements.py`)."""
+
+
+@attrs.frozen(eq=False)
+class Separated:
+    """A nest without what stands after its loop, which reduces from the identity."""
+
+    nest: LoopNest
+    partials: tuple[PartialValue, ...]
+    device: str
+    """The parameter that says which element is the device's own, and the combination's loop variable."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """That the changed kernel takes after its bounds."""
+        return (*(one.parameter for one in self.partials), self.device)
+
+    @property
+    def stores(self) -> list[ast.stmt]:
+        """Of the partial values, after the loop."""
+        return [_statement(f"{one.parameter}[{self.device}] = {one.scalar}") for one in self.partials]
+
+
+@attrs.frozen(eq=False)
+class Combination:
+    """The kernel that makes the result of the partial values, and does what stands after the loop."""
+
+    kernel: Kernel
+    source: str = attrs.field(repr=False)
+    partials: tuple[PartialValue, ...]
+    nest: LoopNest = attrs.field(repr=False)
+    """Of the original kernel."""
+
+    def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+        """What it is called with, of the original kernel's arguments and the arrays of partial values."""
+        given = dict(zip(self.nest.parameters, arguments, strict=True))
+        given.update(zip((one.parameter for one in self.partials), values, strict=True))
+        return tuple(given[name] for name in self._parameters)
+
+    def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
+        """Of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
+
+        KernelError for an element of whole numbers that would be rounded to one in each iteration, and of booleans.
+        """
+        given = dict(zip(self.nest.parameters, arguments, strict=True))
+        floating = _floating(self.nest, given)
+        for one in self.partials:
+            kind = "f" if one.element_of is None else np.dtype(getattr(given[one.element_of], "dtype", "f8")).kind
+            if kind == "b" or (kind != "f" and one.scalar in floating):
+                raise KernelError(
+                    f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {one.element_of} is reduced, "
+                    f"and would be rounded in each iteration; make {one.element_of} an array of float64"
+                )
+        return tuple(np.dtype(np.float64 if one.scalar in floating else np.int64) for one in self.partials)
+
+    def used(self, kind: str) -> tuple[str, ...]:
+        """The original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
+        assert self.kernel.analysis is not None
+        touched = {access.array for access in self.kernel.analysis.accesses if access.kind == kind}
+        return tuple(name for name in self.nest.parameters if name in touched)
+
+    @property
+    def _parameters(self) -> tuple[str, ...]:
+        assert self.kernel.analysis is not None
+        return self.kernel.analysis.parameters
+
+
+def separate(nest: LoopNest, names: Names, element_of: Mapping[str, str]) -> Separated | None:
+    """The nest with partial values; None when no reduced scalar is used after the loop. element_of: by scalar the array
+    of which it stands for an element.
+
+    Raises SourceRefused where what stands around the loop needs more of it than reductions.
+    """
+    before, (loop, *after) = _around(nest)
+    mentioned = {node.id for statement in after for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    live = [name for name in sorted(nest.reduced) if name in mentioned]
+    if not live:
+        return None
+    for node in ast.walk(nest.distributed[0].iter):
+        if isinstance(node, ast.Name) and node.id in live:
+            nest.source.refuse(
+                loop, f"{node.id}, which the loop reduces, is a bound of it", "use another name for that"
+            )
+    _refuse_entangled(nest, [*before, *after], loop, after)
+    body = [*before]
+    for name in live:
+        identity = _IDENTITY.get(nest.reduced[name])
+        if identity is not None and not _begins_with(before, name, identity):
+            body.append(_statement(f"{name} = {identity}"))
+    tree = copy.copy(nest.source.tree)
+    tree.body = [*body, loop]
+    partials = tuple(
+        PartialValue(name, nest.reduced[name], names.fresh(f"{name}_parts"), element_of.get(name)) for name in live
+    )
+    left = attrs.evolve(nest, source=attrs.evolve(nest.source, tree=tree))
+    return Separated(left, partials, names.fresh("device"))
+
+
+def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
+    """The kernel that combines partial values of a nest in the order of the devices."""
+    partials, device = separated.partials, separated.device
+    before, (_, *after) = _around(nest)
+    lines = [f"for {device} in range(len({partials[0].parameter})):"]
+    for one in partials:
+        value = f"{one.parameter}[{device}]"
+        sign = one.operator
+        reduced = f"+= {value}" if sign == "+" else f"*= {value}" if sign == "*" else f"= {sign}({one.scalar}, {value})"
+        lines.append(f"    {one.scalar} {reduced}")
+    body = [*before, _statement("\n".join(lines)), *after]
+    used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    parameters = [argument for argument in nest.source.parameters if argument.arg in used]
+    name = f"combine_{nest.source.tree.name}"
+    source = written(name, 1, [*parameters, *(ast.arg(one.parameter) for one in partials)], body)
+    plain = attrs.evolve(kernel, name=name, dependent_accesses=0.0)
+    combining = of_source(plain, nest.source.rewritten(source, "combining"), 1)
+    return Combination(combining, source, partials, nest)
+
+
+def _around(nest: LoopNest) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """What stands before the distributed loop; the loop, and what stands after it."""
+    place = nest.source.body.index(nest.distributed[0])
+    return nest.source.body[:place], nest.source.body[place:]
+
+
+def _statement(text: str) -> ast.stmt:
+    (statement,) = ast.parse(text).body
+    return statement
+
+
+def _begins_with(before: Sequence[ast.stmt], name: str, number: int) -> bool:
+    last = [node for node in before if name in assigned_scalars(node)][-1:]
+    return any(isinstance(node, ast.Assign) and _is_number(node.value, number) for node in last)
+
+
+def _is_number(node: ast.expr, number: int) -> bool:
+    return isinstance(node, ast.Constant) and node.value == number and not isinstance(node.value, bool)
+
+
+def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt, after: Sequence[ast.stmt]) -> None:
+    """What is around the loop is done again when its stores have been made, without the scalars that it has left."""
+    inside = [node for node in ast.walk(loop) if isinstance(node, ast.Assign | ast.AugAssign)]
+    targets = [node.targets[0] if isinstance(node, ast.Assign) else node.target for node in inside]
+    stored = {ast.unparse(target.value) for target in targets if isinstance(target, ast.Subscript)}
+    for statement in around:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) in stored:
+                what = (
+                    f"{ast.unparse(node)}, of an array that the loop stores to, is used outside of it with a reduction"
+                )
+                nest.source.refuse(statement, what, "make it a kernel of its own")
+    for name in sorted({name for node in inside for name in assigned_scalars(node)} - set(nest.reduced)):
+        if reads_first(after, name):
+            what = f"{name}, which the loop assigns, is used after it beside a reduction"
+            nest.source.refuse(after[0], what, "reduce it, or store it in the loop")
+
+
+def _floating(nest: LoopNest, arguments: Mapping[str, Any]) -> set[str]:
+    """The scalars that may hold a floating-point number."""
+    found = {
+        name for name, value in arguments.items() if name not in nest.arrays and isinstance(value, float | np.floating)
+    }
+    assigned = [node for node in ast.walk(nest.source.tree) if isinstance(node, ast.Assign | ast.AugAssign)]
+    while True:
+        count = len(found)
+        for node in assigned:
+            divides = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
+            if divides or _may_be_floating(nest, node.value, found, arguments):
+                found |= assigned_scalars(node)
+        if len(found) == count:
+            return found
+
+
+def _may_be_floating(nest: LoopNest, node: ast.expr, scalars: set[str], arguments: Mapping[str, Any]) -> bool:
+    def some(*parts: ast.expr) -> bool:
+        return any(_may_be_floating(nest, part, scalars, arguments) for part in parts)
+
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, float)
+        case ast.Name(id=name):
+            return name in scalars or isinstance(nest.constant(name), float)
+        case ast.Subscript(value=ast.Name(id=name)):
+            return np.dtype(getattr(arguments[name], "dtype", np.float64)).kind == "f"
+        case ast.BinOp(left=left, op=op, right=right):
+            return isinstance(op, ast.Div) or some(left, right)
+        case ast.UnaryOp(op=op, operand=operand):
+            return not isinstance(op, ast.Not) and some(operand)
+        case ast.BoolOp(values=values):
+            return some(*values)
+        case ast.IfExp(body=then, orelse=other):
+            return some(then, other)
+        case ast.Call(args=given):
+            function = called(nest.source, node)
+            return function not in _WHOLE_FUNCTIONS and (function == "float" or function in MATH or some(*given))
+    return False

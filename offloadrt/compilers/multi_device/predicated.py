@@ -1,0 +1,195 @@
+"""`predicate`: a loop nest as JACC runs it on several devices, by predicate-based filtering.
+
+The kernel is duplicated on every device, with all its iterations and its arithmetic. Each written array is divided
+along one dimension (`written_regions.py`), and each access is made only where one of the written parts that it feeds is
+the device's own (`dependence.py`, `filtering.py`): memory accesses are divided, computation is not. What iterations of
+the distributed loop hand to one another is done by every device, but for reductions (`partial_values.py`): an iteration
+contributes on the device that owns the element which it stores. Where it stores none that is divided, the iterations of
+the outermost distributed loop are split for that.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.compilers.multi_device.dependence import Predicate, contribution_of, guards_of, tested_plainly
+from offloadrt.compilers.multi_device.divided import (
+    DividedKernel,
+    Share,
+    counts_from_the_front,
+    evenly,
+    nest_body,
+    split_values,
+)
+from offloadrt.compilers.multi_device.filtering import Filter, Names
+from offloadrt.compilers.multi_device.partial_values import combination, separate
+from offloadrt.compilers.multi_device.reduced_elements import with_scalars
+from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
+from offloadrt.kernels.accesses.access import Access, Reduction
+from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
+from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.ranges.boxes import Box
+
+
+@attrs.frozen(eq=False)
+class PredicatedKernel(DividedKernel):
+    """A kernel whose accesses are filtered by the predicates of the written regions that they feed."""
+
+    _plain: tuple[tuple[Access, int], ...] = attrs.field(repr=False)
+    """Accesses and dimensions of which no index may be below zero."""
+    _contributions: tuple[tuple[Reduction, Predicate], ...] = attrs.field(repr=False)
+    _loop: Loop | None = attrs.field(repr=False)
+    """Whose iterations are split for those contributions that no written region divides."""
+
+    @property
+    def divided(self) -> tuple[WrittenRegion, ...]:
+        """The written regions that are divided; the kernel takes a pair of bounds for each, and then one for the loop
+        whose iterations are split.
+        """
+        return tuple(region for region in self.written if region.dimension is not None)
+
+    def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
+        self._check(devices, arguments)
+        counting = self._counting(self.original, arguments)
+        for access, dimension in self._plain:
+            counts_from_the_front(self.original, access, dimension, counting)
+        parts = []
+        for region in self.divided:
+            low, high = self._written_range(region, counting, arguments[region.position].shape)
+            pieces = evenly(high - low + 1, devices)
+            parts.append([(low + first, low + after - 1) for first, after in pieces])
+        if self._loop is not None:
+            parts.append(split_values(self.original, self._loop, counting, devices))
+        return tuple(Share(device, bounds) for device, bounds in enumerate(zip(*parts, strict=True)))
+
+    def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
+        now, whole = self._countings_of(share, arguments)
+        paths = [distributed_part(access.path) for access in self._accesses]
+        most = max((whole.runs(path) for path in paths if path), default=0.0)
+        return max(now.runs(path) for path in paths if path) / most if most else 1.0
+
+    def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
+        box = [(0, length - 1) for length in arguments[region.position].shape]
+        assert region.dimension is not None
+        box[region.dimension] = share.bounds[self.divided.index(region)]
+        return [tuple(box)]
+
+    def _written_range(self, region: WrittenRegion, counting: Counting, shape: Sequence[int]) -> tuple[int, int]:
+        """The indices along a region's dimension that may be stored to."""
+        assert self.original.analysis is not None and region.dimension is not None
+        length = shape[region.dimension]
+        lows, highs = [], []
+        for access in self.original.analysis.accesses:
+            if access.array != region.name or access.kind != "write" or not counting.runs(access.path):
+                continue
+            index = access.index[region.dimension]
+            low, high = (index is not None and counting.extent(index, access.path)) or (0, length - 1)
+            if high < 0 and index is not None and index.constant is not None:
+                low, high = low + length, high + length
+            elif -length <= low < 0:  # some of it counts from the end
+                low, high = 0, max(high, length - 1)
+            bounds = [bound for loop in loops_of(access.path) for bound in (loop.start, loop.stop) if bound is not None]
+            exact = not access.guarded and not any("@" in symbol for bound in bounds for symbol in bound.symbols)
+            if exact and not 0 <= low <= high < length:
+                raise KernelError(
+                    f"{self.original.analysis.file}:{access.line}: kernel {self.original.name!r}: {access.text} is "
+                    f"stored at {low} to {high}, which is not in 0 to {length - 1}"
+                )
+            lows.append(max(low, 0))
+            highs.append(min(high, length - 1))
+        for reduction, predicate in self._contributions:
+            if predicate.region == region.name and counting.runs(reduction.path):
+                assert predicate.index is not None
+                ends = counting.extent(predicate.index, reduction.path)
+                if ends is None or not 0 <= ends[0] <= ends[1] < length:
+                    raise KernelError(
+                        f"{self.original.analysis.file}:{reduction.line}: kernel {self.original.name!r}: which device "
+                        f"reduces into {reduction.target} cannot be told, as {predicate.show()} is not known to be an "
+                        f"index of {region.name}; run it on one device"
+                    )
+                lows.append(ends[0])
+                highs.append(ends[1])
+        return (min(lows), max(highs)) if lows else (0, -1)
+
+
+def distributed_part(path: Path) -> Path:
+    """What of the way to an access decides which iterations of the distributed loops make it: those loops, and the
+    branches that no other loop decides. Nothing for an access outside of them.
+    """
+    within = {loop.symbol for loop in loops_of(path) if not loop.distributed}
+    kept = tuple(part for part in path if (part.distributed if isinstance(part, Loop) else not part.symbols & within))
+    return kept if loops_of(kept) else ()
+
+
+def predicate(kernel: Kernel) -> PredicatedKernel:
+    """The kernel for several devices. KernelError for one without source; SourceRefused, with file and line, where
+    every device would have to do every access.
+
+    At a launch with which an index to a written array may be below zero although the source does not say so, `split`
+    raises KernelError.
+    """
+    nest_body(kernel)
+    reducing, element_of = with_scalars(kernel)
+    nest = nest_body(reducing).nest
+    source = nest.source
+    assert reducing.analysis is not None
+    walked, loop = reducing.analysis.walked, reducing.analysis.distributed[0]
+    names = Names(source)
+    separated = separate(nest, names, element_of)
+    left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
+    scalars = [one.scalar for one in partials]
+    reductions = [one for one in walked.reductions if one.target in scalars]
+    found = candidates = written_regions(nest, walked)
+    if not found:
+        source.refuse(source.tree, "it writes no array", "run it on one device")
+    while True:
+        contributions = {
+            one: contribution_of(left, walked, candidates, one) or _in_iteration(loop) for one in reductions
+        }
+        feeding = {one.statement: predicate for one, predicate in contributions.items()}
+        guards = guards_of(left, walked, found, feeding, scalars)
+        stores = [access for access in walked.accesses if (access.node, "write") in guards]
+        divided = {access.array for access in stores if guards[access.node, "write"].restricts}
+        if all(predicate.region in {*divided, loop.name} for predicate in contributions.values()):
+            break
+        candidates = tuple(region for region in candidates if region.name in divided)
+    if not divided and not partials:
+        why = guards[stores[0].node, "write"].always
+        assert why is not None
+        source.refuse(why.node, f"{stores[0].text} cannot be divided: {why.what}", "run it on one device")
+    regions = tuple(region if region.name in divided else attrs.evolve(region, dimension=None) for region in found)
+    split = any(predicate.region == loop.name for predicate in contributions.values())
+    if split and (loop.start is None or loop.stop is None):
+        what = "the bounds of the loop whose reductions are divided are read from data"
+        source.refuse(nest.distributed[0], what, "run it on one device")
+    shared = [*(name for name in nest.parameters if name in divided), *([loop.name] if split else [])]
+    bounds = {name: (names.fresh(f"{name}_lb"), names.fresh(f"{name}_ub")) for name in shared}
+    body = Filter(left, guards, bounds, names).block(left.source.body)
+    body += [] if separated is None else separated.stores
+    added = [*(name for pair in bounds.values() for name in pair), *(() if separated is None else separated.parameters)]
+    used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    parameters = [argument for argument in (*source.parameters, *map(ast.arg, added)) if argument.arg in used]
+    text = written(source.tree.name, len(nest.distributed), parameters, body)
+    return PredicatedKernel(
+        kernel,
+        of_source(kernel, source.rewritten(text, "predicated"), len(nest.distributed)),
+        text,
+        regions,
+        None if separated is None else combination(kernel, nest, separated),
+        tested_plainly(nest, walked, regions),
+        tuple(contributions.items()),
+        loop if split else None,
+    )
+
+
+def _in_iteration(loop: Loop) -> Predicate:
+    """The device does this iteration's part of the reductions."""
+    return Predicate(loop.name, Polynomial.symbol(loop.symbol))

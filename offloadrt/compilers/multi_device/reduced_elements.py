@@ -1,0 +1,80 @@
+"""Elements that the distributed loop reduces, such as ``total[0] += e``: as scalars that are stored after the loop."""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+import attrs
+
+from offloadrt.compilers.multi_device.filtering import Names
+from offloadrt.kernels.accesses.access import Reduction
+from offloadrt.kernels.accesses.frequency import Branch
+from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.loop_kernel import of_source
+from offloadrt.kernels.source.function_source import text
+from offloadrt.kernels.source.subset import LoopNest
+
+
+def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
+    """The kernel with a scalar for each element that every iteration reduces, of an array that its loop uses for no
+    more; and by scalar the array. Lines of the source stay.
+    """
+    assert kernel.analysis is not None and isinstance(kernel.body, NestBody)
+    nest = kernel.body.nest
+    by_target: dict[str, list[Reduction]] = {}
+    for one in kernel.analysis.reductions:
+        if "[" in one.target:
+            by_target.setdefault(one.target, []).append(one)
+    names = Names(nest.source)
+    scalars = {
+        target: names.fresh(f"{target.partition('[')[0]}_value")
+        for target, reductions in by_target.items()
+        if _is_alone(nest, target, reductions)
+    }
+    if not scalars:
+        return kernel, {}
+    tree = copy.deepcopy(nest.source.tree)
+    place = tree.body.index(next(node for node in tree.body if isinstance(node, ast.For)))
+    loop = _Replaced(scalars).visit(tree.body[place])
+    first, last = (ast.copy_location(ast.Pass(), node) for node in (tree.body[place], loop))
+    before = [_assignment(scalar, target, first) for target, scalar in scalars.items()]
+    after = [_assignment(target, scalar, last) for target, scalar in scalars.items()]
+    tree.body[place : place + 1] = [*before, loop, *after]
+    changed = of_source(kernel, attrs.evolve(nest.source, tree=tree), len(nest.distributed))
+    return changed, {scalar: target.partition("[")[0] for target, scalar in scalars.items()}
+
+
+def _is_alone(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
+    """Is all that the loop does with the array this reduction, of an element that the launch decides?"""
+    array = target.partition("[")[0]
+    inside = list(ast.walk(nest.distributed[0]))
+    elements = [node for node in inside if isinstance(node, ast.Subscript) and text(node.value) == array]
+    uses = sum(1 if isinstance(one.statement, ast.AugAssign) else 2 for one in reductions)
+    changing = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    mentioned = {node.id for node in ast.walk(elements[0].slice) if isinstance(node, ast.Name)}
+    return (
+        {text(node) for node in elements} == {target}
+        and len(elements) == uses
+        and len({one.operator for one in reductions}) == 1
+        and not any(isinstance(part, Branch) for one in reductions for part in one.path)
+        and not mentioned & {*changing, *nest.arrays}
+    )
+
+
+def _assignment(target: str, value: str, at: ast.stmt) -> ast.stmt:
+    (statement,) = ast.parse(f"{target} = {value}").body
+    for node in ast.walk(statement):
+        ast.copy_location(node, at)
+    return statement
+
+
+class _Replaced(ast.NodeTransformer):
+    def __init__(self, scalars: dict[str, str]) -> None:
+        self.scalars = scalars
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if (scalar := self.scalars.get(text(node))) is not None:
+            return ast.copy_location(ast.Name(scalar, node.ctx), node)
+        return self.generic_visit(node)

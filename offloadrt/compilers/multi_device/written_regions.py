@@ -1,0 +1,95 @@
+"""The arrays that a kernel writes, and the dimension along which several devices share each of them out.
+
+JACC divides a written region along the dimension with the most parallel iterators, the leftmost one of equals (in C).
+Parallel are the distributed loops, by declaration, and the loops inside whose iterations share no scalar and no
+element. Where no parallel loop runs along a dimension (a reduction), every device writes all of the array.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import attrs
+
+from offloadrt.kernels.accesses.access import Access, Walk
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.source.reductions import assigned_scalars, reads_first, statements_in
+from offloadrt.kernels.source.subset import LoopNest
+
+
+@attrs.frozen
+class WrittenRegion:
+    """A written array."""
+
+    name: str
+    position: int
+    """Which of the kernel's arguments it is, from 0."""
+    dimension: int | None
+    """Along which it is divided, from 0 for the leftmost; None when every device writes all of it."""
+    line: int
+    """Of its first store."""
+
+
+def written_regions(nest: LoopNest, walked: Walk) -> tuple[WrittenRegion, ...]:
+    """The written arrays of a nest in the order of its parameters."""
+    parallel = parallel_loops(nest, walked)
+    found = []
+    for position, name in enumerate(nest.parameters):
+        stores = [access for access in walked.accesses if access.array == name and access.kind == "write"]
+        if stores:
+            line = min(access.line for access in stores)
+            found.append(WrittenRegion(name, position, _dimension(stores, parallel), line))
+    return tuple(found)
+
+
+def _dimension(stores: list[Access], parallel: set[str]) -> int | None:
+    iterators = [0] * len(stores[0].index)
+    from_data = None
+    for access in stores:
+        for dimension, index in enumerate(access.index):
+            if index is not None:
+                iterators[dimension] += len(index.symbols & parallel)
+            elif access.loops & parallel and from_data is None:
+                from_data = dimension
+    return iterators.index(max(iterators)) if any(iterators) else from_data
+
+
+def symbol_of(loop: ast.For) -> str:
+    """The symbol of a loop's variable in polynomials."""
+    assert isinstance(loop.target, ast.Name)
+    return f"{loop.target.id}@{loop.lineno}"
+
+
+def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
+    """Symbols of the loops that are parallel."""
+    loops = [node for node in nest.source.nodes if isinstance(node, ast.For)]
+    return {symbol_of(loop) for loop in loops if loop in nest.distributed or _is_parallel(loop, walked)}
+
+
+def _is_parallel(loop: ast.For, walked: Walk) -> bool:
+    scalars = {name for node in statements_in(loop.body) for name in assigned_scalars(node)}
+    if any(reads_first(loop.body, name) for name in scalars):
+        return False
+    symbol = symbol_of(loop)
+    inside = [access for access in walked.accesses if any(_is(part, symbol) for part in access.path)]
+    written = {access.array for access in inside if access.kind == "write"}
+    return all(_is_apart([access for access in inside if access.array == name], symbol) for name in sorted(written))
+
+
+def _is(part: object, symbol: str) -> bool:
+    return isinstance(part, Loop) and part.symbol == symbol
+
+
+def _is_apart(accesses: list[Access], symbol: str) -> bool:
+    """Does each iteration have elements of its own, by one of the dimensions?"""
+    inner = {
+        loop.symbol
+        for access in accesses
+        for loop in loops_of(access.path[[_is(part, symbol) for part in access.path].index(True) + 1 :])
+    }
+    for dimension, index in enumerate(accesses[0].index):
+        if index is None or index.symbols & inner or not index.is_affine_in({symbol}):
+            continue
+        if index.coefficient(symbol).constant and all(access.index[dimension] == index for access in accesses):
+            return True
+    return False

@@ -1,0 +1,42 @@
+"""What a compiler refuses that does not let kernels capture by reference (icpx): objects of the stack among arguments.
+
+Told from the host function's source, before it runs. What the source does not tell, as an object that another function
+made, is refused when the algorithm is called.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from offloadrt.compilers.stdpar.elision import Marker
+from offloadrt.compilers.stdpar.errors import CompilationRefused
+from offloadrt.compilers.stdpar.host_scope import Scope
+from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
+from offloadrt.kernels import KernelError
+from offloadrt.kernels.source.function_source import Source, text
+
+
+def refuse_captures(function: Callable[..., Any], implementation: str) -> None:
+    """Raises CompilationRefused, with file and line, for the first algorithm that would capture an object of the stack.
+
+    Does nothing for a function whose source cannot be read.
+    """
+    try:
+        source = Source.of(function, "host function")
+        scope = Scope.of(source, TranslationUnit.of(function))
+    except (KernelError, AttributeError):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or (name := scope.thread_method(node)) not in ALGORITHMS:
+            continue
+        if scope.method(node, name) is Marker.HOST_ALGORITHM:
+            continue
+        for argument in node.args[1:]:
+            if isinstance(argument, ast.Name) and argument.id in scope.stack:
+                raise CompilationRefused(
+                    f"{source.file}:{node.lineno}: {implementation} does not compile {name}: {text(argument)} is an "
+                    "object of the stack, which the kernel would capture by reference"
+                )

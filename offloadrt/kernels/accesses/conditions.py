@@ -1,0 +1,52 @@
+"""Which comparisons are ranges of an index: a launch counts those exactly, to a compiler they are branches as any."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from offloadrt.kernels.accesses.frequency import Within
+from offloadrt.kernels.accesses.values import Value
+from offloadrt.kernels.algebra.polynomial import Polynomial
+
+_DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
+    ast.Lt: (1, None),
+    ast.LtE: (0, None),
+    ast.Gt: (None, -1),
+    ast.GtE: (None, 0),
+    ast.Eq: (0, 0),
+}
+"""From what to what the right side minus the left one runs, where the comparison holds."""
+
+
+def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
+    """The ranges that together are a comparison, or a chain of them: of whole numbers that have a form over loop
+    variables, scalars and lengths. None of them when some part is no range.
+    """
+    found = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
+    known = tuple(one for one in found if one is not None)
+    return known if len(known) == len(found) else ()
+
+
+def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
+    """The range ``low <= data % among <= high``."""
+    if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
+        return ()
+    return (Within(low.polynomial, None, high.polynomial, among),)
+
+
+def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
+    """What varies with loops on one side, with a positive first term, and what does not on the other."""
+    if left.polynomial is None or right.polynomial is None or type(op) not in _DIFFERENCE:
+        return None
+    low, high = _DIFFERENCE[type(op)]
+    difference = right.polynomial - left.polynomial
+    rest = difference.without({symbol for symbol in difference.symbols if "@" in symbol})
+    index = difference - rest
+    lowest = None if low is None else Polynomial.number(low) - rest
+    highest = None if high is None else Polynomial.number(high) - rest
+    if index.terms and index.terms[0][1] < 0:
+        nothing = Polynomial.number(0)
+        negated = (None if bound is None else nothing - bound for bound in (highest, lowest))
+        return Within(next(negated), nothing - index, next(negated))
+    return Within(lowest, index, highest)

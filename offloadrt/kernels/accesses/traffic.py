@@ -1,0 +1,113 @@
+"""Which accesses move the same elements, so that bytes are counted once.
+
+Accesses whose indices differ by whole steps of the loops around them walk the same elements some iterations apart (the
+neighbours of a stencil): a cache holds them, whatever its size. ``a[4 * i]`` and ``a[4 * i + 1]`` do not, nor do
+``a[i]`` and ``a[i + n]``. What an iteration has stored itself it does not load from memory. An index that does not vary
+with a loop stays in a register or a cache while that loop runs. Accesses under different conditions may happen in the
+same iterations, those on the two sides of a branch never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, Loop, Probability, loops_of
+from offloadrt.kernels.algebra.polynomial import Polynomial
+
+Frequency = Callable[[Access, Callable[[Loop], bool]], float]
+"""Runs of an access for each iteration, without the loops for which the function holds."""
+
+
+def streams(accesses: Iterable[Access]) -> list[list[Access]]:
+    """The accesses to one array, those together that walk the same elements."""
+    found: list[list[Access]] = []
+    alike: dict[object, list[list[Access]]] = {}
+    for access in accesses:
+        candidates = alike.setdefault(_constants(access), [])
+        for stream in candidates:
+            if _same_elements(stream[0], access):
+                stream.append(access)
+                break
+        else:
+            found.append([access])
+            candidates.append(found[-1])
+    return found
+
+
+def _constants(access: Access) -> tuple[int | None, ...]:
+    """The indices that are numbers, in which accesses to the same elements agree."""
+    return tuple([None if index is None else index.constant for index in access.index])
+
+
+def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, float]:
+    """Elements of one array that an iteration reads from memory, and those that it writes there."""
+    read = written = 0.0
+    for stream in streams(accesses):
+        moved: dict[str, list[tuple[Access, float]]] = {"read": [], "write": []}
+        for number, access in enumerate(stream):
+            if access.kind == "read" and any(stored_just_now(earlier, access) for earlier in stream[:number]):
+                continue
+            often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
+            moved[access.kind].append((access, often))
+        read += jointly(moved["read"])
+        written += jointly(moved["write"])
+    return read, written
+
+
+def jointly(runs: Iterable[tuple[Access, float]], depth: int = 0) -> float:
+    """In how many iterations some of the accesses happen, each of which happens in so many: as often as the one that
+    happens most. The two sides of a branch add up, unless a loop decides it with which the access does not vary.
+    """
+    most = 0.0
+    inner: dict[int, tuple[list[tuple[Access, float]], list[tuple[Access, float]]]] = {}
+    for access, often in runs:
+        if depth == len(access.path):
+            most = max(most, often)
+            continue
+        part, negated = access.path[depth], False
+        decides: Loop | Branch | Probability = part
+        if isinstance(part, Branch) and part.symbols <= access.loops:
+            decides, negated = part.probability.plain
+        inner.setdefault(id(decides), ([], []))[negated].append((access, often))
+    return max([most, *(jointly(one, depth + 1) + jointly(other, depth + 1) for one, other in inner.values())])
+
+
+def _same_elements(first: Access, second: Access) -> bool:
+    if first.text == second.text and (first.loops, first.through) == (second.loops, second.through):
+        return True
+    if len(first.index) != len(second.index) or first.through != second.through:
+        return False
+    loops = {loop.symbol: loop for loop in loops_of((*first.path, *second.path))}
+    return all(_steps_apart(one, other, loops) for one, other in zip(first.index, second.index, strict=True))
+
+
+def stored_just_now(earlier: Access, access: Access) -> bool:
+    """Has the iteration itself stored what it loads here?"""
+    if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
+        return False
+    around, loops = loops_of(earlier.path), loops_of(access.path)
+    conditions = [part.probability for part in access.path if isinstance(part, Branch)]
+    holds = all(part.probability in conditions for part in earlier.path if isinstance(part, Branch))
+    return loops[: len(around)] == around and holds
+
+
+def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
+    """Do the indices differ by whole steps of the loops that they vary with, by fewer than these loops have?"""
+    if one is None or other is None:
+        return False
+    difference = one - other
+    if difference.constant == 0:
+        return True
+    variables = set(loops)
+    if difference.symbols & variables or not (one.is_affine_in(variables) and other.is_affine_in(variables)):
+        return False
+    steps = [(one.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(one.symbols & variables)]
+    single = [(*terms[0], trips) for terms, trips in steps if len(terms) == 1]
+    return all(
+        any(
+            monomial == step and coefficient % size == 0 and (trips is None or abs(coefficient // size) < trips)
+            for step, size, trips in single
+        )
+        for monomial, coefficient in difference.terms
+    )

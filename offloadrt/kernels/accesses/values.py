@@ -1,0 +1,180 @@
+"""What is known of a number in a kernel: its polynomial, the loops it varies with, the arrays it was read from."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+import attrs
+
+from offloadrt.kernels.accesses.frequency import Hint
+from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.source.function_source import range_of
+from offloadrt.kernels.source.subset import LoopNest
+
+NOTHING: frozenset[str] = frozenset()
+
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+_HIGHEST_POWER = 4
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/",
+}  # fmt: skip
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+
+
+@attrs.frozen
+class Value:
+    """A number in a kernel."""
+
+    polynomial: Polynomial | None = None
+    """Its form over loop variables, scalars and lengths; None when it has no such form."""
+    operation: Operation | None = None
+    """What it is made of where it has no polynomial, and no content of arrays decides it."""
+    loops: frozenset[str] = NOTHING
+    """Symbols of the loops that it varies with."""
+    arrays: frozenset[str] = NOTHING
+    """Arrays whose content decides it."""
+    integer: bool = False
+    level: int = 0
+    """How many loads must have been done, one after the other, before it is known."""
+    near: Hint = None
+    """Where data decide it: the part of it that lies near its own iteration."""
+
+    @classmethod
+    def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
+        return cls(polynomial, None, loops, NOTHING, True)
+
+    def mixed(self, others: Iterable[Value], integer: bool) -> Value:
+        """A number made of this one and others in a way that has no polynomial."""
+        loops, arrays, level, near = self.loops, self.arrays, self.level, self.near
+        for other in others:
+            loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
+            near = other.near if near is None else near
+        return Value(None, None, loops, arrays, integer, level, near)
+
+    def or_else(self, other: Value, condition: Value) -> Value:
+        """This one or the other one, as a condition decides."""
+        if self == other:
+            return self
+        if self.polynomial is not None and self.polynomial == other.polynomial:
+            return attrs.evolve(self, level=max(self.level, other.level))
+        return self.mixed((other, condition), self.integer and other.integer)
+
+
+def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
+    """What comes out of an operator."""
+    integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
+    combined = left.mixed((right,), integer)
+    if isinstance(op, ast.LShift | ast.RShift) and (places := _places(right)) is not None:
+        op, right = (
+            ast.Mult() if isinstance(op, ast.LShift) else ast.FloorDiv(),
+            Value.whole(Polynomial.number(1 << places)),
+        )
+    if left.polynomial is not None and right.polynomial is not None:
+        polynomial = _combined(op, left.polynomial, right.polynomial)
+        if polynomial is not None:
+            return attrs.evolve(combined, polynomial=polynomial)
+    name = _OPERATORS.get(type(op))
+    return combined if name is None else made_of(name, (left, right), combined)
+
+
+def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomial | None:
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Pow() if 0 < (right.constant or 0) <= _HIGHEST_POWER:
+            return functools.reduce(operator.mul, [left] * (right.constant or 0))
+    return None
+
+
+def _places(value: Value) -> int | None:
+    """By how many places a shift moves a number, where that is written."""
+    constant = None if value.polynomial is None else value.polynomial.constant
+    return constant if constant is not None and 0 <= constant < 64 else None
+
+
+def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
+    """A number that an operation makes of others, `combined` but for that. A number when all of them are."""
+    parts = [one.operation if one.polynomial is None else one.polynomial for one in operands]
+    known = tuple([part for part in parts if part is not None])
+    if len(known) < len(parts) or combined.arrays:
+        return combined
+    operation = Operation(name, known)
+    if combined.integer and not operation.symbols:
+        with contextlib.suppress(ArithmeticError):
+            return attrs.evolve(combined, polynomial=Polynomial.number(int(operation.value({}))))
+    return attrs.evolve(combined, operation=operation)
+
+
+def whole_names(nest: LoopNest) -> set[str]:
+    """The scalars and arrays that hold whole numbers: those that reach an index or the bounds of a loop.
+
+    Others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
+    """
+    nodes = nest.source.nodes
+    found: set[str] = set()
+    roots: list[ast.AST] = []
+    for node in nodes:
+        if isinstance(node, ast.Subscript):
+            roots.append(node.slice)
+        elif isinstance(node, ast.For):
+            found.update(_names(node.target))
+            call = range_of(node.iter)
+            roots.extend(call.args if call else ())
+    assignments = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
+    while roots:
+        for name in _names(roots.pop()) - found:
+            found.add(name)
+            for node in assignments:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                    roots.append(node.value)
+    annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
+    floating = {name for name, kind in annotated.items() if kind and kind.startswith("float")}
+    return (found | {name for name, kind in annotated.items() if kind and not kind.startswith("float")}) - floating
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+_SIZES = {"int": 8, "float": 8, "bool": 1, "bool_": 1}
+_SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+
+
+def annotated_type(argument: ast.arg, names: Mapping[str, Any]) -> str | None:
+    """The NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``, or of an
+    alias of it among the `names` that the source can see.
+    """
+    for node in ast.walk(argument.annotation or ast.Constant(None)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            found = name if name in _SIZES else _scalar_of(names.get(name))
+            if found is not None:
+                return found
+    return None
+
+
+def _scalar_of(alias: Any) -> str | None:
+    """The type of elements of an alias such as ``Floats = NDArray[np.float32]``."""
+    for part in get_args(alias):
+        name = getattr(part, "__name__", None)
+        found = name if name in _SIZES else _scalar_of(part)
+        if found is not None:
+            return found
+    return None
+
+
+def element_size(argument: ast.arg, names: Mapping[str, Any]) -> int | None:
+    """Bytes of an element by its parameter's annotation."""
+    name = annotated_type(argument, names)
+    return None if name is None else _SIZES[name]

@@ -1,0 +1,101 @@
+"""Numbers that are no polynomials: quotients, remainders, the least and the greatest of some. Where scalars and lengths
+decide them, a launch knows them as it knows those, and they have a symbol of their own; where loops do, their ends.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.kernels.algebra.polynomial import SIGNED, Polynomial
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "/": operator.truediv,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "int": int,
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+OPERATIONS: Final = frozenset(_FUNCTIONS)
+"""Operators and functions that operations are made of."""
+_RISING: Final = frozenset({"min", "max", "int", "floor", "ceil"})
+
+Range = tuple[float, float]
+
+
+@attrs.frozen
+class Operation:
+    """An operator or a function, and what it is given."""
+
+    name: str
+    operands: tuple[Polynomial | Operation, ...]
+
+    def value(self, numbers: Mapping[str, Any]) -> float:
+        """What comes out. KeyError names a symbol without a number; ZeroDivisionError, OverflowError as Python's."""
+        return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
+
+    def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
+        """What it lies between when its polynomials lie between `ends_of`; None when that is not known."""
+        found = [part.ends(ends_of) if isinstance(part, Operation) else ends_of(part) for part in self.operands]
+        known = [ends for ends in found if ends is not None]
+        if len(known) < len(found):
+            return None
+        (low, high), *others = known
+        function = _FUNCTIONS[self.name]
+        if self.name == "abs":
+            return (0 if low < 0 < high else min(abs(low), abs(high))), max(abs(low), abs(high))
+        if self.name in _RISING:
+            return function(*[low for low, _ in known]), function(*[high for _, high in known])
+        least, most = others[0]
+        if self.name in "//%" and least <= 0:
+            return None
+        if self.name == "%" and (least < most or low // least < high // least):
+            return 0, most - 1
+        corners = [function(*corner) for corner in product((low, high), (least, most))]
+        return min(corners), max(corners)
+
+    @property
+    def sign(self) -> int | None:
+        """1 when it is not negative for scalars that are not negative, else None."""
+        signs = [operand.sign == 1 for operand in self.operands]
+        match self.name:
+            case "abs":
+                surely = True
+            case "max":
+                surely = any(signs)
+            case "%":
+                surely = signs[1]
+            case "-":
+                surely = False
+            case _:
+                surely = all(signs)
+        return 1 if surely else None
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset[str]().union(*[operand.symbols for operand in self.operands])
+
+    @property
+    def symbol(self) -> Polynomial:
+        """The symbol that stands for it."""
+        return Polynomial.symbol(self.show() if self.sign == 1 else SIGNED + self.show())
+
+    def show(self) -> str:
+        """As it would be written."""
+        shown = [operand.show() for operand in self.operands]
+        if self.name[0].isalpha():
+            return f"{self.name}({', '.join(shown)})"
+        left, right = [f"({one})" if " " in one and one[-1] != ")" else one for one in shown]
+        return f"({left} {self.name} {right})"

@@ -1,0 +1,222 @@
+"""In which orders a launch comes to the elements of an array, and how many of them it moves in each.
+
+Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
+of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its
+elements are visited *in order*, some here and some there. A cache holds what lies near, so that an element moves once,
+however often it is accessed. All other accesses are *random*.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import attrs
+
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, loops_of
+from offloadrt.kernels.accesses.traffic import elements, jointly, stored_just_now, streams
+from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.ranges.reach import Places, Reach, even_places, ranges
+from offloadrt.kernels.ranges.touched import shape_of, steps_of, touched
+
+Order = Literal["swept", "in order", "random"]
+
+
+@attrs.frozen
+class Stream:
+    """What a launch moves of one array in one order."""
+
+    order: Order
+    level: int
+    """How many loads of other arrays the first access waits for, one after the other."""
+    read: float
+    """Elements from memory."""
+    written: float
+    """Elements to memory."""
+    places: float
+    """Where runs of neighbouring elements begin, counted each time."""
+    among: float
+    """How many of these places there are, of which conditions choose some; without an end: not known, or all."""
+    _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
+
+    @property
+    def reach(self) -> Reach:
+        """Where that is, loads and stores apart; found when it is asked for."""
+        return self._reach()
+
+
+def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
+    """How often a launch makes an access, without the loops for which `shared` holds."""
+    once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
+    path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+    often = counting.runs(path)
+    for loop in loops_of(path):
+        if shared(loop):
+            often /= max(1.0, counting.mean_trips(path, loop))
+    return min(often, counting.runs(access.path))
+
+
+def moved_elements(counting: Counting, accesses: Sequence[Access]) -> tuple[float, float]:
+    """Elements that affine accesses to one array load from memory, and those that they store there: an element once,
+    also where several loops come to it, as in ``a[i + k]``.
+    """
+    read, written = elements(accesses, functools.partial(runs_without, counting))
+    if any(_come_back(counting, access) for access in accesses):
+        different = [
+            touched(counting, mine, shape_of(counting, mine[0]), None)[0] if mine else 0.0
+            for mine in ([access for access in accesses if access.kind == kind] for kind in ("read", "write"))
+        ]
+        read, written = min(read, different[0]), min(written, different[1])
+    return read, written
+
+
+def _come_back(counting: Counting, access: Access) -> bool:
+    """Do different iterations of the loops that an index varies with come to one element?"""
+    found = steps_of(counting, access, shape_of(counting, access))
+    if found is None:  # no rectangle
+        return access.pattern == "affine"
+    reached = 0
+    for step, count in sorted((abs(step), count) for step, count in found[1] if step and count > 1):
+        if step <= reached:
+            return True
+        reached += step * (count - 1)
+    return False
+
+
+def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None) -> tuple[Stream, ...]:
+    """The streams of one array with so many elements; none for accesses that do not happen."""
+    moves = functools.partial(runs_without, counting)
+    happening = [access for access in accesses if counting.runs(access.path)]
+    affine = [access for access in happening if access.pattern in ("constant", "affine")]
+    by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
+    nearness = {access: nearness_of(counting, access) for access in by_data}
+    found = []
+    along = affine + [access for access in by_data if nearness[access]]
+    if along:
+        read, written = moved_elements(counting, affine)
+        for part in sorted(set(nearness.values()) - {0.0}):
+            near_read, near_written = elements([access for access in by_data if nearness[access] == part], moves)
+            read, written = max(read, near_read * part), max(written, near_written * part)
+        if size is not None and len(along) > len(affine):
+            read, written = min(read, size), min(written, size)
+        places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
+        swept = all(_certain(counting, access) for access in along) or _in_every_iteration(
+            counting, [access for access in along if nearness.get(access, 1.0) == 1.0]
+        )
+        level = min(access.level for access in along)
+        reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
+        among = math.inf if swept else _among(counting, along, nearness)
+        found.append(Stream("swept" if swept else "in order", level, read, written, places, among, reach))
+    read = written = places = 0.0
+    away = [access for access in by_data if nearness[access] < 1.0]
+    for part in sorted({nearness[access] for access in away}):
+        far_read, far_written = elements([access for access in away if nearness[access] == part], moves)
+        read, written = read + far_read * (1.0 - part), written + far_written * (1.0 - part)
+    if away:
+        reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
+        level = min(access.level for access in away)
+        found.append(Stream("random", level, read, written, read + written, math.inf, reach))
+    return tuple(found)
+
+
+def _reach_along(
+    counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float], size: int | None
+) -> Reach:
+    """Of accesses that follow the iterations; data decide those that have a nearness."""
+    limit = math.inf if size is None else size
+    moving = [
+        access
+        for number, access in enumerate(accesses)
+        if not any(stored_just_now(earlier, access) for earlier in accesses[:number])
+    ]
+    loads, stores = (
+        _places_along(counting, [access for access in moving if access.kind == kind], nearness, limit)
+        for kind in ("read", "write")
+    )
+    return Reach(ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), loads, stores)
+
+
+def _places_along(
+    counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float], limit: float
+) -> tuple[Places, ...]:
+    """Of loads or stores: even ones of accesses that happen in every iteration, and where others begin somewhere."""
+    moves = functools.partial(runs_without, counting)
+    whole = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
+    dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
+    if _in_every_iteration(counting, whole) and not _in_every_iteration(counting, dense):
+        dense = whole  # the sides of a branch together
+    others: dict[float, list[Access]] = {}
+    for access in accesses:
+        if access not in dense:
+            others.setdefault(nearness.get(access, 1.0), []).append(access)
+    by_data = any(access in nearness for access in dense)
+    found = None if by_data else even_places(counting, dense, moves)
+    if found is None:  # neighbours share elements, so that nothing is left out between them
+        found = (Places(1.0, min(max(elements(dense, moves)), limit), True),)
+    count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
+    if count:
+        moved = max([max(elements(some, moves)) * near for near, some in others.items()])
+        among = _among(counting, [access for some in others.values() for access in some], nearness)
+        found = (*found, Places(count, min(moved, limit) / count, among=among))
+    return found
+
+
+def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, written: float) -> Reach:
+    """Of accesses at random: each is a place of its own."""
+    loads, stores = ((Places(count, 1.0),) if count else () for count in (read, written))
+    return Reach(ranges(counting, accesses, lambda access: 0.0), loads, stores)
+
+
+def nearness_of(counting: Counting, access: Access) -> float:
+    """The part of an access that `expect` calls near."""
+    hint = access.near
+    return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
+
+
+def _places(counting: Counting, access: Access) -> float:
+    """Runs of an access, but for the loops that step through neighbouring elements without leaving any out."""
+    often = counting.runs(access.path)
+    *others, index = access.index
+    for part in reversed(access.path):
+        if index is None or isinstance(part, Branch) or part.distributed:
+            break
+        if any(other is None or part.symbol in other.symbols for other in others):
+            continue
+        if abs(index.coefficient(part.symbol).constant or 0) * abs(part.step) == 1:
+            often /= max(1.0, counting.mean_trips(access.path, part))
+    return often
+
+
+def _among(counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float]) -> float:
+    """The places that affine accesses would come to if no condition stood around them."""
+    if any(access in nearness for access in accesses):
+        return math.inf
+    return max(
+        [
+            _places(counting, access) * counting.runs(loops_of(access.path)) / counting.runs(access.path)
+            for access in accesses
+        ]
+    )
+
+
+def _certain(counting: Counting, access: Access) -> bool:
+    """Does no content of an array decide whether an affine access happens, and where?"""
+    return access.pattern in ("constant", "affine") and counting.exact(access.path)
+
+
+def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
+    """Does each iteration of some loops of known length come to the same elements by one or another of them?"""
+    nests: dict[tuple[Path, int], list[Access]] = {}
+    for number, alike in enumerate(streams(accesses)):
+        for access in alike:
+            loops = loops_of(access.path)
+            if all(map(counting.counted, loops)):
+                nests.setdefault((loops, number), []).append(access)
+    return any(
+        any(not access.guarded for access in nest)
+        or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
+        for (loops, _), nest in nests.items()
+    )

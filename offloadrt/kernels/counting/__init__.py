@@ -1,0 +1,1 @@
+"""Counting iterations: how often the blocks of a loop nest run once the arguments of a launch are known."""

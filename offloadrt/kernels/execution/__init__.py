@@ -1,0 +1,1 @@
+"""Running a loop nest on real arrays: in the interpreter, or compiled by Numba."""

@@ -1,0 +1,123 @@
+"""The arithmetic of kernels in source, the same in the interpreter and compiled: each function here exists for both.
+
+Elements are widened when they are loaded, to 64-bit integers and doubles, and rounded to their array's type when they
+are stored; an index of an array of which a device has a section is moved there. Division follows IEEE 754 (1/0 is
+infinity); ``//`` and ``%`` by zero raise ZeroDivisionError. Minimum and maximum keep their first operand unless the
+second one is less or greater. Powers are repeated products. Functions of `math` are those of the C library, called in
+both cases, so that no compiler replaces them by others; an argument outside of their domain gives NaN or infinity.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from offloadrt.kernels.execution.mapped_section import OutsideSection
+from offloadrt.kernels.source.subset import MATH
+
+Functions = dict[str, Callable[..., Any]]
+
+_IN_C = [name for name in MATH if name not in ("floor", "ceil", "fabs")]
+
+
+def _load(value: Any) -> Any:
+    return value.item()
+
+
+def _within(index: Any, lower: int, mapped: int, length: int, position: int) -> Any:
+    counted = index + length if index < 0 else index
+    if counted < lower or counted >= lower + mapped:
+        raise OutsideSection(position, index)
+    return counted - lower
+
+
+def _divide(a: Any, b: Any) -> float:
+    try:
+        return float(a / b)
+    except ZeroDivisionError:
+        if a == 0 or a != a:
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return a // b
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a % b
+
+
+def _power(a: Any, exponent: int) -> Any:
+    product = a
+    for _ in range(exponent - 1):
+        product = product * a
+    return product
+
+
+def _least(a: Any, b: Any) -> Any:
+    return b if b < a else a
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    return b if b > a else a
+
+
+def _widened(value: Any) -> Any:
+    return value * 1  # of a bool, an int32 or a float32 and a 64-bit integer Numba makes 64 bits; no value changes
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return a / b
+
+
+@functools.cache
+def interpreted() -> Functions:
+    """The functions for the interpreter, by the names that `execution.py` writes."""
+    return {
+        "_load": _load,
+        "_within": _within,
+        "_divide": _divide,
+        "_floor_divide": _floor_divide,
+        "_remainder": _remainder,
+        "_power": _power,
+        "_least": _least,
+        "_greatest": _greatest,
+        **_of_the_c_library(),
+    }
+
+
+@functools.cache
+def compiled() -> Functions:
+    """The functions for Numba. Raises ImportError without it."""
+    import numba
+
+    own = numba.njit(error_model="python")
+    return {
+        "_load": own(_widened),
+        "_within": own(_within),
+        "_divide": numba.njit(error_model="numpy")(_quotient),
+        "_floor_divide": own(_floor_divide),
+        "_remainder": own(_remainder),
+        "_power": own(_power),
+        "_least": own(_least),
+        "_greatest": own(_greatest),
+        **_of_the_c_library(),
+    }
+
+
+@functools.cache
+def _of_the_c_library() -> Functions:
+    names = {"linux": "libm.so.6", "darwin": "libSystem.dylib", "win32": "ucrtbase.dll"}
+    library = ctypes.CDLL(names.get(sys.platform))
+    found: Functions = {f"_{name}": getattr(math, name) for name in ("floor", "ceil", "fabs")}
+    for name in _IN_C:
+        function = getattr(library, name)
+        function.restype = ctypes.c_double
+        function.argtypes = [ctypes.c_double] * (2 if name in ("atan2", "pow") else 1)
+        found[f"_{name}"] = function
+    return found

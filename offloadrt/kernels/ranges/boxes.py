@@ -1,0 +1,196 @@
+"""Rectangles of elements: which ones an access may touch under its guards, and which bytes of an array they are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, Probability, Within, loops_of
+from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts, cut_range, intersection
+from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.counting.counting import Counting
+
+Box = tuple[tuple[int, int], ...]
+"""First and last index in each dimension, both inclusive."""
+
+_NOTHING = (0, -1)
+
+Ranges = tuple[tuple[int, int], ...]
+"""Offset and length in bytes of contiguous pieces of an array, in ascending order."""
+
+
+def boxes(access: Access, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
+    """Boxes in which every element lies that an access may touch; None when data decide a place."""
+    found = []
+    for cuts in alternatives(access.path, counting):
+        ends = loop_ends(access.path, cuts, counting)
+        if ends is None:
+            continue
+        box = [
+            _dimension(index, operation, length, cuts, ends, counting)
+            for index, operation, length in zip(access.index, access.operations, shape, strict=True)
+        ]
+        if None in box:
+            return None
+        found.append(tuple(side for side in box if side is not None))
+    return found
+
+
+def alternatives(path: Path, counting: Counting) -> list[Cuts]:
+    """The cuts under one of which a block runs."""
+    found: list[Cuts] = [()]
+    for part in path:
+        if isinstance(part, Branch):
+            found = _both(found, _of_condition(part.probability, counting))
+    return found
+
+
+def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
+    pairs = [intersection(one, other) for one in first for other in second]
+    return [cuts for cuts in dict.fromkeys(pairs) if cuts is not None]
+
+
+def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
+    """Where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
+    if condition.kind == "not":
+        return _of_condition(condition.parts[0], counting, not negated)
+    if condition.kind == "branch":
+        parts = [_of_range(within, counting, negated) for within in condition.within] or [[()]]
+    else:
+        parts = [_of_condition(part, counting, negated) for part in condition.parts]
+    if (condition.kind == "or") != negated:
+        return list(dict.fromkeys(cuts for part in parts for cuts in part))
+    return functools.reduce(_both, parts)
+
+
+def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
+    bounds = counting.bounds_of(within)
+    if within.index is None or bounds is None:
+        return [()]
+    low, high = bounds
+    found: list[Cuts] = []
+    for first, last in [(-FAR, low - 1), (high + 1, FAR)] if negated else [bounds]:
+        cut = Cut.of(within.index.known(counting.numbers), first, last)
+        if cut.index.symbols and cut.low <= cut.high:
+            found.append((cut,))
+        elif not cut.index.symbols and cut.low <= 0 <= cut.high:
+            found.append(())
+    return found
+
+
+def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
+    """Smallest and largest value of the loops' variables; None when no iteration is left."""
+    found: dict[str, tuple[int, int]] = {}
+    for loop in loops_of(path):
+        ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
+        if ends is None:
+            continue
+        values = range(ends[0], ends[1] + 1)
+        for cut in cuts:
+            if cut.index.symbols == {loop.symbol} and cut.index.is_affine_in({loop.symbol}):
+                values = cut_range(values, cut, loop.symbol, {})
+        if not values:
+            return None
+        found[loop.symbol] = values[0], values[-1]
+    return found
+
+
+def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
+    """What some cuts leave of the outer loops of a nest, the variables of all others being between their `ends`."""
+    kept = {loop.symbol for loop in loops}
+    found: list[Cut] = []
+    for cut in cuts:
+        inner = sorted(cut.index.symbols - kept)
+        low, high = cut.low, cut.high
+        for symbol in inner:
+            reached = [cut.index.coefficient(symbol).value({}) * end for end in ends[symbol]]
+            low, high = low - max(reached), high - min(reached)
+        outer = cut.index.without(set(inner))
+        if outer.symbols:
+            found.append(Cut(outer, low, high))
+    return functools.reduce(lambda one, other: intersection(one, (other,)) or (), found, ())
+
+
+def _dimension(
+    index: Polynomial | None,
+    operation: Operation | None,
+    length: int,
+    cuts: Cuts,
+    ends: dict[str, tuple[int, int]],
+    counting: Counting,
+) -> tuple[int, int] | None:
+    def ends_of(part: Polynomial) -> tuple[int, int] | None:
+        return _ends_of(part.known(counting.numbers), cuts, ends)
+
+    if index is not None:
+        constant = index.known(counting.numbers).constant
+        if constant is not None:
+            place = constant + length if constant < 0 else constant
+            return (place, place) if 0 <= place < length else _NOTHING
+    found = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
+    if found is None:
+        return None
+    low, high = found
+    return (0, length - 1) if low < 0 or high >= length else (int(low), int(high))
+
+
+def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """What an index runs between under some cuts, its loops' variables being between their `ends`."""
+    low = high = None
+    if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
+        low = high = index.value(dict.fromkeys(index.symbols, 0))
+        for symbol in sorted(index.symbols):
+            slope = index.coefficient(symbol).value({})
+            reached = sorted(slope * end for end in ends[symbol])
+            low, high = low + reached[0], high + reached[1]
+    for cut in cuts:
+        shift = (index - cut.index).constant
+        if shift is not None:
+            low = cut.low + shift if low is None else max(low, cut.low + shift)
+            high = cut.high + shift if high is None else min(high, cut.high + shift)
+    return None if low is None or high is None else (low, high)
+
+
+def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
+    """By dimension: does a box reach from the first to the last index of all of these? Not when there are none: a share
+    comes to the second part of an `or` also where the launch never does.
+    """
+    if not found:
+        return [False] * len(box)
+    return [
+        side == (min(low for low, _ in sides), max(high for _, high in sides))
+        for side, sides in zip(box, zip(*found, strict=True), strict=True)
+    ]
+
+
+def ranges(found: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
+    """The bytes of some boxes of an array in C order; pieces that meet are one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for box in found:
+        if any(low > high for low, high in box):
+            continue
+        last = len(box) - 1
+        while last > 0 and box[last] == (0, shape[last] - 1):
+            last -= 1
+        inner = element_size
+        for length in shape[last + 1 :]:
+            inner *= length
+        outer = np.zeros(1, np.int64)
+        for (low, high), length in zip(box[:last], shape[:last], strict=True):
+            outer = (outer[:, np.newaxis] * length + np.arange(low, high + 1)).ravel()
+        low, high = box[last]
+        begins = (outer * shape[last] + low) * inner
+        starts += begins.tolist()
+        ends += (begins + (high - low + 1) * inner).tolist()
+    pieces: list[tuple[int, int]] = []
+    for start, end in sorted(zip(starts, ends, strict=True)):
+        if pieces and start <= pieces[-1][1]:
+            pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
+        else:
+            pieces.append((start, end))
+    return tuple((start, end - start) for start, end in pieces)

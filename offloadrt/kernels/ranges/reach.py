@@ -1,0 +1,253 @@
+"""Where a stream's accesses lie in their array: the ranges around them, and the places within these.
+
+A *place* is a run of neighbouring elements. An affine index walks runs at even distances: loops from the smallest step
+to the largest either lengthen the run or repeat it (a triangle's runs have their mean length). So it does under
+conditions that are ranges of an index, one rectangle or triangle of iterations for each way in which they hold. What
+data leave out of it may be anywhere in a range. The range of an access is the smallest that surely
+holds it, so a stride and the block of a matrix have all between their first element and their last one in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
+from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts
+from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.ranges.boxes import alternatives, boxes, loop_ends, projected
+from offloadrt.kernels.ranges.touched import flat_index, shape_of
+
+
+@attrs.frozen
+class Places:
+    """Runs of neighbouring elements."""
+
+    count: float
+    run: float
+    """Elements, on average."""
+    even: bool = False
+    """At even distances; otherwise anywhere."""
+    step: int = 1
+    """Each begins at a multiple of so many elements; 0: at the array's first one."""
+    among: float = math.inf
+    """How many there are, of which a condition chooses these; without an end: not known."""
+
+
+Range = tuple[int, int]
+"""First and last element, both inclusive, in C order."""
+
+
+@attrs.frozen
+class Reach:
+    """What a launch touches of an array in one order."""
+
+    ranges: tuple[Range, ...] | None
+    """In which everything lies that it touches, in ascending order; None where data decide."""
+    read: tuple[Places, ...]
+    written: tuple[Places, ...]
+
+
+@attrs.frozen(eq=False)
+class _Stretch:
+    """Neighbouring elements that the runs of an access walk: the first ones, and how they are repeated."""
+
+    first: int
+    run: float
+    count: float
+    step: int
+    slopes: tuple[tuple[str, int], ...]
+    repeats: tuple[tuple[str, float], ...]
+    """The loops that do not lengthen the run, and how often each goes round."""
+
+
+def ranges(counting: Counting, accesses: Iterable[Access], near: Callable[[Access], float]) -> tuple[Range, ...] | None:
+    """In which everything lies that some accesses to one array may touch; None when data decide."""
+    found: list[Range] = []
+    for access in accesses:
+        shape = shape_of(counting, access)
+        if shape is None:
+            return None
+        if near(access):
+            around = _near_its_iterations(counting, access, shape)
+            if around is None:
+                return None
+            found.append(around)
+            continue
+        sides = boxes(access, counting, shape)
+        if sides is None:
+            return None
+        for box in sides:
+            if any(low > high for low, high in box):
+                continue
+            low, high = (_element([side[end] for side in box], shape) for end in (0, 1))
+            found.append((low, high))
+    return merged(found)
+
+
+def merged(found: Iterable[Range]) -> tuple[Range, ...]:
+    """The same elements in ranges that do not touch one another."""
+    apart: list[Range] = []
+    for low, high in sorted(found):
+        if apart and low <= apart[-1][1] + 1:
+            apart[-1] = apart[-1][0], max(apart[-1][1], high)
+        else:
+            apart.append((low, high))
+    return tuple(apart)
+
+
+def even_places(counting: Counting, accesses: Sequence[Access], frequency: Frequency) -> tuple[Places, ...] | None:
+    """The places of some affine accesses that follow the iterations; None when they cannot be told.
+
+    Runs that touch one another are one place; of accesses that walk the same elements under the same conditions one
+    counts.
+    """
+    stretches: list[_Stretch] = []
+    for alike in streams(accesses):
+        found: list[_Stretch] = []
+        ways = _ways(counting, alike)
+        for loops, cuts, access in ways:
+            stretch = _stretch(counting, access, loops, cuts)
+            if stretch is None:
+                return None
+            found.append(stretch)
+        if len(found) > 1 or any(cuts for _, cuts, _ in ways):
+            found = _joined(found)
+            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in found])
+            if total > most:  # what happens under several conditions, or where one has a slope
+                found = [attrs.evolve(one, count=one.count * most / total) for one in found]
+        stretches += found
+    return tuple([Places(one.count, one.run, True, one.step) for one in _joined(stretches)])
+
+
+def _ways(counting: Counting, alike: Sequence[Access]) -> list[tuple[tuple[Loop, ...], Cuts, Access]]:
+    """The conditions under which accesses walk the same elements, each once: none when they always do."""
+    if not all(access.guarded and counting.exact(access.path) for access in alike):
+        always = [access for access in alike if not access.guarded]
+        access = (always or alike)[0]
+        return [(loops_of(access.path), (), access)]
+    found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], Access] = {}
+    for access in alike:
+        found.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
+    return [
+        (loops, cuts, access)
+        for (loops, several), access in found.items()
+        for cuts in several
+        if counting.iterations(loops, {}, cuts)
+    ]
+
+
+def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
+    """Those that touch one another as one."""
+    joined: list[_Stretch] = []
+    for one in sorted(stretches, key=lambda one: (one.slopes, one.repeats, one.first)):
+        last = joined[-1] if joined else None
+        alike = last is not None and (last.slopes, last.repeats) == (one.slopes, one.repeats)
+        if last is not None and alike and one.first <= last.first + last.run:
+            run = max(last.run, one.first + one.run - last.first)
+            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, one.count))
+        else:
+            joined.append(one)
+    return joined
+
+
+def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
+    shape = shape_of(counting, access)
+    index = None if shape is None else flat_index(access, shape)
+    reached = None if index is None else counting.extent(index, access.path)
+    ends = loop_ends(access.path, cuts, counting)
+    if index is None or reached is None or ends is None:
+        return None
+    index, distances = index.known(counting.numbers), dict[Loop, int]()
+    lowest = index.value(dict.fromkeys(index.symbols, 0))
+    for loop in loops:
+        if loop.symbol in index.symbols:
+            slope = index.coefficient(loop.symbol).constant
+            if slope is None or loop.start is None or loop.symbol not in ends:
+                return None
+            lowest += min([slope * end for end in ends[loop.symbol]])
+            distances[loop] = abs(slope * loop.step)
+    slopes = [
+        (distance, _trips(counting, _around(counting, loop, loops, distances), cuts, ends), loop)
+        for loop, distance in distances.items()
+    ]
+    first = max(reached[0], lowest) if cuts else reached[0]
+    run = count = 1.0
+    step, repeats = first, list[tuple[str, float]]()
+    for distance, trips, loop in sorted(slopes, key=lambda slope: slope[:2]):
+        if distance <= run:
+            run += distance * (trips - 1.0)
+        else:
+            count *= trips
+            step = math.gcd(step, distance)
+            repeats.append((loop.symbol, trips))
+        if not _is_number(loop.start, counting):
+            step = 1
+        elif any(_begins_at(cut, loop.symbol, index) for cut in cuts):
+            step = math.gcd(step, distance)
+    by_loop = tuple([(loop.symbol, distance) for loop, distance in distances.items()])
+    return _Stretch(first, run, count, step, by_loop, tuple(repeats))
+
+
+def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
+    """Does a cut set the first of the elements that a loop comes to by the variables of other loops?"""
+    if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
+        return False
+    upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign
+    return cut.low > -FAR // 2 if upwards else cut.high < FAR // 2
+
+
+def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
+    return bound is not None and bound.known(counting.numbers).constant is not None
+
+
+def _around(
+    counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
+) -> tuple[list[Loop], list[Loop]]:
+    """The loops that repeat what a loop walks, without and with it: those with longer steps, whichever is the outer one
+    in the source; those around it where bounds depend on one another.
+    """
+    if not all(_is_number(bound, counting) for one in distances for bound in (one.start, one.stop)):
+        place = loops.index(loop)
+        return list(loops[:place]), list(loops[: place + 1])
+    longer = [one for one in distances if distances[one] > distances[loop]]
+    return longer, [one for one in distances if one in longer or one is loop]
+
+
+def _trips(
+    counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
+) -> float:
+    """Iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
+    entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
+    return often / entered if entered else 0.0
+
+
+def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int]) -> Range | None:
+    """An index that is data as it stands, and lies near its iteration of one loop: the range of that loop.
+
+    Where anything is computed with the data, or several loops count the iterations, it is not known which element is
+    near.
+    """
+    index = access.node.slice
+    if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):
+        return None
+    loops = [loop for loop in loops_of(access.path) if loop.symbol in access.loops]
+    if len(shape) != 1 or len(loops) != 1 or not counting.counted(loops[0]):
+        return None
+    ends = counting.extent(Polynomial.symbol(loops[0].symbol), access.path)
+    if ends is None or ends[0] < 0 or ends[0] >= shape[0]:
+        return None
+    return ends[0], min(ends[1], shape[0] - 1)
+
+
+def _element(indices: Sequence[int], shape: Sequence[int]) -> int:
+    element = 0
+    for index, length in zip(indices, shape, strict=True):
+        element = element * length + index
+    return element

@@ -1,0 +1,1 @@
+"""Reading a kernel: its function's source, the subset of Python that it may use, and the refusals."""

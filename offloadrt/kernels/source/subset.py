@@ -1,0 +1,356 @@
+"""The subset of Python that a kernel's source is written in; everything else is refused with file and line.
+
+A kernel in source is one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
+``collapse=n`` the first n perfectly nested ones), before it assignments of scalars, after it stores of what was
+reduced, also under an ``if``. Inside: further ``for`` loops over ranges, ``if`` / ``elif`` / ``else``, assignments to
+scalars and elements.
+
+Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
+literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
+``a.size``, the functions of ``math`` in `MATH`, numbers that are globals, and `expect`.
+
+A scalar that one iteration of the distributed loop takes over from another must be a reduction: ``s += e`` (also
+``- *``), ``s = min(s, e)``, ``s = max(s, e)``.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from offloadrt.kernels.hints import expect
+from offloadrt.kernels.source.function_source import Source, first_line, range_of, text
+from offloadrt.kernels.source.other_loops import WHILE, over_a_range
+from offloadrt.kernels.source.reductions import assigned_scalars, reduced_scalars
+
+MATH = (
+    *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
+    *("tanh", "fabs", "pow", "floor", "ceil"),
+)
+"""Functions of the module `math` that a kernel may call."""
+
+_CALLABLE = {id(getattr(math, name)): name for name in MATH} | {
+    id(function): function.__name__ for function in (min, max, abs, int, float, bool, len, range, expect)
+}
+_TWO_OPERANDS = {"atan2", "pow"}
+_OPERATORS = (
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
+    *(ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift),
+)
+_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+
+
+@attrs.frozen(eq=False)
+class LoopNest:
+    """A source that was found to be in the subset."""
+
+    source: Source
+    arrays: tuple[str, ...]
+    """Array parameters, in order; every other parameter is a number."""
+    distributed: tuple[ast.For, ...]
+    reduced: dict[str, str]
+    """Scalars that the distributed loop reduces, each with its operator."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(parameter.arg for parameter in self.source.parameters)
+
+    def function_of(self, call: ast.Call) -> str:
+        """The name of the function that is called, one of `MATH` or of those in this module's docstring."""
+        return called(self.source, call) or ""
+
+    def constant(self, name: str) -> int | float | None:
+        """The number that a global name stands for."""
+        value = self.source.names.get(name)
+        return value if isinstance(value, int | float) else None
+
+
+def read(source: Source, collapse: int = 1) -> LoopNest:
+    """The loop nest in `source`. Raises SourceRefused."""
+    return _Reader(source).nest(collapse)
+
+
+def called(source: Source, call: ast.Call) -> str | None:
+    """Which function of the subset a call is of."""
+    function = call.func
+    target: object = None
+    if isinstance(function, ast.Name):
+        target = source.names.get(function.id)
+    elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        target = getattr(source.names.get(function.value.id), function.attr, None)
+    return _CALLABLE.get(id(target))
+
+
+def literal(node: ast.expr) -> int | float | None:
+    """The number that is written there, with its sign."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = literal(node.operand)
+        return None if value is None else -value
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    return None
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.refuse = source.refuse
+        self.names = [parameter.arg for parameter in source.parameters]
+        nodes = source.nodes
+        based = [node.value for node in nodes if isinstance(node, ast.Subscript | ast.Attribute)]
+        based += [
+            node.args[0] for node in nodes if isinstance(node, ast.Call) and text(node.func) == "len" and node.args
+        ]
+        used = {node.id for node in based if isinstance(node, ast.Name)}
+        self.arrays = tuple(name for name in self.names if name in used)
+        self.loops: list[str] = []
+        self.stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+    def nest(self, collapse: int) -> LoopNest:
+        source, given = self.source, self.source.tree.args
+        if isinstance(source.tree, ast.AsyncFunctionDef):
+            self.refuse(source.tree, "a kernel awaits nothing", "write def")
+        if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
+            self.refuse(source.tree, "it has other than plain parameters", "write def name(a, b, n)")
+        named = {node.id for node in source.nodes if isinstance(node, ast.Name)}
+        for parameter in source.parameters:
+            if parameter.arg not in named:
+                self.refuse(parameter, f"parameter {parameter.arg} is not used", "leave it out")
+        assigned = set(self.names) - set(self.arrays)
+        distributed: ast.For | None = None
+        reduced: dict[str, str] = {}
+        for statement in source.body:
+            if isinstance(statement, ast.For):
+                if distributed is not None:
+                    self.refuse(statement, "a second outermost loop", "make it a kernel of its own")
+                distributed = statement
+                reduced = reduced_scalars(source, statement, assigned)
+            elif distributed is not None and isinstance(statement, ast.If) and _is_flat(statement):
+                pass
+            elif not isinstance(statement, ast.Assign | ast.AugAssign | ast.Pass):
+                instead = _INSTEAD.get(type(statement), "put it into the loop")
+                self.refuse(statement, f"{first_line(statement)} outside of the loop", instead)
+            elif distributed is None and not isinstance(statement, ast.Pass) and not assigned_scalars(statement):
+                self.refuse(statement, "an element is stored before the loop", "store it after the loop or in it")
+            assigned = self.statement(statement, assigned)
+        if distributed is None:
+            self.refuse(source.tree, "no loop over a range", "write for i in range(n)")
+        loops = [distributed]
+        while len(loops) < collapse:
+            (inner, *more) = loops[-1].body
+            if more or not isinstance(inner, ast.For):
+                self.refuse(
+                    loops[-1],
+                    f"collapse={collapse} of loops that are not perfectly nested",
+                    "move what stands between them",
+                )
+            loops.append(inner)
+        outer = {loop.target.id for loop in loops if isinstance(loop.target, ast.Name)}
+        for loop in loops[1:]:
+            if outer & {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}:
+                self.refuse(loop, "a collapsed loop's range depends on the loop around it", "leave it out of collapse")
+        return LoopNest(source, self.arrays, tuple(loops), reduced)
+
+    # statements
+
+    def block(self, statements: Iterable[ast.stmt], assigned: set[str]) -> set[str]:
+        for statement in statements:
+            assigned = self.statement(statement, assigned)
+        return assigned
+
+    def statement(self, node: ast.stmt, assigned: set[str]) -> set[str]:
+        """Check a statement; the scalars that surely have a value after it."""
+        match node:
+            case ast.Pass():
+                return assigned
+            case ast.Assign(targets=[ast.Name() | ast.Subscript() as target], value=value):
+                self.expression(value, assigned)
+                return self.target(target, assigned)
+            case ast.AugAssign(target=target, op=op, value=value):
+                if not isinstance(op, _OPERATORS):
+                    self.refuse(node, f"the operator of {text(node)}", "write a = ... with the operators of the subset")
+                self.expression(value, assigned)
+                if isinstance(target, ast.Name):
+                    self.name(target, assigned)
+                return self.target(target, assigned)
+            case ast.If(test=test, body=then, orelse=other):
+                self.expression(test, assigned)
+                return self.block(then, set(assigned)) & self.block(other, set(assigned))
+            case ast.For():
+                return self.loop(node, assigned)
+            case ast.Assign(targets=[target]):
+                return self.refuse(target, f"an assignment to {text(target)}", _INSTEAD[ast.Assign])
+            case _:
+                instead = _INSTEAD.get(type(node), "write loops, if and assignments")
+                return self.refuse(node, f"{first_line(node)} is not in the subset", instead)
+
+    def target(self, target: ast.expr, assigned: set[str]) -> set[str]:
+        match target:
+            case ast.Name(id=name):
+                if name in self.arrays:
+                    self.refuse(target, f"array {name} is assigned as a whole", f"write a loop that assigns {name}[i]")
+                if name in self.loops:
+                    self.refuse(target, f"loop variable {name} is assigned", "use another name")
+                return assigned | {name}
+            case ast.Subscript():
+                self.element(target, assigned)
+                return assigned
+            case _:
+                return self.refuse(target, f"an assignment to {text(target)}", _INSTEAD[ast.Assign])
+
+    def loop(self, node: ast.For, assigned: set[str]) -> set[str]:
+        call = range_of(node.iter)
+        if call is None:
+            self.refuse(node, f"a loop over {text(node.iter)}", over_a_range(node))
+        if not isinstance(node.target, ast.Name) or node.orelse:
+            self.refuse(node, "a loop with several variables or an else", "write for i in range(n)")
+        if node.iter is not call:
+            self.call(node.iter, assigned)  # type: ignore[arg-type]  # range_of says that it is a call of expect
+        if not 1 <= len(call.args) <= 3 or call.keywords:
+            self.refuse(node, f"{text(call)}", "write range(n), range(first, end) or range(first, end, 2)")
+        step = literal(call.args[2]) if len(call.args) == 3 else 1
+        if not isinstance(step, int) or step == 0:
+            self.refuse(node, "a loop whose step is no number", "write the step as a number, as in range(0, n, 2)")
+        for bound in call.args:
+            self.expression(bound, assigned)
+        name = node.target.id
+        if name in self.loops or name in self.names or name in assigned:
+            self.refuse(node, f"loop variable {name} has a value already", "use another name")
+        self.loops.append(name)
+        self.block(node.body, assigned | {name})
+        self.loops.remove(name)
+        return assigned
+
+    # expressions
+
+    def expression(self, node: ast.expr, assigned: set[str]) -> None:
+        match node:
+            case ast.Constant(value=bool() | int() | float()):
+                return
+            case ast.Name():
+                self.name(node, assigned)
+            case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _OPERATORS):
+                self.expression(left, assigned)
+                if isinstance(op, ast.Pow):
+                    exponent = literal(right)
+                    if not isinstance(exponent, int) or not 1 <= exponent <= 16:
+                        instead = "write a whole exponent from 1 to 16, or math.pow(x, y)"
+                        self.refuse(node, f"the power {text(node)}", instead)
+                else:
+                    self.expression(right, assigned)
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
+                self.expression(operand, assigned)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    self.expression(value, assigned)
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(isinstance(op, _COMPARISONS) for op in ops):
+                for value in (left, *others):
+                    self.expression(value, assigned)
+            case ast.IfExp(test=test, body=then, orelse=other):
+                for value in (test, then, other):
+                    self.expression(value, assigned)
+            case ast.Call():
+                self.call(node, assigned)
+            case ast.Subscript():
+                self.element(node, assigned)
+            case ast.Attribute(value=ast.Name(id=name), attr="size") if name in self.arrays:
+                return
+            case _:
+                instead = "write scalars, elements, arithmetic and math functions"
+                self.refuse(node, f"{text(node)} is not in the subset", instead)
+
+    def name(self, node: ast.Name, assigned: set[str]) -> None:
+        name = node.id
+        if name in self.arrays:
+            self.refuse(node, f"array {name} is used as a whole", f"write a loop over {name}[i]")
+        if name in assigned:
+            return
+        if name in self.stored:
+            self.refuse(node, f"{name} may have no value here", "assign it on every path before")
+        if not isinstance(self.source.names.get(name), int | float):
+            self.refuse(node, f"{name} is no number that a kernel can see", "pass it as a parameter")
+
+    def element(self, node: ast.Subscript, assigned: set[str]) -> None:
+        match node.value:
+            case ast.Attribute(value=ast.Name(id=name), attr="shape") if name in self.arrays:
+                if not isinstance(literal(node.slice), int):
+                    self.refuse(node, f"{text(node)}", "write the dimension as a number, as in a.shape[0]")
+                return
+            case ast.Name(id=name) if name in self.arrays:
+                indices: Sequence[ast.expr] = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                for index in indices:
+                    if isinstance(index, ast.Slice):
+                        self.refuse(node, f"the slice {text(node)}", "write a loop over the elements")
+                    self.expression(index, assigned)
+                return
+            case ast.Subscript():
+                self.refuse(node, f"{text(node)}", "write all indices in one pair of brackets, as in a[i, j]")
+        self.refuse(node, f"{text(node)}", "index the kernel's array parameters only")
+
+    def call(self, node: ast.Call, assigned: set[str]) -> None:
+        name = called(self.source, node)
+        arguments = len(node.args)
+        if name == "expect":
+            self.hints(node, assigned)
+            if arguments == 1 and range_of(node.args[0]) is None:
+                self.expression(node.args[0], assigned)
+            return
+        if name is None or name == "range" or node.keywords:
+            word = text(node.func)
+            short = word.rpartition(".")[2]
+            instead = f"write math.{short}" if short in MATH else "write what it does here, or use " + ", ".join(MATH)
+            self.refuse(node, f"a call of {word}", instead)
+        if name == "len":
+            if arguments != 1 or not (isinstance(node.args[0], ast.Name) and node.args[0].id in self.arrays):
+                self.refuse(node, text(node), "write len(a) of an array parameter")
+            return
+        wanted = arguments >= 2 if name in ("min", "max") else arguments == (2 if name in _TWO_OPERANDS else 1)
+        if not wanted:
+            self.refuse(node, f"{text(node)} has {arguments} operands", "give a function of numbers its own operands")
+        for argument in node.args:
+            self.expression(argument, assigned)
+
+    def hints(self, node: ast.Call, assigned: set[str]) -> None:
+        for keyword in node.keywords:
+            value = literal(keyword.value)
+            scalar = isinstance(keyword.value, ast.Name) and keyword.value.id in set(self.names) - set(self.arrays)
+            if keyword.arg not in _HINTS:
+                self.refuse(node, f"the hint {text(keyword)}", f"write one of {', '.join(_HINTS)}")
+            most, numbers = _HINTS[keyword.arg]
+            if not scalar and (value is None or not 0 <= value <= most):
+                self.refuse(node, f"the hint {text(keyword)}", f"write {numbers}, or the name of a scalar parameter")
+        over_range = bool(node.args) and range_of(node.args[0]) is not None
+        given = {keyword.arg for keyword in node.keywords}
+        fits = given and given <= {"trips", "near"} if over_range else given in ({"probability"}, {"near"})
+        if len(node.args) != 1 or not fits:
+            self.refuse(
+                node,
+                text(node),
+                "write expect(condition, probability=p), expect(range(n), trips=t) or expect(index, near=p)",
+            )
+
+
+_HINTS = {
+    "probability": (1.0, "a number from 0 to 1"),
+    "trips": (math.inf, "a number that is not negative"),
+    "near": (1.0, "a number from 0 to 1"),
+}
+"""The keywords of `expect`, each with its largest value."""
+_INSTEAD: dict[type[ast.AST], str] = {
+    ast.While: WHILE,
+    ast.Break: "write the condition as an if around the rest of the body",
+    ast.Continue: "write the condition as an if around the rest of the body",
+    ast.Return: "store the result in an array parameter",
+    ast.AnnAssign: "leave out the annotation",
+    ast.Assign: "assign one scalar or one element in each statement",
+    ast.Import: "import at the top of the file",
+    ast.ImportFrom: "import at the top of the file",
+    ast.FunctionDef: "write its body here",
+}
+
+
+def _is_flat(node: ast.If) -> bool:
+    return all(isinstance(part, ast.Assign | ast.AugAssign | ast.Pass) for part in (*node.body, *node.orelse))

@@ -1,0 +1,141 @@
+"""The exchange between devices after a divided kernel: copies over their links, each pair's in a queue of its own.
+
+As the paper's runtime does, the host starts all copies and waits for all of them: they are not hidden behind kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Literal, Protocol
+
+import attrs
+
+from offloadrt.compilers.multi_device import Holders
+from offloadrt.models.host.directive import Work
+from offloadrt.models.openacc.jacc.devices.division import Division, Pairs, Piece, by_pair
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.runtime.present_arrays import Known
+from offloadrt.sim import Simulation
+
+Communication = Literal["all-to-all", "needed"]
+"""``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
+device gets those bytes that the analysis says it reads (all of them where that cannot be proven).
+"""
+
+
+class Devices(Protocol):
+    """What is asked of the program: its devices and their activity queues."""
+
+    devices: list[OffloadDevice]
+    sim: Simulation
+
+    def queue(self, device: int, value: int) -> LastingQueue: ...
+
+
+@attrs.define(eq=False)
+class Exchange:
+    """Between devices 0 to `devices` - 1; queues from `first_queue` on. run: does a directive's work on a device."""
+
+    program: Devices
+    devices: int
+    first_queue: int
+    run: Callable[[str, Work, int], Awaitable[None]]
+    bytes: int = 0
+    """That were sent so far."""
+    seconds: float = 0.0
+    """That the host started transfers and waited for them, and for the kernels that combine partial values, so far."""
+    _open: bool = False
+    _holders: Holders = attrs.field(factory=Holders)
+    _addresses: dict[int, dict[int, int]] = attrs.field(factory=dict)
+    """By device, then by host address, as that of an array tells what it is whatever its type."""
+
+    async def open(self) -> None:
+        """Have every device reach the others' memory, once."""
+        if self._open:
+            return
+        self._open = True
+
+        async def reach(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for other in range(self.devices):
+                if other != where.number:
+                    await where.plugin.reach(other)
+
+        for number in range(self.devices):
+            await self.run("jacc_init", reach, number)
+
+    def placed(self, device: int, arrays: Iterable[HostArray], known: Known) -> None:
+        """Where arrays lie on a device, as far as they were looked up for a launch."""
+        addresses = self._addresses.setdefault(device, {})
+        for array, pointer in zip(arrays, known.pointers, strict=True):
+            addresses[array.address] = pointer.address
+
+    def forget(self, array: HostArray) -> None:
+        """An array has left the devices."""
+        self._holders.everywhere(array.address)
+
+    def is_due(self, arrays: Iterable[HostArray]) -> bool:
+        """Is any of these arrays not right on some device?"""
+        return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
+
+    async def before(self, division: Division) -> None:
+        """Each device gets what it reads in its part."""
+        fetch = self._holders.fetch
+        await self._carry(
+            by_pair(
+                (array, fetch(array.address, device, ranges))
+                for device, needed in enumerate(division.needed)
+                for array, ranges in needed
+            )
+        )
+
+    async def after(self, division: Division, communication: Communication) -> None:
+        """A divided kernel has run: each device has its own parts right, and nobody else, before they are sent."""
+        owned, holders = division.owned, self._holders
+        if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):
+            await self._carry(division.to_all)  # afterwards they are right everywhere, as they were before
+            return
+        for array, ranges in owned.items():
+            holders.wrote(array.address, ranges)
+        await self.gather(owned if communication == "all-to-all" else division.partial_values, range(self.devices))
+
+    async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
+        """All of these arrays to these devices, as far as they do not have it."""
+        fetch = self._holders.fetch
+        await self._carry(
+            by_pair((array, fetch(array.address, device, None)) for array in arrays for device in devices)
+        )
+        if len(devices) == self.devices:
+            for array in arrays:
+                self._holders.everywhere(array.address)
+
+    async def _carry(self, pairs: Pairs) -> None:
+        """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
+        if not pairs:
+            return
+
+        async def exchange(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for (source, target), pieces in pairs.items():
+                await self._send(self.program.devices[source], queue.cause, target, pieces)
+            for source, target in pairs:
+                await self._queue(source, target).drain(self.program.devices[source], queue.cause)
+
+        begin = self.program.sim.now
+        await self.run("jacc_exchange", exchange, 0)
+        self.seconds += self.program.sim.now - begin
+
+    async def _send(self, where: OffloadDevice, cause: int, target: int, pieces: Sequence[Piece]) -> None:
+        async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            here, there = self._addresses[where.number], self._addresses[target]
+            exchange_data = where.plugin.exchange_data
+            for array, one in pieces:
+                source, destination = here[array.address] + one.offset, there[array.address] + one.offset
+                self.bytes += one.nbytes
+                await exchange_data(queue, destination, source, one.nbytes, device=target)
+
+        await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
+
+    def _queue(self, source: int, target: int) -> LastingQueue:
+        return self.program.queue(source, self.first_queue + target)

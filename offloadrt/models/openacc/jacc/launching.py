@@ -1,0 +1,121 @@
+"""How a pushed kernel runs on the devices of a JACC runtime: whole on each of them, or divided and then exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from offloadrt.models.host.directive import Work
+from offloadrt.models.openacc.clauses import create
+from offloadrt.models.openacc.jacc.code_cache import CodeCache
+from offloadrt.models.openacc.jacc.devices.division import Division
+from offloadrt.models.openacc.jacc.devices.exchange import Communication, Exchange
+from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
+from offloadrt.models.openacc.jacc.devices.policy import Execution, Mode, PushPolicy
+from offloadrt.models.openacc.jacc.order import Order
+from offloadrt.models.openacc.jacc.pushes import Push, Stage
+from offloadrt.models.openacc.kernel_times import InFlight, KernelRecords, KernelTimes
+from offloadrt.models.openacc.lowering import lower_data
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.present_arrays import device_pointers
+from offloadrt.runtime.target import target
+from offloadrt.sim import Simulation
+
+
+def _no_global(array: HostArray) -> None:
+    """Pushed kernels use their arguments only."""
+
+
+@attrs.define(eq=False)
+class Launching:
+    """Of one JACC runtime. times: what executions took, by the kernel's name in reports."""
+
+    sim: Simulation
+    order: Order
+    exchange: Exchange
+    policy: PushPolicy
+    communication: Communication
+    partial_values: PartialValues
+    records: KernelRecords
+    code: CodeCache
+    times: Mapping[str, KernelTimes]
+
+    async def run(self, push: Push) -> None:
+        """As the policy says for this kernel; the host waits for it if the policy has to know what it took."""
+        divided = self.policy.before(push.name) is Mode.DIVIDED
+        if push.division is not None and (divided or self.policy.measures):
+            await self._measure(push, push.division, divided)
+        else:
+            await self._duplicate(push)
+
+    async def _duplicate(self, push: Push) -> None:
+        """Every device runs all of it; the host waits only as the execution step says."""
+        order, times, exchange = self.order, self.times[push.name], self.exchange
+        used = [*push.present, *push.absent]
+        if exchange.is_due(used):
+            await order.drain_all()
+            seconds, sent = exchange.seconds, exchange.bytes
+            await exchange.gather(used, order.devices)
+            times.communication_s += exchange.seconds - seconds
+            times.sent_bytes += exchange.bytes - sent
+        launch = self._launch(push, "whole", InFlight(times, False, len(order.devices)))
+        if push.items:
+            await order.drain(order.dependences.synchronize(push.reads, push.writes))
+            for number in order.devices:
+                await order.run("jacc_kernel_push", launch, number)
+        else:
+            await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
+
+    async def _measure(self, push: Push, division: Division, divided: bool) -> None:
+        """Run it alone, in its mode, with its exchange, and wait for each; tell the policy what they took."""
+        sim, order, exchange = self.sim, self.order, self.exchange
+        if divided:
+            await self.code.compiled((push.code.text, division.source), push.kernel.name)
+            if values := self.partial_values.to_create(division.partial_values):
+                await order.begin("jacc_create", lower_data([create(*values)], "enter data"))
+        await exchange.open()
+        await order.drain_all()
+        times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
+        if exchange.is_due(push.present):
+            await (exchange.before(division) if divided else exchange.gather(push.present, order.devices))
+        begin = sim.now
+        execution = InFlight(times, divided, len(order.devices))
+        launch = self._launch(push, "part" if divided else "whole", execution)
+        await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
+        await order.drain_all()
+        kernel_s = sim.now - begin
+        if divided:
+            await exchange.after(division, self.communication)
+            if division.combining is not None:
+                await self._combine(push)
+        communication_s = exchange.seconds - seconds
+        self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
+        times.communication_s += communication_s
+        times.sent_bytes += exchange.bytes - sent
+
+    async def _combine(self, push: Push) -> None:
+        """Every device makes the result of a reduction from the partial values of all; that is part of the exchange."""
+        begin = self.sim.now
+        await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
+        await self.order.drain_all()
+        self.exchange.seconds += self.sim.now - begin
+
+    def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
+        """What launches it on a device. execution: of which this is one device's part."""
+        items = push.items if stage == "whole" else []
+
+        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            if execution is not None:
+                self.records.expect(where.number, queue.cause, execution)
+            here = push.on_device(where.number, stage)
+            known = await device_pointers(where, here.arrays, queue, "jacc_kernel_push", here.known)
+            if known is not here.known:
+                here.lies_at(known)
+                if stage == "part":
+                    self.exchange.placed(where.number, here.arrays, known)
+            await target(where, here.launch, items, here.arguments, queue, "jacc_kernel_push", _no_global)
+
+        return launch

@@ -1,0 +1,161 @@
+"""A pushed kernel with its arguments, made ready once and pushed often."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openacc.clauses import copy
+from offloadrt.models.openacc.jacc.arguments import Argument, Attribute
+from offloadrt.models.openacc.jacc.dependences import Range
+from offloadrt.models.openacc.jacc.devices.division import Divider, Division
+from offloadrt.models.openacc.jacc.generation import GeneratedKernel, PushFlags
+from offloadrt.models.openacc.lowering import lower_compute
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.present_arrays import Known
+
+
+@attrs.frozen
+class Effects:
+    """What the compiler's code for a generated kernel takes, relative to that of the original program: factors of the
+    kernel's time, inputs of the program. generated: for being generated; restrict, var_opt: for each specialization.
+    """
+
+    generated: float = 1.0
+    restrict: float = 1.0
+    var_opt: float = 1.0
+
+    def factor(self, flags: PushFlags) -> float:
+        """Of a push with these flags."""
+        factor = self.generated
+        if flags & PushFlags.RESTRICT:
+            factor *= self.restrict
+        if flags & PushFlags.VAR_OPT:
+            factor *= self.var_opt
+        return factor
+
+
+Stage = Literal["whole", "part", "combination"]
+"""Of an execution: all of the kernel; a device's part of it; what combines the partial values of reductions."""
+
+
+@attrs.define(eq=False)
+class OnDevice:
+    """A launch on one device. arrays: those that have to be present. known, arguments: where they lie, and the launch's
+    arguments there, as of the last time.
+    """
+
+    launch: Launch
+    given: Sequence[Any]
+    arrays: Sequence[HostArray]
+    known: Known | None = None
+    arguments: list[Any] = attrs.field(factory=list)
+
+    def lies_at(self, known: Known) -> None:
+        """The arrays lie there now."""
+        self.known = known
+        at = dict(zip(self.arrays, known.pointers, strict=True))
+        self.arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in self.given]
+
+
+@attrs.frozen(eq=False)
+class Push:
+    """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
+
+    name: str
+    kernel: Kernel
+    code: GeneratedKernel
+    launch: Launch
+    arguments: Sequence[Any]
+    present: list[HostArray]
+    absent: list[HostArray]
+    """Those without PRESENT. They may be present all the same."""
+    items: list[MapItem]
+    """For the absent ones: they are copied in and out for the launch."""
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+    division: Division | None
+    """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
+    program says how many iterations there are.
+    """
+    _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
+
+    def on_device(self, number: int, stage: Stage) -> OnDevice:
+        """What a device launches."""
+        found = self._on_device.get((number, stage))
+        if found is None:
+            found = self._on_device[number, stage] = self._launched(number, stage)
+        return found
+
+    def _launched(self, number: int, stage: Stage) -> OnDevice:
+        if stage == "whole":
+            return OnDevice(self.launch, self.arguments, self.present)
+        assert self.division is not None
+        if stage == "part":
+            arrays = [*self.present, *self.division.partial_values]
+            return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
+        combining = self.division.combining
+        assert combining is not None
+        used = dict.fromkeys(one for one in combining.arguments if isinstance(one, HostArray))
+        return OnDevice(combining.launch, combining.arguments, list(used))
+
+
+def ready(
+    name: str,
+    code: GeneratedKernel,
+    kernel: Kernel,
+    args: tuple[Argument, ...],
+    iterations: int | None,
+    factor: float,
+    divider: Divider | None,
+) -> Push:
+    """A push of generated code. ValueError for an array that is an argument with PRESENT and one without."""
+    values = code.arguments([one.value for one in args])
+    phantom = any(one.is_array and one.value.phantom for one in args)
+    slower = functools.partial(_slower, name=name, factor=factor, phantom=phantom)
+    arrays = [one for one in args if one.is_array]
+    absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
+    present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
+    both = next((array for array in absent if array in present), None)
+    if both is not None:
+        raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
+    return Push(
+        name,
+        kernel,
+        code,
+        slower(launch_of(code.kernel, values, iterations=iterations)),
+        values,
+        list(present),
+        list(absent),
+        lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
+        tuple(one.range for one in arrays if not one.writes),
+        tuple(one.range for one in arrays if one.writes),
+        None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
+    )
+
+
+def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
+    """Of a kernel's time, as the program says."""
+    return effects.get(kernel.name, Effects()).factor(flags)
+
+
+def _slower(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
+    """A launch under this name whose kernel does so much more: flops, bytes and dependent accesses times `factor`; with
+    a phantom among its arguments it computes nothing.
+    """
+    kernel = launch.kernel
+    slower = attrs.evolve(
+        kernel,
+        name=name,
+        body=None if phantom else kernel.body,
+        flops_per_iteration=kernel.flops_per_iteration * factor,
+        bytes_per_iteration=kernel.bytes_per_iteration * factor,
+        dependent_accesses=kernel.dependent_accesses * factor,
+    )
+    return attrs.evolve(launch, kernel=slower)

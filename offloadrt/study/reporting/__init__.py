@@ -1,0 +1,4 @@
+"""Results and what is made of them: `results.py` has `Result`, the record of a run; open it first.
+
+`table.py` puts the points of a sweep in a table, `compare.py` sets runs side by side, `figures.py` draws a sweep.
+"""

@@ -1,0 +1,351 @@
+"""`offloadrt compare`: one scenario under several values of its parameters, each set beside a baseline.
+
+    with executor("process", 2) as pool:
+        found = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
+    found.cases[0].variants[1].figures["elapsed_s"].ratio
+
+A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.study.errors import ParameterError, UserError, did_you_mean
+from offloadrt.study.points import Options, grid
+from offloadrt.study.reporting import figures
+from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
+from offloadrt.study.reporting.table import Cell, row
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.sweep import Outcome, sweep
+
+ELAPSED = "elapsed_s"
+MOST = 3
+"""How many differences in where time went are shown of a pair."""
+_NO_CALLS = CallFigures(0, 0.0, 0.0, 0.0, 0.0)
+_NO_TIME = TimeShare(0.0, 0.0)
+
+
+@attrs.frozen
+class Compared:
+    """One figure of a variant: the median when it was run several times. `ratio` is baseline over variant, None where
+    the variant's is 0; `cov` the coefficient of variation over the runs, None for one run.
+    """
+
+    value: float
+    ratio: float | None
+    cov: float | None = None
+
+
+@attrs.frozen
+class ComparedCall:
+    """One API call of a variant: how often, its latencies added up (virtual seconds), and the baseline's over it."""
+
+    count: int
+    total_s: float
+    ratio: float | None
+
+
+@attrs.frozen
+class Difference:
+    """Host-thread time that went into one thing, in the baseline and in the variant: virtual seconds and shares."""
+
+    category: str
+    baseline_s: float
+    variant_s: float
+    baseline_share: float
+    variant_share: float
+
+    @property
+    def more_s(self) -> float:
+        """How much more the variant spent on it."""
+        return self.variant_s - self.baseline_s
+
+
+@attrs.frozen
+class Variant:
+    """One run (the median one of several) beside its baseline. `differences` are the largest, by seconds; a baseline
+    has none.
+    """
+
+    parameters: dict[str, Value]
+    """Those in which it may differ from its baseline."""
+    figures: dict[str, Compared]
+    calls: dict[str, ComparedCall]
+    """The calls of all variants of its case in the whole run, start-up included; the baseline's longest first."""
+    differences: list[Difference]
+    result: Result
+
+
+@attrs.frozen
+class Case:
+    """Variants that are compared with one another, the baseline first; whatever else was swept is the same in all."""
+
+    parameters: dict[str, Value]
+    variants: list[Variant]
+
+
+@attrs.frozen
+class Comparison:
+    """What `compare` found. `fixed` are the parameters that nobody swept."""
+
+    scenario: str
+    machine: str
+    seed: int
+    repeat: int
+    fixed: dict[str, Value]
+    baseline: dict[str, Value]
+    measures: tuple[str, ...]
+    """The figures compared, `elapsed_s` first."""
+    cases: list[Case]
+    whole_run: bool
+    """Whether calls are those of the whole run, as a profiler counts them; otherwise there are none outside of the
+    measured time.
+    """
+
+    @property
+    def results(self) -> list[Result]:
+        """Every run, case by case, baselines first."""
+        return [variant.result for case in self.cases for variant in case.variants]
+
+    def to_json(self) -> bytes:
+        """One JSON object on one line."""
+        record = attrs.asdict(self, recurse=True)
+        for case, plain in zip(self.cases, record["cases"], strict=True):
+            for variant, entry in zip(case.variants, plain["variants"], strict=True):
+                entry["result"] = builtins(variant.result)
+        return msgspec.json.encode(record)
+
+
+def compare(
+    scenario: Scenario,
+    axes: Mapping[str, Sequence[Any]],
+    pool: Executor,
+    *,
+    baseline: Mapping[str, Any] | None = None,
+    measures: Sequence[str] = (),
+    options: Options | None = None,
+    jobs: int = 1,
+    advanced: Callable[[Outcome], None] | None = None,
+) -> Comparison:
+    """Runs all combinations of `axes` (texts are read as on the command line) on `pool` and sets them side by side.
+
+    `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
+    not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
+    with that one run. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further figures
+    to compare: names of what the scenario measures, or columns of its table of results; by default those that the
+    scenario names.
+
+    Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
+    and when a run fails; ParameterError for a bad parameter.
+    """
+    options = options or Options()
+    if all(len(values) < 2 for values in axes.values()):
+        axes = {**scenario.sweep, **axes}
+    read = _read_all(scenario, axes)
+    chosen = _baseline(scenario, read, baseline or {})
+    if options.repeat < 1:
+        raise UserError(f"--repeat {options.repeat}: at least once")
+    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
+    profiles.load(machine, options.overrides, options.range_end or "mean")
+    points = grid(scenario, read, options)
+    names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
+
+    def looked_at(outcome: Outcome) -> None:
+        if outcome.failures:
+            failure = outcome.failures[0]
+            named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
+            raise UserError(f"compare: {named}: {failure.message}")
+        if outcome.finished:
+            for name in names:
+                _known(name, outcome.finished)
+        if advanced is not None:
+            advanced(outcome)
+
+    outcome = sweep(points, pool, jobs=jobs, advanced=looked_at)
+    swept = [name for name, values in read.items() if len(values) > 1]
+    cases: dict[tuple[Value, ...], list[Result]] = {}
+    for result in outcome.finished:
+        place = tuple(result.parameters[name] for name in swept if name not in chosen)
+        cases.setdefault(place, []).append(result)
+    first = outcome.finished[0]
+    return Comparison(
+        scenario=scenario.name,
+        machine=first.machine,
+        seed=options.seed,
+        repeat=options.repeat,
+        fixed={name: value for name, value in first.parameters.items() if name not in swept},
+        baseline=chosen,
+        measures=names,
+        cases=[
+            Case({name: of[0].parameters[name] for name in swept if name not in chosen}, _variants(of, chosen, names))
+            for of in cases.values()
+        ],
+        whole_run=any(result.calls_outside for result in outcome.finished),
+    )
+
+
+def write(found: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
+    """Writes `stem.csv`, a line a run with every compared figure and its ratio, and `stem_calls.csv`, a line a run and
+    call; the paths written. Raises UserError when they cannot be.
+    """
+    ratios, calls = folder / f"{stem}.csv", folder / f"{stem}_calls.csv"
+    places = [*found.cases[0].parameters, *found.baseline]
+    heads = [f"{name}{part}" for name in found.measures for part in ("", "_ratio", "_cov")]
+    runs = [({**case.parameters, **one.parameters}, one) for case in found.cases for one in case.variants]
+    lines = [
+        [*place.values(), *(part for name in found.measures for part in _parts(one.figures[name]))]
+        for place, one in runs
+    ]
+    counted = [
+        [*place.values(), name, call.count, call.total_s, call.ratio]
+        for place, one in runs
+        for name, call in one.calls.items()
+    ]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, head, rows in (
+            (ratios, [*places, *heads], lines),
+            (calls, [*places, "call", "count", "total_s", "ratio"], counted),
+        ):
+            with path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return [ratios, calls]
+
+
+def draw(found: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
+    """Draws the ratios of the first measure that was asked for, else of the scenario's figure, else of the elapsed
+    time; the paths written, none when nothing can lie along x. Raises UserError when matplotlib is not installed.
+    """
+    results = found.results
+    swept = {
+        name: tuple(dict.fromkeys(result.parameters[name] for result in results))
+        for name in (*found.cases[0].parameters, *found.baseline)
+    }
+    figure = figures.figure_for(scenario.figure, swept, results)
+    if figure is None:
+        return []
+    asked = [name for name in found.measures[1:] if name not in scenario.measures]
+    y = asked[0] if asked else figure.y if scenario.figure is not None else ELAPSED
+    if figure.y != y:
+        figure = attrs.evolve(figure, y=y, ylabel=None)
+    figure = attrs.evolve(figure, baseline=found.baseline)
+    return figures.draw(figure, results, folder, stem="comparison")
+
+
+def _parts(figure: Compared) -> tuple[float | None, ...]:
+    return figure.value, figure.ratio, figure.cov
+
+
+def _read_all(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
+    """The values of the axes, read. Raises UserError when none has several, or one has a value twice."""
+    read = {}
+    for name, values in axes.items():
+        read[name] = tuple(scenario.bind_one(name, value) for value in values)
+        for number, value in enumerate(read[name]):
+            if value in read[name][:number]:
+                raise UserError(f"parameter {name}: {value} is given twice")
+    if all(len(values) < 2 for values in read.values()):
+        raise UserError("compare: give a parameter the values to compare, as in configuration=copy,usm")
+    return read
+
+
+def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
+    """The parameters that variants of one case differ in, with their values in the baseline."""
+    swept = {name: values for name, values in read.items() if len(values) > 1}
+    if not given:
+        drawn = {} if scenario.figure is None else scenario.figure.baseline
+        if drawn and all(value in swept.get(name, ()) for name, value in drawn.items()):
+            return dict(drawn)
+        return {name: values[0] for name, values in swept.items()}
+    chosen = {}
+    for name, text in given.items():
+        if name not in swept:
+            raise ParameterError(
+                name, f"the baseline names it, and it has no two values{did_you_mean(name, swept)} "
+                f"(compared: {', '.join(swept)})"
+            )  # fmt: skip
+        chosen[name] = scenario.bind_one(name, text)
+        if chosen[name] not in swept[name]:
+            raise ParameterError(
+                name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"
+            )
+    return chosen
+
+
+def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[Variant]:
+    """The results of a case beside the one that is its baseline, which comes first."""
+    base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
+    ordered = [base, *(one for one in results if one is not base)]
+    calls = {id(one): one.all_calls() for one in ordered}
+    names = list(dict.fromkeys(name for one in ordered for name in calls[id(one)]))
+    names.sort(key=lambda name: -calls[id(base)].get(name, _NO_CALLS).total_s)
+    return [
+        Variant(
+            parameters={name: one.parameters[name] for name in chosen},
+            figures={name: _figure(name, base, one) for name in measures},
+            calls={
+                name: _call(calls[id(base)].get(name, _NO_CALLS), calls[id(one)].get(name, _NO_CALLS)) for name in names
+            },
+            differences=[] if one is base else differences(base, one),
+            result=one,
+        )
+        for one in ordered
+    ]
+
+
+def _figure(name: str, base: Result, one: Result) -> Compared:
+    value = _value(name, one)
+    spread = one.spreads.get(name)
+    return Compared(value, _ratio(_value(name, base), value), None if spread is None else spread.cov)
+
+
+def _value(name: str, result: Result) -> float:
+    """The figure of that name, the median when there are several runs; 0 where this run has no such call or lock."""
+    if name in result.spreads:
+        return result.spreads[name].median
+    found = row(result).get(name)
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def _known(name: str, results: Sequence[Result]) -> None:
+    """Raises UserError when the runs have no number of that name."""
+    cells = {column: cell for result in results for column, cell in row(result).items()}
+    if not _number(cells.get(name)) and not ("." in name and len(results) < 2):
+        numbers = [column for column, cell in cells.items() if _number(cell)]
+        known = ", ".join(column for column in numbers if column in results[0].measured)
+        near = did_you_mean(name, numbers)
+        raise UserError(f"--measure {name}: no number of that name{near} (measured: {known or 'none'})")
+
+
+def _number(cell: Cell) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def _call(base: CallFigures, one: CallFigures) -> ComparedCall:
+    return ComparedCall(one.count, one.total_s, _ratio(base.total_s, one.total_s))
+
+
+def _ratio(base: float, one: float) -> float | None:
+    return base / one if one else None
+
+
+def differences(base: Result, one: Result, most: int = MOST) -> list[Difference]:
+    """What the host threads' time went into otherwise, the largest difference in seconds first."""
+    found = []
+    for category in dict.fromkeys((*base.where_time_went, *one.where_time_went)):
+        before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, one))
+        found.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
+    found.sort(key=lambda difference: -abs(difference.more_s))
+    return [difference for difference in found if difference.more_s][:most]

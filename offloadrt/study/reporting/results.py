@@ -1,0 +1,241 @@
+"""What a run gives back: one record, the same for people, programs and later comparison."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.study.errors import ScenarioRefused
+from offloadrt.study.scripts.parameters import Value
+
+
+@attrs.frozen
+class CallFigures:
+    """All calls of one driver or runtime function, under its real name. Virtual seconds."""
+
+    count: int
+    total_s: float
+    mean_s: float
+    min_s: float
+    max_s: float
+
+    def joined(self, other: CallFigures) -> CallFigures:
+        """These calls and the others."""
+        count, total = self.count + other.count, self.total_s + other.total_s
+        return CallFigures(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
+
+
+@attrs.frozen
+class LockFigures:
+    """One lock: how often it was taken, how often somebody had to wait, and the virtual seconds waited and held by
+    all together.
+    """
+
+    acquired: int
+    contended: int
+    wait_s: float
+    hold_s: float
+
+
+@attrs.frozen
+class DeviceFigures:
+    """One part of the machine (an engine of a device, a hardware queue, the cores): virtual seconds in which it worked,
+    the rest of the time, and those that work for it waited until it was free.
+    """
+
+    busy_s: float
+    idle_s: float
+    wait_s: float
+
+
+@attrs.frozen
+class Bytes:
+    """Bytes that device copies moved, by direction."""
+
+    h2d: int = 0
+    d2h: int = 0
+    d2d: int = 0
+    p2p: int = 0
+
+
+@attrs.frozen
+class PlacementFigures:
+    """Where an object was placed last (configuration `otm`): bytes, rank by GAF, density, place and mechanism."""
+
+    nbytes: int
+    rank: int
+    gaf: float
+    density: float
+    place: str
+    mechanism: str
+
+
+@attrs.frozen
+class ManagedFigures:
+    """What became of the managed memory of an object: faults of the GPU and of the CPU, bytes that migrated to the
+    device and to the host, and bytes that kernels reached over the link.
+    """
+
+    faults: int
+    host_faults: int
+    bytes_htod: int
+    bytes_dtoh: int
+    remote_bytes: int
+
+
+@attrs.frozen
+class TimeShare:
+    """Host-thread time that went into one thing: virtual seconds summed over the threads, and its share of all their
+    lives.
+    """
+
+    total_s: float
+    share: float
+
+
+@attrs.frozen
+class Result:
+    """One run. `measured` is what the scenario returned.
+
+    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went are of its measured windows
+    (everything when it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash
+    are of the whole run.
+    """
+
+    scenario: str
+    parameters: dict[str, Value]
+    machine: str
+    seed: int
+    elapsed_s: float
+    measured: dict[str, Value]
+    calls: dict[str, CallFigures]
+    locks: dict[str, LockFigures]
+    devices: dict[str, DeviceFigures]
+    bytes: Bytes
+    faults: dict[str, int]
+    """Pages of host memory on an APU, by how they came into a page table (`Run.faults`); empty on other machines."""
+    events: int
+    trace_hash: str | None
+    """Over time, actor, kind and sizes of every event; None unless a trace was asked for."""
+    where_time_went: dict[str, TimeShare]
+    options: dict[str, str | dict[str, str]] = attrs.field(factory=dict)
+    """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
+    `range_end` of entries, `gear` and `strategy`.
+    """
+    calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
+    """Calls outside of the measured windows: start-up and exit."""
+    placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
+    """By object, in order of rank; empty unless the runtime places objects."""
+    otm: dict[str, int] = attrs.field(factory=dict)
+    """The counters of that (`Run.objects`)."""
+    managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
+    """By object, those of one name together; empty without managed memory. Their sums are those of `faults`."""
+    algorithms: dict[str, int] = attrs.field(factory=dict)
+    """Of a stdpar program: `Run.algorithms`, of the measured windows; empty for other models."""
+    repeats: list[Repeat] = attrs.field(factory=list)
+    """Every run of a repeated measurement, this one included; empty when there was only one."""
+    spreads: dict[str, Spread] = attrs.field(factory=dict)
+    """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+
+    def all_calls(self) -> dict[str, CallFigures]:
+        """The calls of the whole run, as a profiler that watches the process counts them."""
+        outside = self.calls_outside
+        return {
+            name: self.calls[name].joined(outside[name])
+            if name in self.calls and name in outside
+            else self.calls.get(name) or outside[name]
+            for name in {**self.calls, **outside}
+        }
+
+
+@attrs.frozen
+class Repeat:
+    """One of several runs with different seeds."""
+
+    seed: int
+    elapsed_s: float
+    measured: dict[str, Value]
+    trace_hash: str | None
+
+
+@attrs.frozen
+class Spread:
+    """A figure over repeated runs: its median (the mean of the middle two of an even number), its mean, and its
+    coefficient of variation: sample standard deviation over mean, None where the mean is 0.
+    """
+
+    median: float
+    mean: float
+    cov: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of at least two runs."""
+        mean = math.fsum(values) / len(values)
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+        return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
+
+
+_LEFT_OUT_WHEN_EMPTY = (
+    "options", "repeats", "spreads", "calls_outside", "placements", "otm", "managed", "algorithms",
+)  # fmt: skip
+
+
+def builtins(result: Result) -> dict[str, Any]:
+    """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, without
+    `options`, `calls_outside`, `placements`, `otm`, `managed` and `algorithms` when there are none.
+    """
+    record = attrs.asdict(result)
+    return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}
+
+
+def to_json(result: Result) -> bytes:
+    """One JSON object on one line."""
+    return msgspec.json.encode(builtins(result))
+
+
+def median(results: list[Result]) -> Result:
+    """The run whose elapsed time is the (lower) median, with all of them in `repeats` and `spreads` when there are
+    several.
+    """
+    if len(results) == 1:
+        return results[0]
+    middle = sorted(results, key=lambda result: (result.elapsed_s, result.seed))[(len(results) - 1) // 2]
+    repeats = [Repeat(result.seed, result.elapsed_s, result.measured, result.trace_hash) for result in results]
+    return attrs.evolve(middle, repeats=repeats, spreads=_spreads(results))
+
+
+def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
+    spreads = {"elapsed_s": Spread.of([result.elapsed_s for result in results])}
+    for name in results[0].measured:
+        values = [result.measured.get(name) for result in results]
+        numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+        if len(numbers) == len(values) and name not in spreads:
+            spreads[name] = Spread.of(numbers)
+    return spreads
+
+
+def measured_of(returned: object, scenario: str) -> dict[str, Value]:
+    """The figures that a scenario returned, as plain values (NumPy scalars become Python's). Raises ScenarioRefused in
+    words for its author.
+    """
+    if returned is None:
+        return {}
+    if not isinstance(returned, Mapping):
+        raise ScenarioRefused(
+            f"scenario {scenario} returned {type(returned).__name__}; it returns a dict of figures, or nothing"
+        )
+    measured: dict[str, Value] = {}
+    for name, value in returned.items():
+        plain = value.item() if hasattr(value, "item") else value
+        if not isinstance(name, str) or not isinstance(plain, int | float | bool | str | None):
+            raise ScenarioRefused(
+                f"scenario {scenario} returned {name!r}: {value!r}; figures are numbers, texts, true, false or None"
+            )
+        measured[name] = plain
+    return measured

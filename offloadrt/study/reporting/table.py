@@ -1,0 +1,78 @@
+"""Results as one flat table: a row a run, a column a figure; written as Parquet and CSV.
+
+Parameters and measured figures keep their names (a measured figure that is called like a parameter becomes
+`measured.NAME`); the rest is dotted: `locks.device table.wait_s`, `calls.cuMemAlloc.count`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offloadrt.study.errors import UserError
+from offloadrt.study.reporting.results import Result, builtins
+
+if TYPE_CHECKING:
+    import polars
+
+Cell = int | float | bool | str | None
+
+_GROUPS = (
+    "calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm", "managed", "algorithms",
+)  # fmt: skip
+
+
+def row(result: Result) -> dict[str, Cell]:
+    """One result, flat."""
+    cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
+    cells |= {"machine": result.machine, "seed": result.seed, "elapsed_s": result.elapsed_s}
+    for name, value in result.measured.items():
+        cells[f"measured.{name}" if name in cells else name] = value
+    rest = builtins(result)
+    cells |= _flat("options", result.options)
+    for group in _GROUPS:
+        cells |= _flat(group, rest.get(group, {}))
+    cells |= {"events": result.events, "trace_hash": result.trace_hash}
+    return cells
+
+
+def _flat(prefix: str, value: Any) -> dict[str, Cell]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    cells: dict[str, Cell] = {}
+    for name, inner in value.items():
+        cells |= _flat(f"{prefix}.{name}", inner)
+    return cells
+
+
+def frame(results: Sequence[Result]) -> polars.DataFrame:
+    """The table of several results; a column that a run lacks is null there. Raises UserError when polars is not
+    installed.
+    """
+    series = library("polars").Series
+    rows = [row(result) for result in results]
+    columns = list(dict.fromkeys(name for cells in rows for name in cells))
+    table: polars.DataFrame = library("polars").DataFrame(
+        {name: series(name, [cells.get(name) for cells in rows], strict=False) for name in columns}
+    )
+    return table
+
+
+def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
+    """Writes `stem.parquet` and `stem.csv` into `folder`; the paths written."""
+    table = frame(results)
+    parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
+    table.write_parquet(parquet)
+    table.write_csv(csv)
+    return [parquet, csv]
+
+
+def library(name: str) -> Any:
+    """The module `name` of the `study` extra. Raises UserError when it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[study]'") from None

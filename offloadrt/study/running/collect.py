@@ -1,0 +1,91 @@
+"""Takes the figures of a finished run from the floors that counted them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from offloadrt.study.reporting.results import (
+    Bytes,
+    CallFigures,
+    DeviceFigures,
+    LockFigures,
+    ManagedFigures,
+    PlacementFigures,
+    Result,
+    TimeShare,
+)
+from offloadrt.study.running.ledger import Ledger
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.trace import Calls
+from offloadrt.trace.host_time import OTHER
+
+
+def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
+    """The record of a run that has ended: what it counted in its measured windows."""
+    ledger = run.measured
+    return Result(
+        scenario=scenario.name,
+        parameters=dict(parameters),
+        machine=run.spec.name,
+        seed=run.seed,
+        elapsed_s=run.elapsed,
+        measured=dict(measured),
+        calls=_calls(run.measured_calls),
+        locks={
+            name: LockFigures(int(lock["acquired"]), int(lock["contended"]), lock["wait_s"], lock["hold_s"])
+            for name, lock in ledger.locks.items()
+            if lock["acquired"]
+        },
+        devices={
+            name: DeviceFigures(engine["busy_s"], engine["idle_s"], engine["wait_s"])
+            for name, engine in ledger.engines.items()
+        },
+        bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
+        faults={name: int(count) for name, count in ledger.faults.items()},
+        managed={
+            name: ManagedFigures(**{figure: round(count) for figure, count in one.items()})
+            for name, one in ledger.managed.items()
+        },
+        events=run.sim.events,
+        trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
+        where_time_went=where_time_went(ledger),
+        calls_outside=_calls(run.calls_outside),
+        placements=_placements(run),
+        otm=dict(run.objects),
+        algorithms={name: int(count) for name, count in ledger.algorithms.items()},
+    )
+
+
+def _placements(run: Run) -> dict[str, PlacementFigures]:
+    """By the name of the object; of several with one name the later ones are numbered: ``a``, ``a (2)``."""
+    found: dict[str, PlacementFigures] = {}
+    seen: dict[str, int] = {}
+    for device in run.devices if run.is_built else ():
+        for one in device.placements:
+            seen[one.name] = number = seen.get(one.name, 0) + 1
+            figures = PlacementFigures(one.nbytes, one.rank, one.gaf, one.density, one.place, one.mechanism)
+            found[one.name if number == 1 else f"{one.name} ({number})"] = figures
+    return found
+
+
+def _calls(calls: Calls) -> dict[str, CallFigures]:
+    return {
+        name: CallFigures(call.count, call.total_s, call.mean_s, call.min_s, call.max_s)
+        for name, call in calls.table().items()
+    }
+
+
+def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
+    """Host-thread time by what it went into, the largest first.
+
+    Shares are of the lives of the host threads that ended in the measured windows; where threads live on, of what is
+    accounted for.
+    """
+    claimed = math.fsum(ledger.host_time.values())
+    whole = max(ledger.lived_s, claimed)
+    spent = {**ledger.host_time, OTHER: whole - claimed}
+    found = {name: TimeShare(dt, dt / whole) for name, dt in spent.items() if whole and dt > 0.0}
+    return dict(sorted(found.items(), key=lambda item: -item[1].total_s))

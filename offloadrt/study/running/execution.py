@@ -1,0 +1,174 @@
+"""Runs one scenario and collects its result."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from offloadrt.driver.errors import DriverError
+from offloadrt.kernels.errors import SourceRefused
+from offloadrt.machine.page_fault import MemoryAccessFault
+from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
+from offloadrt.sim.strategy import Strategy
+from offloadrt.study.errors import ScenarioRefused, UserError
+from offloadrt.study.points import Options
+from offloadrt.study.reporting.results import Result, measured_of, median
+from offloadrt.study.running import collect
+from offloadrt.study.running.profiles import machine_of
+from offloadrt.study.running.run import Run
+from offloadrt.study.running.unawaited import all_awaited
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.scripts.tracebacks import innermost, script_failure
+
+Progress = Callable[[int, int], object]
+"""Is told how many of how many steps of a long program are over."""
+
+_OF_THE_RUN = {
+    "phantom": "phantom",
+    "configuration": "configuration",
+    "allocator": "allocator",
+    "devices": "num_devices",
+}
+"""Parameters of a scenario that also set up its run, and the attribute of the run they set."""
+
+
+def execute(
+    scenario: Scenario,
+    given: Mapping[str, Any] | None = None,
+    *,
+    machine: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    range_end: str | Mapping[str, str] = "mean",
+    seed: int = 0,
+    gear: str = "turbo",
+    strategy: str | Strategy = "fifo",
+    hash: bool | None = None,
+    record: bool = False,
+    sinks: Sequence[Any] = (),
+    progress: Progress | None = None,
+    watched: Callable[[Run], object] | None = None,
+) -> Result:
+    """Run `scenario` once with the parameters `given` (texts are read as on the command line; the rest take their
+    defaults). `progress` is called with (done, total) as often as the program tells how far it is, `watched` with the
+    run before it begins.
+
+    Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
+    with the script's own traceback as its text, for whatever else the scenario raises.
+    """
+    parameters = scenario.bind(given or {})
+    run = Run(
+        machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
+        overrides=overrides,
+        range_end=range_end,
+        seed=seed,
+        gear=gear,
+        strategy=strategy,
+        hash=hash,
+        record=record,
+        sinks=sinks,
+    )
+    run.on_progress = progress
+    if watched is not None:
+        watched(run)
+    run.environment.update(environment or {})
+    for parameter, attribute in _OF_THE_RUN.items():
+        if parameter in parameters:
+            setattr(run, attribute, parameters[parameter])
+    returned = _finish(run, scenario, parameters)
+    try:
+        measured = measured_of(returned, scenario.name)
+    except ScenarioRefused as error:
+        raise ScenarioRefused(f"{scenario.path}: {error}") from None
+    options = {
+        "overrides": dict(overrides or {}),
+        "environment": dict(environment or {}),
+        "range_end": range_end if isinstance(range_end, str) else dict(range_end),
+        "gear": gear,
+        "strategy": strategy if isinstance(strategy, str) else strategy.name,
+    }
+    changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
+    return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed)
+
+
+_DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
+
+
+def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
+    """Runs the scenario's function as the first actor; what it returned. The trace is closed whatever happens."""
+
+    async def main() -> Any:
+        returned = await scenario(run, **parameters)
+        await run.finish()
+        return returned
+
+    try:
+        with _patient_collector(), all_awaited(run.sim):
+            return run.sim.run(main)
+    except (Exception, SystemExit, BaseExceptionGroup) as error:
+        inner = innermost(error)
+        if isinstance(inner, UserError):
+            raise inner from None
+        if isinstance(inner, SourceRefused) or (_is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+            raise UserError(str(inner)) from None
+        if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise script_failure(error) from error
+    finally:
+        if run.trace is not None:
+            run.trace.close()
+
+
+_OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault)
+"""What ends a real program with a message: its arguments are then wrong, not the scripts that come with the package."""
+
+
+def _is_shipped(scenario: Scenario) -> bool:
+    return scenario.path is not None and scenario.path.parent == registry.folder()
+
+
+@contextmanager
+def _patient_collector() -> Iterator[None]:
+    """A run makes many short-lived objects and hardly a cycle: look for cycles less often (6 % of a run)."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+
+
+def execute_repeatedly(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    options: Options,
+    sinks: Sequence[Any] = (),
+    progress: Progress | None = None,
+    watched: Callable[[Run], object] | None = None,
+) -> Result:
+    """As many runs as `options.repeat` says, with seeds counting up from `options.seed`: the median run. Raises as
+    `execute`.
+    """
+    if options.repeat < 1:
+        raise UserError(f"--repeat {options.repeat}: at least once")
+    once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "seed")}
+    return median([
+        execute(
+            scenario,
+            given,
+            seed=options.seed + number,
+            sinks=sinks if number == 0 else (),
+            progress=progress,
+            watched=watched,
+            **once,
+        )
+        for number in range(options.repeat)
+    ])  # fmt: skip

@@ -1,0 +1,161 @@
+"""A scenario: an async function that runs one experiment, with the machine it runs on and the figure it belongs to."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import attrs
+
+from offloadrt.study.errors import ScenarioRefused
+from offloadrt.study.scripts.parameters import Parameter, Value, bind, bind_one, parameters_of
+
+if TYPE_CHECKING:
+    from offloadrt.kernels import Kernel
+
+Function = Callable[..., Awaitable[Any]]
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@attrs.frozen
+class Figure:
+    """What a sweep of the scenario draws: `y` (a measured figure, or a column of the table such as `elapsed_s`) over
+    `x` (a parameter; texts stand beside one another in the order of the sweep).
+
+    One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere
+    become lines.
+    """
+
+    x: str
+    y: str
+    lines: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    panels: str | None = None
+    xlabel: str | None = None
+    ylabel: str | None = None
+    title: str | None = None
+    legend: str | None = None
+    """Title of the legend; without it the names of `lines`."""
+    names: Mapping[str, str] = attrs.field(factory=dict)
+    """What values are called in titles of panels and in the legend; a panel of another value is titled by its parameter
+    and value.
+    """
+    bars: bool = False
+    """Bars instead of lines, for texts along x that have no order."""
+    log: bool = True
+    """Logarithmic axes, base 2 along x."""
+    baseline: Mapping[str, Any] = attrs.field(factory=dict)
+    """Draw not `y` but the ratio to it: `y` of the run in which these parameters have these values, and all others are
+    the same, over `y`. `offloadrt compare` takes it as its baseline as well.
+    """
+
+
+@attrs.frozen(eq=False)
+class Scenario:
+    """What the decorator makes of a function; calling it calls the function."""
+
+    name: str
+    function: Function
+    machine: str
+    parameters: Mapping[str, Parameter]
+    figure: Figure | None = None
+    sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
+    """Axes of `offloadrt sweep NAME` when none are given."""
+    measures: tuple[str, ...] = ()
+    """What `offloadrt compare` compares besides the elapsed time when no figures are given."""
+    path: Path | None = None
+    """The file that it was written in."""
+    kernels: Callable[[], Iterable[Kernel]] | None = None
+    """Its kernels, for `offloadrt kernels`, where they do not stand in modules that its file imports."""
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the docstring."""
+        paragraph = " ".join(self.description.partition("\n\n")[0].split())
+        return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
+
+    @property
+    def description(self) -> str:
+        """The docstring, without its section on parameters."""
+        lines = inspect.cleandoc(self.function.__doc__ or "").splitlines()
+        for number, line in enumerate(lines):
+            if line.strip().lower() in ("parameters:", "args:", "arguments:"):
+                lines = lines[:number]
+                break
+        return "\n".join(lines).strip()
+
+    def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
+        """Every parameter with a value; texts are read as on the command line. Raises ParameterError."""
+        return bind(self.parameters, given, owner=f"scenario {self.name}")
+
+    def bind_one(self, name: str, value: Any) -> Value:
+        """One parameter's value; a text is read as on the command line. Raises ParameterError."""
+        return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        return self.function(*args, **kwargs)
+
+
+@overload
+def scenario(function: Function, /) -> Scenario: ...
+@overload
+def scenario(
+    *,
+    machine: str = ...,
+    name: str | None = ...,
+    figure: Figure | None = ...,
+    sweep: Mapping[str, Sequence[Any]] | None = ...,
+    measures: Sequence[str] = ...,
+    kernels: Callable[[], Iterable[Kernel]] | None = ...,
+) -> Callable[[Function], Scenario]: ...
+
+
+def scenario(
+    function: Function | None = None,
+    /,
+    *,
+    machine: str = "alex-a100",
+    name: str | None = None,
+    figure: Figure | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    measures: Sequence[str] = (),
+    kernels: Callable[[], Iterable[Kernel]] | None = None,
+) -> Scenario | Callable[[Function], Scenario]:
+    """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
+
+    `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
+    shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises
+    ScenarioRefused when the signature has a parameter without a type, or of a type that a command line cannot give, and
+    when `sweep` names a parameter that does not exist.
+    """
+
+    def decorate(function: Function) -> Scenario:
+        if not inspect.iscoroutinefunction(function):
+            raise ScenarioRefused(f"scenario {function.__name__}: write it as `async def`")
+        parameters = parameters_of(function)
+        axes = {axis: tuple(values) for axis, values in (sweep or {}).items()}
+        for axis, values in axes.items():
+            if axis not in parameters:
+                raise ScenarioRefused(
+                    f"scenario {function.__name__}: its sweep names {axis}, which is no parameter of it"
+                )
+            for value in values:
+                parameters[axis].check(value)
+        return Scenario(
+            name=name or function.__name__,
+            function=function,
+            machine=machine,
+            parameters=parameters,
+            figure=figure,
+            sweep=axes,
+            measures=tuple(measures),
+            path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
+            kernels=kernels,
+        )
+
+    return decorate if function is None else decorate(function)

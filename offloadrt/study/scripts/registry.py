@@ -1,0 +1,147 @@
+"""Where scenarios are found: those that come with the package, and a path to a script of the user's own.
+
+A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`. A script is loaded as Python loads it, with its
+own folder on the path (at the end, so that it hides nothing); a file may hold several scenarios, `FILE.py:NAME`
+chooses one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import tokenize
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+import offloadrt
+from offloadrt.kernels.errors import SourceRefused
+from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.tracebacks import script_failure
+
+_modules: dict[Path, ModuleType] = {}
+
+
+def folder() -> Path:
+    """The folder of the scenarios that come with the package."""
+    package = Path(offloadrt.__file__).resolve().parent
+    for candidate in (package / "scenarios", package.parent / "scenarios"):
+        if candidate.is_dir():
+            return candidate
+    return package / "scenarios"
+
+
+def load(path: Path) -> dict[str, Scenario]:
+    """The scenarios of one file, by name, in the order of the file. Raises ScenarioNotFound, ScriptFailed."""
+    path = path.resolve()
+    module = _modules.get(path)
+    if module is None:
+        module = _modules[path] = _import(path)
+    return {value.name: value for value in vars(module).values() if isinstance(value, Scenario) and value.path == path}
+
+
+def _import(path: Path) -> ModuleType:
+    try:
+        path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScenarioNotFound(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ScenarioNotFound(f"{path}: is no Python script (not UTF-8)") from None
+    name = f"offloadrt_scenario_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ScenarioNotFound(f"{path}: is no Python script (its name must end in .py)")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except ScenarioRefused as error:
+        del sys.modules[name]
+        lines = [step.lineno for step in traceback.extract_tb(error.__traceback__) if step.filename == str(path)]
+        raise ScenarioRefused(":".join(map(str, (path, *lines[-1:]))) + f": {error}") from None
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        if isinstance(error, SourceRefused):  # which names file and line, and what to write instead
+            raise UserError(str(error)) from None
+        if isinstance(error, RecursionError) and not any(
+            step.filename == str(path) for step in traceback.extract_tb(error.__traceback__)
+        ):
+            raise UserError(
+                f"{path}:{_longest_statement(path)}: Python cannot compile the script, as something in it is nested "
+                "too deeply; divide its longest statement, which begins here, into several"
+            ) from None
+        raise script_failure(error) from error
+    return module
+
+
+def _longest_statement(path: Path) -> int:
+    """The first line of the statement with the most tokens."""
+    lines: list[int] = []
+    longest = [1]
+    with path.open("rb") as script:
+        for token in tokenize.tokenize(script.readline):
+            if token.type == tokenize.NEWLINE:
+                longest, lines = max(longest, lines, key=len), []
+            elif token.type not in (tokenize.ENCODING, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
+                lines.append(token.start[0])
+    return longest[0]
+
+
+def shipped() -> dict[str, Scenario]:
+    """Every scenario that comes with the package, by name."""
+    found: dict[str, Scenario] = {}
+    for path in sorted(folder().glob("*.py")):
+        if not path.name.startswith("_"):
+            found.update(load(path))
+    return found
+
+
+def find(reference: str) -> Scenario:
+    """The scenario that `reference` names: a name, `FILE.py`, or `FILE.py:NAME`. Raises ScenarioNotFound,
+    ScriptFailed.
+    """
+    file, name = split(reference)
+    if file is not None:
+        found = load(file)
+        if name is None and len(found) == 1:
+            return next(iter(found.values()))
+        if name is None and found:
+            raise ScenarioNotFound(
+                f"{file} holds several scenarios; write one of " + ", ".join(f"{file}:{n}" for n in found)
+            )
+        if not found:
+            raise ScenarioNotFound(f"{file} holds no scenario: decorate an async function with @scenario")
+        if name in found:
+            return found[name]
+        raise ScenarioNotFound(
+            f"{file} holds no scenario {name}{did_you_mean(name or '', found)} (it holds: {', '.join(found)})"
+        )
+    same_name = folder() / f"{reference}.py"
+    if same_name.is_file() and reference in (found := load(same_name)):
+        return found[reference]
+    found = shipped()
+    if reference in found:
+        return found[reference]
+    known = ", ".join(found) or "none"
+    raise ScenarioNotFound(
+        f"no scenario is called {reference}{did_you_mean(reference, found)} (known: {known}; or give a script's path)"
+    )
+
+
+def split(reference: str) -> tuple[Path | None, str | None]:
+    """The file and the name in it; the file is None for a plain name."""
+    file, colon, name = reference.rpartition(":")
+    if colon and file.endswith(".py"):
+        return Path(file), name
+    if reference.endswith(".py") or "/" in reference or "\\" in reference:
+        return Path(reference), None
+    return None, None
+
+
+def reference(scenario: Scenario) -> str:
+    """A text that `find` turns into this scenario in another process."""
+    return f"{scenario.path}:{scenario.name}"
