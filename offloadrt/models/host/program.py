@@ -6,17 +6,17 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
@@ -28,11 +28,16 @@ from offloadrt.runtime.reachable import reaches_host
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
-if TYPE_CHECKING:
-    from offloadrt.compilers.object_ranking import HostProgram
+
+class TeamMember(Protocol):
+    """What a program asks of its host threads; `host_thread.py`, which knows the program, has the class."""
+
+    async def leave_team(self) -> None:
+        """End the thread's part of the team's region."""
+
 
 R = TypeVar("R")
-T = TypeVar("T", bound=ProgramThread)
+T = TypeVar("T", bound=TeamMember)
 
 
 class Program(ABC, Generic[T]):

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
+from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
-from offloadrt.runtime.device import why_nothing_migrates
-from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
-
-if TYPE_CHECKING:
-    from offloadrt.compilers.object_ranking import HostProgram
 
 
 class OpenMP(Program[HostThread]):
@@ -65,11 +62,10 @@ class OpenMP(Program[HostThread]):
             phantom=phantom,
             host_program=host_program,
         )
-        self.strided_update = machine.spec.text("runtime.strided_update")
+        self.declarations = Declarations(self.globals, machine.spec.text("runtime.strided_update"))
         self.helpers = HiddenHelpers(
             machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time
         )
-        self.mappers: dict[type, Mapper] = {}
         self.manager_locks: list[Lock] = []
         """Semaphores of the program's GPU memory managers."""
 
@@ -78,14 +74,9 @@ class OpenMP(Program[HostThread]):
         self.helpers.start()
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
-        return HostThread(self, number, num_threads, barrier, heap, stack)
+        return HostThread(self, self.declarations, self.helpers, number, num_threads, barrier, heap, stack)
 
     # data
-
-    def check_managed_memory(self, what: str) -> None:
-        """Raises UnifiedMemoryUnavailable where there is no managed memory, which `what` asks for."""
-        if why := why_nothing_migrates(self.machine):
-            raise UnifiedMemoryUnavailable(f"managed memory for {what} on {self.machine.spec.name}: {why}")
 
     def declare_target(
         self,
@@ -120,7 +111,7 @@ class OpenMP(Program[HostThread]):
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:
         """``declare mapper``: objects of this type may stand in clauses for what `mapper(object)` lists."""
-        self.mappers[kind] = mapper
+        self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of the runtime's locks, by name, of all devices, and of the program's GPU memory managers."""
