@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from offloadrt.study.run import Run
+from offloadrt.study.running.run import Run
 from offloadrt.trace import Event, events
 from offloadrt.trace.event import decode
 
@@ -36,6 +36,11 @@ class Span(Generic[B]):
     end: int
     first: B
 
+    @property
+    def duration(self) -> int:
+        """How long it lasts."""
+        return self.end - self.begin
+
 
 def calls(run: Run, api: str | None = None) -> list[Span[events.CallBegin]]:
     """List the calls of the driver's API, or of one function of it, in the order of their ends."""
@@ -49,8 +54,9 @@ def copies(run: Run) -> list[Span[events.CopyBegin]]:
 
 
 def kernels(run: Run) -> list[Span[events.KernelStart]]:
-    """List the kernels while they were resident, in the order of their ends."""
-    return _spans(run, events.KernelStart, events.KernelEnd, lambda event: (event.device, event.kernel))
+    """List the kernels while they were resident, in the order of their starts."""
+    spans = _spans(run, events.KernelStart, events.KernelEnd, lambda event: (event.device, event.kernel))
+    return sorted(spans, key=lambda span: (span.begin, span.end))
 
 
 def _spans(run: Run, begin: type[B], end: type[Event], key: Callable[[Any], object]) -> list[Span[B]]:
