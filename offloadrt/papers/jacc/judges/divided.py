@@ -104,7 +104,7 @@ def enabled(grid: JudgingGrid, times: int) -> Hearing:
 
 
 @bench.judge("jacc.mech.disable1")
-def disabled_by_devices(grid: JudgingGrid, times: int, slow: float, fast: float) -> Hearing:
+def disabled_by_devices(grid: JudgingGrid, times: int, slow: float) -> Hearing:
     asked: dict[str, Value] = {"strategy": "adaptive", "steps": 2 * times + 1, "link_gb_s": float(slow)}
     (fact,) = yield from grid.facts(DIVISION, [asked])
     # 2 + 7 > 2 * 4, and 10 + 1 < 10 * 4

@@ -83,8 +83,8 @@ async def division(
     """A kernel runs some times, and is limited by memory or by computing.
 
     A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
-    multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup: how the adaptive
-    controller reads it (`Rules`). data: values, and whether they are right.
+    multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
+    how the adaptive controller reads it (`Rules`). data: values, and whether they are right.
     """
     run.model, run.num_devices, run.phantom = "openacc", gpus, not data
     run.set("jit.compile", "0 s")
@@ -197,6 +197,6 @@ def _ends(owned: Any) -> tuple[int, int]:
 
 
 def _dimension(one: Kernel, gpus: int, arguments: Any) -> tuple[int | None, int]:
-    """Say along which dimension an array is divided, and in how many pieces the first device's part of the array then lies."""
+    """Say along which dimension an array is divided, and in how many pieces the first device's part then lies."""
     divided = predicate(one)
     return divided.written[0].dimension, len(divided.parts(gpus, arguments)[0].segments["a"])
