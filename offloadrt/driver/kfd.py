@@ -122,7 +122,9 @@ class Kfd:
     async def svm_attributes_set(self, begin: int, nbytes: int) -> int:
         """Prefault a range of host memory, so that the GPU can translate all of it; return how many pages are new.
 
-        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.
+        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.  The lock is
+        held for writing to the end.  The real call goes down to reading before it inserts pages, and keeps services of
+        faults out by a mutex of its own: only first touches by the host could pass it there.
 
         The pages appear all at once at the end; the real driver maps them range by range.  A kernel that starts during
         the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the mmap lock
@@ -215,8 +217,7 @@ class Kfd:
     async def _work_unaccounted(self, dt: float) -> None:
         """Work for ``dt`` seconds on a core in a thread that is not the program's: no host time is accounted for."""
         cores = self.machine.cores
-        if not cores.take_now():
-            await cores.take()
+        await cores.take()
         try:
             await self.machine.sim.sleep(self.machine.jitter(dt))
         finally:

@@ -14,10 +14,10 @@ from typing import Any
 
 import attrs
 
-import offloadrt
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.package import PACKAGE
 from offloadrt.study.scripts.parameters import Value
 
 
@@ -86,9 +86,8 @@ def varied(points: Sequence[Point]) -> str:
 @functools.cache
 def _digest_of_sources() -> str:
     digest = hashlib.sha256()
-    package = Path(offloadrt.__file__).resolve().parent
-    for path in sorted(package.rglob("*.py")) + sorted(package.rglob("*.toml")):
-        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    for path in sorted(PACKAGE.rglob("*.py")) + sorted(PACKAGE.rglob("*.toml")):
+        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 

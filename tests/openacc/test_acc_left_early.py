@@ -48,7 +48,7 @@ def assert_as_before(made: Rig, known: list[tuple[str, int]], blocks: int) -> No
     assert [(entry.name, entry.total) for entry in device.table] == known
     assert all(entry.data_end_users == 0 for entry in device.table)
     assert device.live_blocks == blocks and not device.locked_entries
-    assert all(queue.lock.owner is None for queue in made.program._queues.values())
+    assert all(queue.lock.owner is None for queue in made.program.library.queues._queues.values())
     for name, lock in device.locks().items():
         assert lock.owner is None and lock.tasks_waiting == 0, name
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from offloadrt.models.host.program import Program
 from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -12,9 +13,6 @@ from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedH
 from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.trace import events
-
-if TYPE_CHECKING:
-    from offloadrt.models.host.program import Program
 
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 

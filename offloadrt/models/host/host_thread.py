@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.program import Program
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
-
-if TYPE_CHECKING:
-    from offloadrt.models.host.program import Program
 
 
 class ProgramThread(ABC):

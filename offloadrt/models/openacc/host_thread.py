@@ -13,17 +13,22 @@ belong to a device and are shared by all threads. A wait clause (`wait=`) orders
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.whole import is_whole
+from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
+from offloadrt.models.host.program import Program
 from offloadrt.models.host.region import Region
+from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
+from offloadrt.models.openacc.runtime_library import RuntimeLibrary
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -34,9 +39,6 @@ from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import TO
 from offloadrt.runtime.present_arrays import device_pointers
 from offloadrt.runtime.target import target
-
-if TYPE_CHECKING:
-    from offloadrt.models.openacc.program import OpenACC
 
 ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""
@@ -51,10 +53,18 @@ Running = Coroutine[Any, Any, object]
 class HostThread(ProgramThread):
     """Given to the body of a host thread as ``t``. `device_number` is the thread's current device."""
 
-    program: OpenACC
-
-    def __init__(self, program: OpenACC, *place: Any) -> None:
-        super().__init__(program, *place)
+    def __init__(
+        self,
+        program: Program[Any],
+        library: RuntimeLibrary,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
+    ) -> None:
+        super().__init__(program, number, num_threads, barrier, heap, stack)
+        self.library = library
         self.device_number = 0
         self.spread = 1
         """On how many devices JACC's runtime keeps this thread's data."""
@@ -200,8 +210,8 @@ class HostThread(ProgramThread):
         check_arguments(kernel, arguments)
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)
-        globals_of, records = self.program.globals.binding, self.program.records
-        times = self.program.kernel_times.setdefault(records.name(kernel), KernelTimes())
+        globals_of, records = self.program.globals.binding, self.library.records
+        times = records.of_constructs.setdefault(records.name(kernel), KernelTimes())
 
         async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
             records.expect(where.number, queue.cause, InFlight(times, False, 1))
@@ -215,19 +225,19 @@ class HostThread(ProgramThread):
         """``wait(…)``: for these queues of the current device, for all of them without any; with `async_` another
         queue waits, not the host. Raises what a kernel in a queue did wrong.
         """
-        program, number = self.program, self.device_number
+        queues, number = self.library.queues, self.device_number
         _check_async("wait", values)
 
-        def asked() -> list[LastingQueue]:
-            return _queues(program, number, values) if values else program.queues(number)
+        def named() -> list[LastingQueue]:
+            return _queues(queues, number, values) if values else queues.in_use(number)
 
         async def drain(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for one in asked():
-                await one.drain(where, queue.cause)
+            for lasting in named():
+                await lasting.drain(where, queue.cause)
 
         async def order(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for one in asked():
-                await one.precede(where, queue)
+            for lasting in named():
+                await lasting.precede(where, queue)
 
         return self.run("wait", drain if async_ in (None, ACC_ASYNC_SYNC) else order, async_)
 
@@ -245,24 +255,24 @@ class HostThread(ProgramThread):
 
         ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
         """
-        program = self.program
+        queues = self.library.queues
         number = self.device_number if device is None else device
         values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
         if values or async_ is not None:
             _check_async(name, values if async_ is None else (*values, async_))
-        lasting = None if async_ is None or async_ == ACC_ASYNC_SYNC else program.queue(number, async_)
+        lasting = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_)
 
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for one in _queues(program, number, values):
-                await one.precede(where, queue)
+            for earlier in _queues(queues, number, values):
+                await earlier.precede(where, queue)
             await work(where, queue)
 
-        return in_directive(program, name, number, behind if values else work, unmaps, lasting)
+        return in_directive(self.program, name, number, behind if values else work, unmaps, lasting)
 
 
-def _queues(program: OpenACC, device: int, values: Iterable[int]) -> list[LastingQueue]:
+def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[LastingQueue]:
     """The async queues that a wait is for."""
-    return [program.queue(device, value) for value in values if value != ACC_ASYNC_SYNC]
+    return [queues.of(device, value) for value in values if value != ACC_ASYNC_SYNC]
 
 
 def _check_async(name: str, values: Iterable[object]) -> None:

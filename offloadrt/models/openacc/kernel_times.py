@@ -56,6 +56,8 @@ class KernelRecords:
     def __init__(self, devices: Iterable[Device]) -> None:
         self._in_flight: dict[tuple[int, int], InFlight] = {}
         """By device and number of the directive that launches it."""
+        self.of_constructs: dict[str, KernelTimes] = {}
+        """By name, of the kernels of compute constructs, as far as they have ended; those of JACC have their own."""
         self._names: dict[Hashable, str] = {}
         self._same_name: dict[str, int] = {}
         for device in devices:

@@ -9,14 +9,15 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
+from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.jacc.code_cache import CodeCache
 from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
+from offloadrt.models.openacc.runtime_library import RuntimeLibrary
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
-from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.plugin import UserModeDriver
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
 
@@ -46,35 +47,26 @@ class OpenACC(Program[HostThread]):
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)
-        self.code = CodeCache(machine, trace)
-        """Kernels that were generated at run time."""
-        self.records = KernelRecords(machine.devices)
-        self.kernel_times: dict[str, KernelTimes] = {}
-        """By name, of the kernels of compute constructs, as far as they have ended; those of JACC have their own."""
-        self._queues: dict[tuple[int, int], LastingQueue] = {}
+        self.library = RuntimeLibrary(
+            self.compiler, AsyncQueues(machine.sim), CodeCache(machine, trace), KernelRecords(machine.devices)
+        )
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
-        return HostThread(self, number, num_threads, barrier, heap, stack)
+        return HostThread(self, self.library, number, num_threads, barrier, heap, stack)
 
-    # async queues
+    @property
+    def code(self) -> CodeCache:
+        """The kernels that JACC generated at run time."""
+        return self.library.code
 
-    def queue(self, device: int, value: int) -> LastingQueue:
-        """The activity queue of a device for an async value; all host threads share it."""
-        found = self._queues.get((device, value))
-        if found is None:
-            found = LastingQueue(Lock(self.sim, f"async queue {value} of device {device}"))
-            self._queues[device, value] = found
-        return found
-
-    def queues(self, device: int) -> list[LastingQueue]:
-        """All activity queues of a device that are in use, in the order of their first use."""
-        return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
+    @property
+    def kernel_times(self) -> dict[str, KernelTimes]:
+        """What the kernels of compute constructs took, by name, as far as they have ended."""
+        return self.library.records.of_constructs
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, of all devices; those of the async queues together."""
-        queues = [queue.lock.statistics() for queue in self._queues.values()]
-        together = {"async queue locks": LockStatistics.total(queues)} if queues else {}
-        return {**super().locks(), **together, **self.code.locks()}
+        """Return the statistics of the runtime's locks of all devices, by name; those of async queues together."""
+        return {**super().locks(), **self.library.queues.locks(), **self.code.locks()}
 
     async def complete_tasks(self) -> None:
         """Wait for all async queues, for some of which nobody may have waited, and close them; not those of a device
@@ -82,6 +74,6 @@ class OpenACC(Program[HostThread]):
         """
         begin = self.sim.now
         for device in self.devices:
-            for queue in self.queues(device.number) if device.ended is None else ():
+            for queue in self.library.queues.in_use(device.number) if device.ended is None else ():
                 await queue.give_back(device, self.next_directive())
         self.machine.host_time.lived(self.sim.now - begin)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import attrs
 
@@ -20,6 +20,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
+from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
@@ -29,9 +30,6 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
 from offloadrt.runtime.target import target
-
-if TYPE_CHECKING:
-    from offloadrt.models.openmp.program import OpenMP
 
 
 @attrs.frozen(eq=False)
@@ -83,7 +81,7 @@ def check_clauses(given: Iterable[str]) -> None:
 
 
 def target_construct(
-    program: OpenMP,
+    declarations: Declarations,
     kernel: Kernel,
     arguments: Sequence[Any],
     *,
@@ -114,7 +112,7 @@ def target_construct(
         lower_target(
             _as_sequence(maps),
             [*arguments, *extra],
-            program.mappers,
+            declarations.mappers,
             firstprivate=_as_sequence(firstprivate),
             private=_as_sequence(private),
             on_device=(*_as_sequence(has_device_addr), *managed),
@@ -126,7 +124,7 @@ def target_construct(
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         def globals_of(array: HostArray) -> Any:
-            return program.globals.binding(where, array)
+            return declarations.globals.binding(where, array)
 
         return target(where, launch, items, arguments, queue, "target", globals_of)
 
@@ -134,11 +132,11 @@ def target_construct(
 
 
 def enter_data_construct(
-    program: OpenMP, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
     """``target enter data``. ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
-    items = lower_data(others, "target enter data", program.mappers)
+    items = lower_data(others, "target enter data", declarations.mappers)
 
     def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return target_data_begin(where, items, queue, "target enter data")
@@ -147,21 +145,21 @@ def enter_data_construct(
 
 
 def exit_data_construct(
-    program: OpenMP, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
     """``target exit data``. ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
-    items = lower_data(others, "target exit data", program.mappers)
+    items = lower_data(others, "target exit data", declarations.mappers)
     return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
 
 
 def update_construct(
-    program: OpenMP, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
     """``target update``. ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
-    items = lower_update(others, program.mappers)
-    specification = program.strided_update == "specification"
+    items = lower_update(others, declarations.mappers)
+    specification = declarations.strided_update == "specification"
 
     def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return target_data_update(where, items, queue, "target update", specification)

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
-from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
-from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.region import Region
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.models.openmp.clauses import Clause, Depend
@@ -37,18 +35,15 @@ from offloadrt.models.openmp.construct import (
     update_construct,
 )
 from offloadrt.models.openmp.lowering import at_data_end, lower_data
+from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routines import Routines
-from offloadrt.models.openmp.tasks import TaskRegion, taskwait, wait_for
+from offloadrt.models.openmp.tasks import taskwait, wait_for
 from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
-
-if TYPE_CHECKING:
-    from offloadrt.models.openmp.program import OpenMP
-
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
@@ -59,12 +54,6 @@ class HostThread(Routines):
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
     """
-
-    def __init__(
-        self, program: OpenMP, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
-    ) -> None:
-        super().__init__(program, number, num_threads, barrier, heap, stack)
-        self.tasks = TaskRegion()
 
     # managed memory: calls of CUDA, which OpenMP does not have
 
@@ -85,7 +74,7 @@ class HostThread(Routines):
         nbytes = math.prod(lengths) * element.itemsize
         if not nbytes:
             raise ValueError(f"managed array {name!r} of no bytes")
-        self.program.check_managed_memory(f"array {name!r}")
+        check_managed_memory(self.program.machine, f"array {name!r}")
         found: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -162,11 +151,11 @@ class HostThread(Routines):
 
     def target_enter_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target enter data``."""
-        return self.run(enter_data_construct(self.program, clauses, device, nowait))
+        return self.run(enter_data_construct(self.declarations, clauses, device, nowait))
 
     def target_exit_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target exit data``."""
-        return self.run(exit_data_construct(self.program, clauses, device, nowait))
+        return self.run(exit_data_construct(self.declarations, clauses, device, nowait))
 
     def target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
         """``target update to(…) from(…)``."""
@@ -186,11 +175,11 @@ class HostThread(Routines):
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
         """What `target` would run, to be given to `run` as often as the program comes to it."""
         check_clauses(clauses)
-        return target_construct(self.program, kernel, arguments, **clauses)
+        return target_construct(self.declarations, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
         """What `target_update` would run."""
-        return update_construct(self.program, clauses, device, nowait)
+        return update_construct(self.declarations, clauses, device, nowait)
 
     def run(self, construct: Construct) -> Running:
         """Run a construct."""
@@ -212,7 +201,7 @@ class HostThread(Routines):
         def run() -> Awaitable[object]:
             return in_directive(program, f"{name} nowait", where.number, work)
 
-        program.helpers.submit(self.tasks, name, run, depends)
+        self.helpers.submit(self.tasks, name, run, depends)
 
     async def _run_after(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
         await wait_for(self.tasks.predecessors(depends))
@@ -227,7 +216,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
     def __init__(self, thread: HostThread, clauses: Sequence[Clause], device: int | None) -> None:
         self._thread = thread
         self._device = device
-        self._items = lower_data(clauses, "target data", thread.program.mappers)
+        self._items = lower_data(clauses, "target data", thread.declarations.mappers)
         self.made()
 
     @property

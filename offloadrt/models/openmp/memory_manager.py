@@ -19,6 +19,7 @@ import numpy as np
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
@@ -184,7 +185,7 @@ class UnifiedMemoryManager(BlockManager[HostArray]):
     """
 
     def __init__(self, program: OpenMP) -> None:
-        program.check_managed_memory("a memory manager")
+        check_managed_memory(program.machine, "a memory manager")
         super().__init__(program)
 
     async def _acquire(self, t: HostThread, nbytes: int, device: int, phantom: bool) -> HostArray:

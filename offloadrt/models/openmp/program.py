@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
+from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
+from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
-from offloadrt.runtime.device import why_nothing_migrates
-from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
-
-if TYPE_CHECKING:
-    from offloadrt.compilers.object_ranking import HostProgram
 
 
 class OpenMP(Program[HostThread]):
@@ -34,7 +32,8 @@ class OpenMP(Program[HostThread]):
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
     `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
-    blocks (`llvm`, `direct`, `malloc`); both may be objects of one's own. phantom: are arrays made without values
+    blocks (`llvm`, `direct`, `malloc`). table_policy: who enters the device table next (`fifo`, `barging`; None: as the
+    profile's `lock.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
     unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
     `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
     that does not exist, and for `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what
@@ -55,6 +54,7 @@ class OpenMP(Program[HostThread]):
         allocator: str | MakeAllocator = "llvm",
         phantom: bool = False,
         host_program: HostProgram | None = None,
+        table_policy: str | LockPolicy | None = None,
     ) -> None:
         super().__init__(
             machine,
@@ -64,12 +64,12 @@ class OpenMP(Program[HostThread]):
             allocator=allocator,
             phantom=phantom,
             host_program=host_program,
+            table_policy=table_policy,
         )
-        self.strided_update = machine.spec.text("runtime.strided_update")
+        self.declarations = Declarations(self.globals, machine.spec.text("runtime.strided_update"))
         self.helpers = HiddenHelpers(
             machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time
         )
-        self.mappers: dict[type, Mapper] = {}
         self.manager_locks: list[Lock] = []
         """Semaphores of the program's GPU memory managers."""
 
@@ -78,14 +78,9 @@ class OpenMP(Program[HostThread]):
         self.helpers.start()
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
-        return HostThread(self, number, num_threads, barrier, heap, stack)
+        return HostThread(self, self.declarations, self.helpers, number, num_threads, barrier, heap, stack)
 
     # data
-
-    def check_managed_memory(self, what: str) -> None:
-        """Raises UnifiedMemoryUnavailable where there is no managed memory, which `what` asks for."""
-        if why := why_nothing_migrates(self.machine):
-            raise UnifiedMemoryUnavailable(f"managed memory for {what} on {self.machine.spec.name}: {why}")
 
     def declare_target(
         self,
@@ -120,7 +115,7 @@ class OpenMP(Program[HostThread]):
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:
         """``declare mapper``: objects of this type may stand in clauses for what `mapper(object)` lists."""
-        self.mappers[kind] = mapper
+        self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of the runtime's locks, by name, of all devices, and of the program's GPU memory managers."""

@@ -6,16 +6,20 @@ Names and results are OpenMP's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.program import Program
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.tasks import TaskRegion
+from offloadrt.models.openmp.declarations import Declarations
+from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.association import associate_pointer, disassociate_pointer
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -23,9 +27,6 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import InvalidFree, OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.unmapping import get_present_pointer
-
-if TYPE_CHECKING:
-    from offloadrt.models.openmp.program import OpenMP
 
 OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1
@@ -38,10 +39,23 @@ Place = HostArray | Section | DevicePointer
 class Routines(ProgramThread):
     """What a host thread can call besides directives."""
 
-    program: OpenMP
-    tasks: TaskRegion
-    default_device: int = 0
-    """default-device-var, of the thread's implicit task."""
+    def __init__(
+        self,
+        program: Program[Any],
+        declarations: Declarations,
+        helpers: HiddenHelpers,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
+    ) -> None:
+        super().__init__(program, number, num_threads, barrier, heap, stack)
+        self.declarations = declarations
+        self.helpers = helpers
+        self.tasks = TaskRegion()
+        self.default_device = 0
+        """default-device-var, of the thread's implicit task."""
 
     # devices
 
@@ -158,7 +172,7 @@ class Routines(ProgramThread):
             await self.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
 
         await self.program.devices[0].work(self.program.costs.task)
-        self.program.helpers.submit(self.tasks, "omp_target_memcpy_async", run, depends)
+        self.helpers.submit(self.tasks, "omp_target_memcpy_async", run, depends)
         return OFFLOAD_SUCCESS
 
     async def omp_target_memcpy_rect(
@@ -349,7 +363,6 @@ class Routines(ProgramThread):
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
-            pointer.release(where)
             found.append(pointer.address if pointer.is_present else None)
 
         where = await self._call(name, device, look)

@@ -15,10 +15,10 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-import offloadrt
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.package import PACKAGE
 from offloadrt.study.scripts.tracebacks import script_failure
 
 _modules: dict[Path, ModuleType] = {}
@@ -26,11 +26,10 @@ _modules: dict[Path, ModuleType] = {}
 
 def folder() -> Path:
     """The folder of the scenarios that come with the package."""
-    package = Path(offloadrt.__file__).resolve().parent
-    for candidate in (package / "scenarios", package.parent / "scenarios"):
+    for candidate in (PACKAGE / "scenarios", PACKAGE.parent / "scenarios"):
         if candidate.is_dir():
             return candidate
-    return package / "scenarios"
+    return PACKAGE / "scenarios"
 
 
 def load(path: Path) -> dict[str, Scenario]:

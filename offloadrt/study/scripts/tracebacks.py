@@ -19,14 +19,12 @@ import attr
 import outcome
 import trio
 
-import offloadrt
 from offloadrt.study.errors import ScriptFailed
+from offloadrt.study.scripts.package import PACKAGE
 
-_PACKAGE = Path(offloadrt.__file__).resolve().parent
-_HIDDEN = tuple(
-    str(Path(module.__file__).resolve().parent) + "/" for module in (trio, outcome, attr, offloadrt) if module.__file__
-)
-_SHOWN = str(_PACKAGE / "scenarios") + "/"
+_LIBRARIES = [Path(module.__file__).resolve().parent for module in (trio, outcome, attr) if module.__file__]
+_HIDDEN = tuple(f"{folder}/" for folder in (*_LIBRARIES, PACKAGE))
+_SHOWN = f"{PACKAGE / 'scenarios'}/"
 
 
 def _own(filename: str) -> bool:

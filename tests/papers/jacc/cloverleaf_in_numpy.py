@@ -11,7 +11,9 @@ H = 2
 
 
 def mirrored(a: Any, depth: int, *, x: bool = False, y: bool = False, odd: str = "") -> None:
-    """Fill `depth` rings of the halo; x, y: staggered in that direction; odd: the direction that changes its sign."""
+    """Fill `depth` rings of the halo; x, y: reflected around the first place inside in that direction, as the public
+    source does with nodes and, in both directions, with faces; odd: the direction that changes its sign.
+    """
     for axis, staggered in ((0, y), (1, x)):
         b = a if axis == 0 else a.T
         sign = -1.0 if odd == "yx"[axis] else 1.0
@@ -66,7 +68,7 @@ class State:
         for cell in (density, energy):
             mirrored(cell, 2)
         for axis in "xy":
-            mirrored(flux[axis], 2, x=axis == "x", y=axis == "y", odd=axis)
+            mirrored(flux[axis], 2, x=True, y=True, odd=axis)
         done = dict.fromkeys("xy", 0.0)
         for axis in order:
             mass = self._advect_cells(axis, density, energy, flux, done)
@@ -75,7 +77,7 @@ class State:
                 mirrored(cell, 2)
             mirrored(u, 2, x=True, y=True, odd="x")
             mirrored(v, 2, x=True, y=True, odd="y")
-            mirrored(mass, 2, x=axis == "x", y=axis == "y", odd=axis)
+            mirrored(mass, 2, x=True, y=True, odd=axis)
             self._advect_nodes(axis, density, mass, flux, done, u, v)
         self.density[self.cells], self.energy[self.cells] = density[self.cells], energy[self.cells]
         self.u[self.nodes], self.v[self.nodes] = u[self.nodes], v[self.nodes]

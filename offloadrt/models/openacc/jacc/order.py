@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import attrs
 
 from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.program import Program
+from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.jacc.dependences import Dependences, Range
 from offloadrt.models.openacc.jacc.errors import LeftEarly
 from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.map_item import MapItem
-
-if TYPE_CHECKING:
-    from offloadrt.models.openacc.program import OpenACC
 
 ExecutionStep = Literal["sync", "async", "overlap"]
 """``sync``: the host waits for each push; ``async``: it does not, and all go to one queue; ``overlap``: to several."""
@@ -26,7 +25,8 @@ ExecutionStep = Literal["sync", "async", "overlap"]
 class Order:
     """Of one host thread. Every coroutine raises LeftEarly after a directive that was left early."""
 
-    program: OpenACC
+    program: Program[Any]
+    queues: AsyncQueues
     devices: range
     """Their numbers."""
     execution: ExecutionStep
@@ -42,7 +42,7 @@ class Order:
         if self._left_early:
             where = program.device(device)
             raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
-        lasting = None if queue is None else program.queue(device, queue)
+        lasting = None if queue is None else self.queues.of(device, queue)
         try:
             await in_directive(
                 program, name, device, self._behind(waits, work, device) if waits else work, lasting=lasting
@@ -56,7 +56,7 @@ class Order:
     def _behind(self, waits: tuple[int, ...], work: Work, device: int) -> Work:
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for value in waits:
-                await self.program.queue(device, value).precede(where, queue)
+                await self.queues.of(device, value).precede(where, queue)
             await work(where, queue)
 
         return behind
@@ -90,7 +90,7 @@ class Order:
         async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
             for queue in queues:
                 for number in self.devices:
-                    await program.queue(number, queue).drain(program.devices[number], own.cause)
+                    await self.queues.of(number, queue).drain(program.devices[number], own.cause)
 
         await self.run("jacc_wait", drain, self.devices[0])
 

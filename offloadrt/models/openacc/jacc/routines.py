@@ -87,8 +87,10 @@ class Jacc:
         self._devices = range(devices if strategy.devices is None else strategy.devices)
         thread.spread = max(thread.spread, len(self._devices))
         self._dependences = Dependences(queues if execution == "overlap" else 1)
-        self._order = Order(self.program, self._devices, execution, self._dependences)
-        self._exchange = Exchange(self.program, len(self._devices), queues, self._order.run)
+        self._order = Order(self.program, thread.library.queues, self._devices, execution, self._dependences)
+        self._exchange = Exchange(
+            self.program.devices, thread.library.queues, len(self._devices), queues, self._order.run
+        )
         self._partial_values = PartialValues(len(self._devices), thread.array)
         self._divider: Divider | None = None
         if strategy.divide is not None and len(self._devices) > 1:
@@ -103,8 +105,8 @@ class Jacc:
             strategy.policy,
             communication,
             self._partial_values,
-            self.program.records,
-            self.program.code,
+            thread.library.records,
+            thread.library.code,
             self.times,
         )
         self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
@@ -231,10 +233,10 @@ class Jacc:
                 self._pushes.clear()
             _check_push(kernel, args, flags, iterations)
             self._check(kernel, args, flags)
-            cache = self.program.code
+            cache = self.thread.library.code
             code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
             factor = factor_of(self.effects, kernel, flags)
-            name = self.program.records.name(kernel, code)
+            name = self.thread.library.records.name(kernel, code)
             push = self._pushes[key] = ready(name, code, kernel, args, iterations, factor, self._divider)
             self.times.setdefault(name, KernelTimes())
         await self._launching.run(push)

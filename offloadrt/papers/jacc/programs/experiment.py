@@ -120,7 +120,7 @@ class Experiment:
 
         program = self.benchmark.program(array, self.size)
         iterations = max(1, round(program.iterations * self.fraction))
-        quality = effects(self.benchmark, t.program.compiler.name)
+        quality = effects(self.benchmark, t.library.compiler.name)
         jacc: acc.Jacc | None = None
         on: Layer
         if self.layer == "original":
@@ -141,13 +141,13 @@ class Experiment:
         await program.start(on, self.warm_up)
         if self.warm_up:
             await on.wait()
-            began, before = t.sim.now, _rows(t.program, jacc)
+            began, before = t.sim.now, _rows(t, jacc)
         await program.compute(on, iterations)
         computed_s = t.sim.now - began
         await program.end(on)
         return Outcome(
             devices=self.devices,
-            kernels={name: row.since(before.get(name, KernelRow())) for name, row in _rows(t.program, jacc).items()},
+            kernels={name: row.since(before.get(name, KernelRow())) for name, row in _rows(t, jacc).items()},
             refused={} if jacc is None else jacc.refused,
             iterations=iterations,
             fraction=iterations / program.iterations,
@@ -157,8 +157,8 @@ class Experiment:
         )
 
 
-def _rows(program: acc.OpenACC, jacc: acc.Jacc | None) -> dict[str, KernelRow]:
-    times = program.kernel_times if jacc is None else jacc.times
+def _rows(t: acc.HostThread, jacc: acc.Jacc | None) -> dict[str, KernelRow]:
+    times = t.library.records.of_constructs if jacc is None else jacc.times
     rows: dict[str, KernelRow] = {}
     for name, one in times.items():
         # a directive's code is made for its arguments, and reports number codes of one name

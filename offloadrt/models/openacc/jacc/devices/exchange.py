@@ -6,19 +6,19 @@ As the paper's runtime does, the host starts all copies and waits for all of the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import attrs
 
 from offloadrt.compilers.multi_device import Holders
 from offloadrt.models.host.directive import Work
+from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.jacc.devices.division import Division, Pairs, Piece, by_pair
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.present_arrays import Known
-from offloadrt.sim import Simulation
 
 Communication = Literal["all-to-all", "needed"]
 """``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
@@ -26,23 +26,19 @@ device gets those bytes that the analysis says it reads (all of them where that 
 """
 
 
-class Devices(Protocol):
-    """What is asked of the program: its devices and their activity queues."""
-
-    devices: list[OffloadDevice]
-    sim: Simulation
-
-    def queue(self, device: int, value: int) -> LastingQueue: ...
-
-
 @attrs.define(eq=False)
 class Exchange:
-    """Between devices 0 to `devices` - 1; queues from `first_queue` on. run: does a directive's work on a device."""
+    """The state of the exchange between the devices of one JACC runtime."""
 
-    program: Devices
+    of_program: Sequence[OffloadDevice]
+    """All devices of the program."""
+    queues: AsyncQueues
     devices: int
+    """How many of them take part, from device 0 on."""
     first_queue: int
+    """The async value of the first queue for transfers; those below are for kernels."""
     run: Callable[[str, Work, int], Awaitable[None]]
+    """Runs the work of a directive of this name on a device."""
     bytes: int = 0
     """That were sent so far."""
     seconds: float = 0.0
@@ -118,13 +114,13 @@ class Exchange:
 
         async def exchange(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for (source, target), pieces in pairs.items():
-                await self._send(self.program.devices[source], queue.cause, target, pieces)
+                await self._send(self.of_program[source], queue.cause, target, pieces)
             for source, target in pairs:
-                await self._queue(source, target).drain(self.program.devices[source], queue.cause)
+                await self._queue(source, target).drain(self.of_program[source], queue.cause)
 
-        begin = self.program.sim.now
+        begin = self.queues.sim.now
         await self.run("jacc_exchange", exchange, 0)
-        self.seconds += self.program.sim.now - begin
+        self.seconds += self.queues.sim.now - begin
 
     async def _send(self, where: OffloadDevice, cause: int, target: int, pieces: Sequence[Piece]) -> None:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -138,4 +134,4 @@ class Exchange:
         await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 
     def _queue(self, source: int, target: int) -> LastingQueue:
-        return self.program.queue(source, self.first_queue + target)
+        return self.queues.of(source, self.first_queue + target)

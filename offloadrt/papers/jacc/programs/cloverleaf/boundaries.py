@@ -1,48 +1,17 @@
-"""CloverLeaf's kernels at the rim of the grid, and those that make the grid and the initial state.
-
-The halo of a field is mirrored from its inside, four kernels a field: the rim of a cell array lies beside the mirror,
-that of a node or face array around it; what points through the rim changes its sign.
-"""
+"""CloverLeaf's kernels at the edges of the grid, four for each field, and those that make the initial state."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from offloadrt.kernels import Kernel, kernel
+from offloadrt.papers.cloverleaf.halo import bottom, left, reflections, right, top
 from offloadrt.papers.jacc.programs.benchmark import Call, call
 
-STAGGERED_X = ("xvel0", "xvel1", "yvel0", "yvel1", "vol_flux_x", "mass_flux_x")
-STAGGERED_Y = ("xvel0", "xvel1", "yvel0", "yvel1", "vol_flux_y", "mass_flux_y")
-ODD_X = ("xvel0", "xvel1", "vol_flux_x", "mass_flux_x")
-ODD_Y = ("yvel0", "yvel1", "vol_flux_y", "mass_flux_y")
 FIELDS = (
     *("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "soundspeed"),
     *("xvel0", "xvel1", "yvel0", "yvel1", "vol_flux_x", "vol_flux_y", "mass_flux_x", "mass_flux_y"),
 )
-
-
-def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    for j in range(2 - depth, columns + depth):
-        for d in range(1, depth + 1):
-            field[2 - d, j] = sign * field[mirror + d, j]
-
-
-def top(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    for j in range(2 - depth, columns + depth):
-        for d in range(1, depth + 1):
-            field[rim + d, j] = sign * field[mirror - d, j]
-
-
-def left(field: Any, sign: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    for k in range(2 - depth, rows + depth):
-        for d in range(1, depth + 1):
-            field[k, 2 - d] = sign * field[k, mirror + d]
-
-
-def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    for k in range(2 - depth, rows + depth):
-        for d in range(1, depth + 1):
-            field[k, rim + d] = sign * field[k, mirror - d]
 
 
 HALO: dict[tuple[str, str], Kernel] = {
@@ -50,19 +19,13 @@ HALO: dict[tuple[str, str], Kernel] = {
     for field in FIELDS
     for side in (bottom, top, left, right)
 }
-"""By field and side."""
+"""A kernel for each field and side, as JACC counts them."""
 
 
 def halo(field: str, array: Any, depth: int, nx: int, ny: int) -> list[Call]:
-    """The halo of a field, so many cells deep."""
-    x, y = int(field in STAGGERED_X), int(field in STAGGERED_Y)
-    odd_x, odd_y = (-1.0 if field in odd else 1.0 for odd in (ODD_X, ODD_Y))
-    columns, rows = nx + 2 + x, ny + 2 + y
+    """Reflect a field at the four edges of the grid, so many cells deep."""
     return [
-        call(HALO[field, "bottom"], array, odd_y, 1 + y, depth, columns),
-        call(HALO[field, "top"], array, odd_y, ny + 1 + y, ny + 2, depth, columns),
-        call(HALO[field, "left"], array, odd_x, 1 + x, depth, rows),
-        call(HALO[field, "right"], array, odd_x, nx + 1 + x, nx + 2, depth, rows),
+        call(HALO[field, side.__name__], array, *arguments) for side, arguments in reflections(field, nx, ny, depth)
     ]
 
 

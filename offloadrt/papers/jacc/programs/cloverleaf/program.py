@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from offloadrt.papers.cloverleaf import lagrangian as lag
+from offloadrt.papers.cloverleaf.advection import SWEEPS
+from offloadrt.papers.cloverleaf.halo import CELLS, NODES, X_FACES, Y_FACES
 from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, Number, OnHost, Program, Step, Timed, call
-from offloadrt.papers.jacc.programs.cloverleaf import advection as ad
 from offloadrt.papers.jacc.programs.cloverleaf import boundaries as rim
-from offloadrt.papers.jacc.programs.cloverleaf import lagrangian as lag
+from offloadrt.papers.jacc.programs.cloverleaf.field_summary import field_summary
 
 WIDTH: Final = 10.0
 """Of the domain in both directions."""
@@ -20,10 +22,7 @@ FIRST_DT: Final = 0.04
 """Also the largest one."""
 RISE: Final = 1.5
 
-CELLS: Final = ("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "soundspeed", "volume")
-NODES: Final = ("xvel0", "xvel1", "yvel0", "yvel1")
-FACES_X: Final = ("vol_flux_x", "mass_flux_x", "xarea")
-FACES_Y: Final = ("vol_flux_y", "mass_flux_y", "yarea")
+_OTHER: Final = {"x": "y", "y": "x"}
 WORK: Final = tuple(f"work_array{number}" for number in range(1, 8))
 
 
@@ -36,8 +35,8 @@ class Grid:
         for names, rows, columns in (
             (CELLS, 4, 4),
             (NODES, 5, 5),
-            (FACES_X, 4, 5),
-            (FACES_Y, 5, 4),
+            (X_FACES, 4, 5),
+            (Y_FACES, 5, 4),
             (WORK, 5, 5),
         ):
             of |= {name: arrays(name, (ny + rows, nx + columns)) for name in names}
@@ -84,7 +83,7 @@ class Grid:
 
     def summary(self) -> Call:
         """Sums over the grid."""
-        return self.on(lag.field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums)
+        return self.on(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums)
 
     def step(self, order: str) -> list[Step]:
         """A time step; order of the sweeps: xy or yx."""
@@ -99,9 +98,11 @@ class Grid:
                 lag.viscous_pressure, "celldx", "celldy", "density0", "pressure", "viscosity", "xvel0", "yvel0"
             ),
             *self.halos(("viscosity",), 1),
-            self.on(
-                lag.calc_dt, "xarea", "yarea", "celldx", "celldy", "volume", "density0", "viscosity", "soundspeed",
-                "xvel0", "yvel0", self.dt_min,
+            call(
+                lag.calc_dt,
+                *(self.of[name] for name in ("xarea", "yarea", "celldx", "celldy", "volume", "density0", "viscosity")),
+                *(self.of[name] for name in ("soundspeed", "xvel0", "yvel0")),
+                self.nx, self.ny, self.dt_min,
             ),
             OnHost((self.dt_min,), self._choose_dt),
         ]  # fmt: skip
@@ -138,48 +139,45 @@ class Grid:
         return steps
 
     def _cells(self, axis: str, sweep: int) -> list[Call]:
-        volumes = {
-            ("x", 1): (ad.cell_volumes_x1, "volume", "vol_flux_x", "vol_flux_y"),
-            ("x", 2): (ad.cell_volumes_x2, "volume", "vol_flux_x"),
-            ("y", 1): (ad.cell_volumes_y1, "volume", "vol_flux_x", "vol_flux_y"),
-            ("y", 2): (ad.cell_volumes_y2, "volume", "vol_flux_y"),
-        }
-        flux, update = (ad.cell_flux_x, ad.cell_update_x) if axis == "x" else (ad.cell_flux_y, ad.cell_update_y)
-        by_volume, by_mass, energy = f"vol_flux_{axis}", f"mass_flux_{axis}", "work_array7"
+        """Move volume, mass and energy of the cells along an axis."""
+        kernels, flux, across = SWEEPS[axis], f"vol_flux_{axis}", f"vol_flux_{_OTHER[axis]}"
+        mass, energy, pre_vol, post_vol = f"mass_flux_{axis}", "work_array7", "work_array1", "work_array2"
+        volumes = (
+            self.on(kernels.cell_volumes_first, "volume", flux, across, pre_vol, post_vol)
+            if sweep == 1
+            else self.on(kernels.cell_volumes_second, "volume", flux, pre_vol, post_vol)
+        )
         return [
-            self.on(*volumes[axis, sweep], "work_array1", "work_array2"),
-            self.on(flux, f"vertexd{axis}", "density1", "energy1", by_volume, "work_array1", by_mass, energy),
-            self.on(update, "density1", "energy1", by_volume, by_mass, energy, "work_array1"),
+            volumes,
+            self.on(kernels.cell_flux, f"vertexd{axis}", "density1", "energy1", flux, pre_vol, mass, energy),
+            self.on(kernels.cell_update, "density1", "energy1", flux, mass, energy, pre_vol),
         ]
 
     def _momentum(self, axis: str, sweep: int, velocity: str, first: bool) -> list[Call]:
-        """Of one velocity; fluxes and masses of nodes are those of the first one."""
-        volumes = {
-            ("x", 1): (ad.mom_volumes_1, "volume", "vol_flux_x", "vol_flux_y"),
-            ("y", 1): (ad.mom_volumes_2, "volume", "vol_flux_x", "vol_flux_y"),
-            ("x", 2): (ad.mom_volumes_3, "volume", "vol_flux_y"),
-            ("y", 2): (ad.mom_volumes_4, "volume", "vol_flux_x"),
-        }
+        """Move the momentum of one velocity. The first velocity computes fluxes and masses of nodes for both."""
+        kernels, across = SWEEPS[axis], f"vol_flux_{_OTHER[axis]}"
         flux, post, pre, momentum, pre_vol, post_vol = WORK[:6]
-        x = axis == "x"
-        node_flux, node_mass = (ad.node_flux_x, ad.node_mass_x) if x else (ad.node_flux_y, ad.node_mass_y)
-        mom_flux, update = (ad.mom_flux_x, ad.mom_update_x) if x else (ad.mom_flux_y, ad.mom_update_y)
+        volumes = (
+            self.on(kernels.momentum_volumes_first, "volume", f"vol_flux_{axis}", across, pre_vol, post_vol)
+            if sweep == 1
+            else self.on(kernels.momentum_volumes_second, "volume", across, pre_vol, post_vol)
+        )
         nodes = [
-            self.on(node_flux, f"mass_flux_{axis}", flux),
-            self.on(node_mass, "density1", post_vol, flux, post, pre),
+            self.on(kernels.node_flux, f"mass_flux_{axis}", flux),
+            self.on(kernels.node_mass, "density1", post_vol, flux, post, pre),
         ]
         return [
-            self.on(*volumes[axis, sweep], pre_vol, post_vol),
+            volumes,
             *(nodes if first else []),
-            self.on(mom_flux, flux, pre, velocity, f"celld{axis}", momentum),
-            self.on(update, velocity, pre, post, momentum),
+            self.on(kernels.momentum_flux, flux, pre, velocity, f"celld{axis}", momentum),
+            self.on(kernels.momentum_update, velocity, pre, post, momentum),
         ]
 
     def reset(self) -> list[Step]:
         """The new state is the old one of the next step."""
         return [
-            self.on(lag.reset_cells, "density0", "density1", "energy0", "energy1"),
-            self.on(lag.reset_nodes, "xvel0", "xvel1", "yvel0", "yvel1"),
+            self.on(lag.reset_cells, "density1", "density0", "energy1", "energy0"),
+            self.on(lag.reset_nodes, "xvel1", "xvel0", "yvel1", "yvel0"),
         ]
 
 

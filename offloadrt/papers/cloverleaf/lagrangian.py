@@ -1,8 +1,4 @@
-"""CloverLeaf's kernels on cells and nodes that stay where they are: state, time step, Lagrangian step, reset.
-
-Arrays are indexed [row, column] and have two rings of halo cells; a node array has a row and a column more, a face
-array one of the two.
-"""
+"""Kernels on cells and nodes that stay where they are: equation of state, time step, Lagrangian step, copies."""
 
 from __future__ import annotations
 
@@ -13,8 +9,10 @@ from offloadrt.kernels import kernel
 
 SMALL = 1.0e-16
 BIG = 1.0e21
+GAMMA = 1.4
+"""The ratio of specific heats of an ideal gas."""
 SAFETY = 0.7
-"""Of the time step by sound speed (0.5 by velocities)."""
+"""How much of the time step that the sound speed allows is used; velocities allow half of theirs."""
 
 
 @kernel(collapse=2)
@@ -22,9 +20,9 @@ def ideal_gas(density: Any, energy: Any, pressure: Any, soundspeed: Any, nx: Any
     for k in range(2, ny + 2):
         for j in range(2, nx + 2):
             volume = 1.0 / density[k, j]
-            p = (1.4 - 1.0) * density[k, j] * energy[k, j]
+            p = (GAMMA - 1.0) * density[k, j] * energy[k, j]
             pressure[k, j] = p
-            by_energy = (1.4 - 1.0) * density[k, j]
+            by_energy = (GAMMA - 1.0) * density[k, j]
             by_volume = -density[k, j] * p
             soundspeed[k, j] = math.sqrt(volume * volume * (p * by_energy - by_volume))
 
@@ -67,9 +65,9 @@ def calc_dt(
     soundspeed: Any,
     xvel0: Any,
     yvel0: Any,
-    dt_min: Any,
     nx: Any,
     ny: Any,
+    dt_min: Any,
 ) -> None:
     smallest = BIG
     for k in range(2, ny + 2):
@@ -151,14 +149,6 @@ def pdv(
 
 
 @kernel(collapse=2)
-def revert(density0: Any, density1: Any, energy0: Any, energy1: Any, nx: Any, ny: Any) -> None:
-    for k in range(2, ny + 2):
-        for j in range(2, nx + 2):
-            density1[k, j] = density0[k, j]
-            energy1[k, j] = energy0[k, j]
-
-
-@kernel(collapse=2)
 def accelerate(
     dt: Any,
     xarea: Any,
@@ -209,44 +199,22 @@ def flux_calc(
             vol_flux_y[k, j] = 0.25 * dt * yarea[k, j] * y
 
 
-@kernel(collapse=2)
-def reset_cells(density0: Any, density1: Any, energy0: Any, energy1: Any, nx: Any, ny: Any) -> None:
+def copy_cells(density: Any, density_to: Any, energy: Any, energy_to: Any, nx: Any, ny: Any) -> None:
     for k in range(2, ny + 2):
         for j in range(2, nx + 2):
-            density0[k, j] = density1[k, j]
-            energy0[k, j] = energy1[k, j]
+            density_to[k, j] = density[k, j]
+            energy_to[k, j] = energy[k, j]
+
+
+revert = kernel(name="revert", collapse=2)(copy_cells)
+"""Start the second half of the step from the old state again."""
+reset_cells = kernel(name="reset_cells", collapse=2)(copy_cells)
+"""Make the new state of the cells the old one of the next step."""
 
 
 @kernel(collapse=2)
-def reset_nodes(xvel0: Any, xvel1: Any, yvel0: Any, yvel1: Any, nx: Any, ny: Any) -> None:
+def reset_nodes(xvel1: Any, xvel0: Any, yvel1: Any, yvel0: Any, nx: Any, ny: Any) -> None:
     for k in range(2, ny + 3):
         for j in range(2, nx + 3):
             xvel0[k, j] = xvel1[k, j]
             yvel0[k, j] = yvel1[k, j]
-
-
-@kernel(collapse=2)
-def field_summary(
-    volume: Any, density0: Any, energy0: Any, pressure: Any, xvel0: Any, yvel0: Any, sums: Any, nx: Any, ny: Any
-) -> None:
-    total = 0.0
-    mass = 0.0
-    internal = 0.0
-    kinetic = 0.0
-    press = 0.0
-    for k in range(2, ny + 2):
-        for j in range(2, nx + 2):
-            squares = 0.0
-            for kv in range(2):
-                for jv in range(2):
-                    squares += 0.25 * (xvel0[k + kv, j + jv] ** 2 + yvel0[k + kv, j + jv] ** 2)
-            total += volume[k, j]
-            mass += volume[k, j] * density0[k, j]
-            internal += volume[k, j] * density0[k, j] * energy0[k, j]
-            kinetic += volume[k, j] * density0[k, j] * 0.5 * squares
-            press += volume[k, j] * pressure[k, j]
-    sums[0] = total
-    sums[1] = mass
-    sums[2] = internal
-    sums[3] = kinetic
-    sums[4] = press

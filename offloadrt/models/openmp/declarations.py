@@ -1,0 +1,20 @@
+"""What the source of an OpenMP program declares for all its constructs."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.models.host.device_globals import DeviceGlobals
+from offloadrt.models.openmp.mapper import Mapper
+
+
+@attrs.define(eq=False)
+class Declarations:
+    """The declarations of one program. Lowering a construct needs nothing else of the program."""
+
+    globals: DeviceGlobals
+    """The variables of ``declare target``."""
+    strided_update: str
+    """Which bytes an update of a section with a stride moves: those of `llvm`, or of the `specification`."""
+    mappers: dict[type, Mapper] = attrs.field(factory=dict)
+    """The mappers of ``declare mapper``, by the type of the objects that they map."""

@@ -1,0 +1,79 @@
+"""The options of an OpenMP program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import attrs
+
+from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.driver import Rocr
+from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine.host_lock import LockPolicy, lock_policy
+from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.openmp.program import OpenMP
+from offloadrt.runtime.allocators import MakeAllocator
+from offloadrt.runtime.allocators import allocator as allocator_named
+from offloadrt.runtime.configurations import MemoryConfiguration
+from offloadrt.runtime.configurations import configuration as configuration_named
+from offloadrt.runtime.environment import is_on, select_configuration
+from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.trace import Trace
+
+
+@attrs.frozen(kw_only=True)
+class OpenMPOptions(ProgramOptions):
+    """The options of an OpenMP program. Fixed once the machine is built."""
+
+    model: ClassVar[str] = "openmp"
+    configuration: str | MemoryConfiguration = "copy"
+    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`; with
+    `environment` the runtime chooses, as a real one does; or an object of one's own.
+    """
+    allocator: str | MakeAllocator = "llvm"
+    """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
+    table_policy: str | LockPolicy | None = None
+    """Who enters the device table next: `fifo`, `barging`, or an object of one's own
+    (`machine/host_lock/policy.py`); None: as the profile's `lock.handoff` says.
+    """
+    host_program: HostProgram | None = None
+    """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""
+    requires_unified_shared_memory: bool = False
+    """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
+
+    def check(self) -> None:
+        """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
+        super().check()
+        if self.configuration != "environment":
+            configuration_named(self.configuration)
+        allocator_named(self.allocator)
+        if self.table_policy is not None:
+            lock_policy(self.table_policy)
+
+    def make_program(
+        self,
+        machine: Machine,
+        drivers: Sequence[UserModeDriver | Rocr],
+        trace: Trace | None,
+        environment: Mapping[str, str],
+    ) -> OpenMP:
+        """Make the program. Raises ValueError, and UnifiedMemoryUnavailable where the machine lacks it."""
+        return OpenMP(
+            machine,
+            drivers,
+            trace=trace,
+            configuration=self._chosen(machine.spec, environment),
+            allocator=self.allocator,
+            phantom=self.phantom,
+            host_program=self.host_program,
+            table_policy=self.table_policy,
+        )
+
+    def _chosen(self, spec: MachineSpec, environment: Mapping[str, str]) -> str | MemoryConfiguration:
+        if self.configuration != "environment":
+            return self.configuration
+        apu = spec.flag("machine.apu")
+        xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(environment, "HSA_XNACK")
+        unified = spec.flag("gpu.unified_memory")
+        return select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, environment)

@@ -1,0 +1,69 @@
+"""The options of a program of C++ standard parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import attrs
+
+from offloadrt.driver import Rocr
+from offloadrt.machine import Machine, MachineSpec
+from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.stdpar.heuristic import HeuristicRules
+from offloadrt.models.stdpar.implementations import Implementation, implementation
+from offloadrt.models.stdpar.program import StdPar
+from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.trace import Trace
+
+
+@attrs.frozen(kw_only=True)
+class StdParOptions(ProgramOptions):
+    """The options of a program of C++ standard parallelism. Fixed once the machine is built."""
+
+    model: ClassVar[str] = "stdpar"
+    implementation: str | Implementation = "acpp"
+    """A name of `IMPLEMENTATIONS`, or one made of these with `attrs.evolve`."""
+    pool_gb: float | None = None
+    """The size of the memory pool in GiB, 0 for none, instead of the implementation's own."""
+    system_usm: bool = False
+    """Whether the device uses all memory of the host as it is (``--acpp-stdpar-system-usm``): nothing is taken over,
+    validated or prefetched.
+    """
+    heuristic: HeuristicRules | None = None
+    """The rules of the offload heuristic, instead of the implementation's own."""
+    heuristic_file: Path | None = None
+    """The file with the runtimes that the heuristic knows; written at the end."""
+
+    def check(self) -> None:
+        """Raise ValueError, also for several devices and an implementation that does not exist."""
+        super().check()
+        if self.num_devices != 1:
+            raise ValueError("a stdpar program has one device")
+        if isinstance(self.implementation, str):
+            implementation(self.implementation)
+
+    def devices_on(self, spec: MachineSpec) -> int:
+        """Return 1, or 0 where the machine has no device, so that algorithms run on the host."""
+        return 0 if spec.text("usm.shared") == "no_device" else 1
+
+    def make_program(
+        self,
+        machine: Machine,
+        drivers: Sequence[UserModeDriver | Rocr],
+        trace: Trace | None,
+        environment: Mapping[str, str],
+    ) -> StdPar:
+        """Make the program. Raises ValueError, and HeuristicDatabaseError for a file that cannot be read."""
+        return StdPar(
+            machine,
+            drivers,
+            trace=trace,
+            implementation=self.implementation,
+            pool_gb=self.pool_gb,
+            system_usm=self.system_usm,
+            heuristic=self.heuristic,
+            database=self.heuristic_file,
+            phantom=self.phantom,
+        )

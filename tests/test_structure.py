@@ -1,0 +1,150 @@
+"""The shape of the package: no import circles, one meaning for each public class name, no long files."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import offloadrt
+
+PACKAGE = Path(offloadrt.__file__).parent
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+LONGEST = 400
+
+# What is still open. Nothing may be added; an entry that no longer applies fails the test until it is taken out.
+OPEN_CIRCLES: set[str] = {
+    "offloadrt.driver.migration_worker",
+    "offloadrt.driver.uvm",
+    "offloadrt.driver.uvm_alone",
+    "offloadrt.driver.uvm_fault_handler",
+    "offloadrt.kernels.costs.analysis",
+    "offloadrt.kernels.costs.counts",
+    "offloadrt.kernels.kernel",
+    "offloadrt.kernels.loop_kernel",
+    "offloadrt.machine.compute_units",
+    "offloadrt.machine.managed_kernels",
+    "offloadrt.machine.memory_traffic",
+    "offloadrt.models.stdpar.execution",
+    "offloadrt.models.stdpar.heap",
+    "offloadrt.models.stdpar.host_thread",
+    "offloadrt.models.stdpar.program",
+    "offloadrt.models.stdpar.queue",
+    "offloadrt.models.stdpar.sycl_queue",
+    "offloadrt.sim.actor",
+    "offloadrt.sim.clock",
+    "offloadrt.sim.kernel",
+    "offloadrt.sim.nursery",
+    "offloadrt.sim.observer",
+    "offloadrt.sim.scope",
+    "offloadrt.sim.story",
+    "offloadrt.sim.strategy",
+    "offloadrt.sim.waiting",
+    "offloadrt.sim.watch",
+    "offloadrt.study.running.building",
+    "offloadrt.study.running.ledger",
+    "offloadrt.study.running.run",
+    "offloadrt.study.running.windows",
+}
+OPEN_NAMES: set[str] = {
+    "Access",
+    "Benchmark",
+    "Call",
+    "Case",
+    "Counters",
+    "Difference",
+    "Domain",
+    "Ends",
+    "Experiment",
+    "Free",
+    "Grid",
+    "Level",
+    "LockWait",
+    "Loop",
+    "Named",
+    "Operation",
+    "Outcome",
+    "Place",
+    "Placement",
+    "Places",
+    "Program",
+    "Reason",
+    "Repeat",
+    "Report",
+    "Routines",
+    "Scope",
+    "Setup",
+    "SetupError",
+    "Step",
+    "Strategy",
+    "Stream",
+    "Sweep",
+    "Update",
+    "Variant",
+    "Watch",
+}
+# end
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imports_of(module: str) -> set[str]:
+    """Our modules that a module imports, wherever in it: inside a function and for annotations alone, too."""
+    imported: set[str] = set()
+    for node in ast.walk(TREES[MODULES[module]]):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                imported.add(name if name in MODULES else node.module)
+    return (imported & MODULES.keys()) - {module}
+
+
+def on_circles(graph: dict[str, set[str]]) -> set[str]:
+    """The modules that import themselves by way of others."""
+    return {module for module in graph if module in reachable(graph, module)}
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    """Everything that `start` imports, directly or not; `start` itself only if it lies on a circle."""
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = graph[waiting.pop()] - reached
+        reached |= new
+        waiting.extend(new)
+    return reached
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert on_circles({module: imports_of(module) for module in MODULES}) == OPEN_CIRCLES
+
+
+def test_a_circle_would_be_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"f"}, "f": {"e"}, "g": {"a", "f"}}
+    assert on_circles(graph) == {"a", "b", "c", "e", "f"}
+
+
+def test_a_public_class_name_has_one_meaning() -> None:
+    """`HostThread` is one idea with a class for each programming model."""
+    classes = [
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name, times in Counter(classes).items() if times > 1} == {"HostThread"} | OPEN_NAMES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_file_is_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
