@@ -65,6 +65,7 @@ def check(run: Run) -> None:
     """What a run can be told before its machine is built: that its model, the names of policies and the number of
     devices exist. Raises UserError.
     """
+    from offloadrt.machine.host_lock import lock_policy
     from offloadrt.runtime.allocators import allocator
     from offloadrt.runtime.configurations import configuration
 
@@ -74,6 +75,8 @@ def check(run: Run) -> None:
         if run.configuration != "environment":
             configuration(run.configuration)
         allocator(run.allocator)
+        if run.table_policy is not None:
+            lock_policy(run.table_policy)
         if run.model == "openacc":
             from offloadrt.models.openacc.compilers import compiler_model
 
@@ -141,14 +144,17 @@ def _program(
         allocator=run.allocator,
         phantom=run.phantom,
         host_program=run.host_program,
+        table_policy=run.table_policy,
     )
 
 
 def _openacc(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: Configuration) -> OpenACC:
     from offloadrt.models.openacc import OpenACC
 
-    if configuration != "copy" or run.allocator != "llvm":
-        raise UserError("an OpenACC program has run.configuration copy, and the run.allocator of its compiler")
+    if configuration != "copy" or run.allocator != "llvm" or run.table_policy is not None:
+        raise UserError(
+            "an OpenACC program has run.configuration copy, the run.allocator of its compiler and no run.table_policy"
+        )
     return OpenACC(
         machine,
         drivers,
@@ -162,8 +168,10 @@ def _openacc(run: Run, machine: Machine, drivers: list[Driver | Rocr], configura
 def _stdpar(run: Run, machine: Machine, drivers: list[Driver | Rocr], configuration: Configuration) -> StdPar:
     from offloadrt.models.stdpar import StdPar
 
-    if configuration != "copy" or run.allocator != "llvm" or run.num_devices != 1:
-        raise UserError("a stdpar program has one device, run.configuration copy and no run.allocator")
+    if configuration != "copy" or run.allocator != "llvm" or run.num_devices != 1 or run.table_policy is not None:
+        raise UserError(
+            "a stdpar program has one device, run.configuration copy, no run.allocator and no run.table_policy"
+        )
     return StdPar(
         machine,
         drivers,

@@ -25,6 +25,7 @@ from offloadrt.trace import Calls, Trace
 if TYPE_CHECKING:
     from offloadrt.compilers.object_ranking import HostProgram
     from offloadrt.machine import Device, Machine
+    from offloadrt.machine.host_lock import LockPolicy
     from offloadrt.machine.managed_usage import ManagedUsage
     from offloadrt.models.openacc import OpenACC
     from offloadrt.models.openmp import OpenMP
@@ -124,6 +125,10 @@ class Run:
         self.allocator: str | MakeAllocator = "llvm"
         """How device blocks are obtained: `direct` or `llvm`, or a class of one's own; in an OpenACC program as its
         compiler says.
+        """
+        self.table_policy: str | LockPolicy | None = None
+        """Who enters the device table of an OpenMP program next: `fifo`, `barging`, or an object of one's own
+        (`machine/host_lock/policy.py`); None: as the profile's `lock.handoff` says.
         """
         self.num_devices = 1
         self.on_progress: Callable[[int, int], object] | None = None
