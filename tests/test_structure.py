@@ -44,10 +44,6 @@ OPEN_CIRCLES: set[str] = {
     "offloadrt.sim.strategy",
     "offloadrt.sim.waiting",
     "offloadrt.sim.watch",
-    "offloadrt.study.running.building",
-    "offloadrt.study.running.ledger",
-    "offloadrt.study.running.run",
-    "offloadrt.study.running.windows",
 }
 OPEN_NAMES: set[str] = {
     "Access",

@@ -52,7 +52,7 @@ async def both_kinds(t: omp.HostThread) -> None:
 def test_only_the_managed_array_migrates() -> None:
     run = run_body(both_kinds)
     calls = run.calls.table()
-    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == 3 * BLOCK
+    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == 3 * BLOCK
     assert calls["cuMemAllocManaged"].count == 1
     assert calls["cuMemcpyHtoDAsync"].count == 3
     assert run.device().memory.managed == 0
@@ -92,8 +92,8 @@ def test_prefetch_and_copies_on_the_host_know_managed_arrays() -> None:
         assert np.all(b.data == 4.0)
 
     run = run_body(body)
-    assert run.faults["gpu_page_fault"] == 0
-    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == BLOCK
+    assert run.statistics.faults["gpu_page_fault"] == 0
+    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == BLOCK
 
 
 def test_small_arrays_share_pages_and_large_alignment_keeps_them_apart() -> None:

@@ -50,7 +50,11 @@ def test_what_is_explicit_or_pinned_neither_migrates_nor_is_evicted(body: Body, 
     run, _ = run_body(body, overrides={**ALL_EXPLICIT, **room_for(arrays)})
     assert set(mechanisms(run).values()) == {"explicit", "pinned"}
     assert faults(run, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [0, 0, 0]
-    assert run.objects == {"explicit_bytes": arrays * SIZE, "implicit_bytes": 0, "budget_bytes": arrays * SIZE}
+    assert run.statistics.objects == {
+        "explicit_bytes": arrays * SIZE,
+        "implicit_bytes": 0,
+        "budget_bytes": arrays * SIZE,
+    }
 
 
 def test_when_everything_is_implicit_it_is_managed_memory() -> None:
@@ -136,7 +140,7 @@ def test_threads_share_the_budget() -> None:
     run, _ = run_body(three_objects, overrides=room_for(4), threads=3)
     found = run.device().placements
     assert [one.name for one in found] == ["c"] * 3 + ["a"] * 3 + ["b"] * 3
-    assert run.objects["explicit_bytes"] <= 4 * SIZE
+    assert run.statistics.objects["explicit_bytes"] <= 4 * SIZE
     assert run.device().memory.peak <= 4 * SIZE
 
 
@@ -233,7 +237,10 @@ def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks:
     size = {"mem.size": f"{(blocks + 1) * BLOCK} B", "mem.reserved": "0 B", "otm.reserve": f"{BLOCK} B"}
     run, found = run_body(body, overrides={**size, **rules})
     assert np.array_equal(found, run_body(body, "copy")[1])
-    assert max(run.objects["explicit_bytes"], run.objects["implicit_bytes"]) <= run.objects["budget_bytes"]
+    assert (
+        max(run.statistics.objects["explicit_bytes"], run.statistics.objects["implicit_bytes"])
+        <= run.statistics.objects["budget_bytes"]
+    )
     device = run.openmp.devices[0]
     assert device.objects is not None
     assert len(device.table) == device.live_blocks == 0

@@ -27,7 +27,7 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
     migrations, explicit = _copies(run)
     last_kernel = max(row[1] for row in rows(run, "KernelEnd"))
     kernels = len(rows(run, "KernelEnd"))
-    host = run.engines["host memory"]
+    host = run.statistics.engines["host memory"]
     alone_s = host.bytes / run.spec.value("host.memcpy_1t")
 
     async def ordinary(t: omp.HostThread) -> bool:
@@ -41,7 +41,7 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
         "kernels": kernels,
         "device_copies": len(explicit),
         "kernels_that_faulted": len({row[6] for row in rows(run, "PageFaultBegin")}),
-        "host_faults": run.faults["cpu_page_fault_count"],
+        "host_faults": run.statistics.faults["cpu_page_fault_count"],
         "migrations_after_the_last_kernel": sum(row[7] == "d2h" and row[1] >= last_kernel for row in migrations),
         "overlapped_s": max(alone_s + host.wait_s - host.busy_s, 0.0),
         "copies_s": alone_s + host.wait_s,
@@ -75,14 +75,14 @@ async def link_demand(
     )
     experiment = Experiment(run.openmp, setup)
     await experiment.warm_up()
-    before, begin = run.engines, run.now
+    before, begin = run.statistics.engines, run.sim.now
     async with run.measure():
         await experiment.update()
     kernels = [one for one in pairs(run, "Kernel", "KernelStart", "KernelEnd") if one[0] >= begin * 1e12]
     on_device_s = math.fsum((end - start) * 1e-12 for start, end, _ in kernels)
 
     def busy(name: str) -> float:
-        after = run.engines
+        after = run.statistics.engines
         return float(after[name].busy_s - before[name].busy_s) if name in after else 0.0
 
     transfers = [one for one in pairs(run, "Copy") if one[0] >= begin * 1e12]

@@ -70,7 +70,7 @@ def _kernels(run: Run) -> list[tuple[int, int]]:
 
 
 def _ps(run: Run) -> int:
-    return round(run.now * 1e12)
+    return round(run.sim.now * 1e12)
 
 
 @scenario(machine="mi300a")
