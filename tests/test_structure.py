@@ -50,7 +50,6 @@ OPEN_NAMES: set[str] = {
     "Benchmark",
     "Call",
     "Case",
-    "Command",
     "Counters",
     "Difference",
     "Domain",

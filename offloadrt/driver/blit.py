@@ -1,4 +1,7 @@
-"""Blit copies: copies of a device's memory made by a kernel on its compute units."""
+"""Blit copies: copies made by a kernel of the driver library on the device's compute units.
+
+On an APU the OpenMP plugin's copies above ``copy.async_limit`` take this way.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ from offloadrt.kernels import Kernel, Launch
 _THREADS, _BYTES_PER_THREAD = 256, 64
 
 BLIT = Kernel("blit copy", bytes_per_iteration=2.0, threads_per_team=_THREADS)
-"""One iteration copies a byte: it is read and written."""
+"""The kernel of all blit copies.  One iteration copies a byte, which is read and written: two bytes of traffic."""
 
 
 def blit(nbytes: int) -> Launch:
-    """The launch that copies ``nbytes`` bytes."""
+    """Return the launch that copies ``nbytes`` bytes.
+
+    Each thread copies 64 bytes.  This shape is our choice, not ROCr's; it matters only for copies that are too small to
+    fill the device, since the others take the time of the memory's bandwidth.
+    """
     return BLIT.launch(max(1, -(-nbytes // (_THREADS * _BYTES_PER_THREAD))), iterations=nbytes)

@@ -1,7 +1,7 @@
-"""What the calls of a driver library are called: CUDA's names throughout the code, others where a user sees them.
+"""The names of a driver library's calls and error codes: CUDA's in the code, the library's own where a user sees them.
 
-HIP's library is like CUDA's call by call; of Level Zero it is the call that does the same, with immediate command lists
-for streams.
+HIP has a call for each of CUDA's.  Level Zero is organized differently: here stands the call that does the same, with
+immediate command lists as streams.  Add a call of CUDA's here when ``driver.py`` gets it.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "hip": {name: names[0] for name, names in _CALLS.items()},
     "level_zero": {name: names[1] for name, names in _CALLS.items()},
 }
-"""By the profile's ``driver.calls``: another name for each of CUDA's, calls and error codes."""
+"""For each value of the profile's ``driver.calls``: the library's name for each call and error code of CUDA's."""
 
 
 def call_name(spec: MachineSpec, cuda: str) -> str:
-    """What a machine's library calls one of CUDA's calls, or error codes: as `Calls` counts it."""
+    """Return the name that a machine's library has for one of CUDA's calls or error codes; ``Calls`` counts by it."""
     return CALL_NAMES[spec.text("driver.calls")].get(cuda, cuda)

@@ -1,7 +1,8 @@
-"""Copies from and to a device: which way they take, and how their bytes move.
+"""Copies from and to a device: the way that each takes, and how its bytes move.
 
-Page-locked (pinned) memory is reached by the copy engines themselves; pageable memory is staged.  The bytes really
-move, when both ends have some, at the copy's completion in virtual time.
+Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``).  When both ends
+have bytes, these really move, at the copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a
+stream; ``machine/hardware_queue.py`` takes it from there.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class HostRange(Protocol):
 class Copies:
     """The copies of one device's context.
 
-    ``to_device``, ``to_host`` and ``within`` return what the call has to await: the submission of the copy, or all of
-    its staging. They raise DriverError when the device's range lies in no block.
+    ``to_device``, ``to_host`` and ``within`` return what the call has to await: the submission of the copy, or its
+    whole staging.  They raise DriverError when the device's range lies in no block.
     """
 
     def __init__(self, context: Context) -> None:
@@ -54,13 +55,13 @@ class Copies:
         self._staging[stream.index] = (Staging(chunk, chunk * buffers), Staging(chunk, chunk * buffers))
 
     def close(self, stream: Stream) -> None:
-        """Take it away."""
+        """Take the staging memory of a stream away."""
         del self._staging[stream.index]
 
     def to_device(
         self, api: str, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int, pinned: bool
     ) -> Awaitable[object]:
-        """Host to device."""
+        """Copy from the host to the device."""
         target, source = self.device_bytes(api, dst, nbytes), src.bytes
         if not (pinned or self.pinned.covers(src.address, nbytes)):
             return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
@@ -72,7 +73,7 @@ class Copies:
     def to_host(
         self, api: str, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int, pinned: bool
     ) -> Awaitable[object]:
-        """Device to host."""
+        """Copy from the device to the host."""
         source, target = self.device_bytes(api, src, nbytes), dst.bytes
         if not (pinned or self.pinned.covers(dst.address, nbytes)):
             return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
@@ -82,7 +83,7 @@ class Copies:
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
-        """Within the device."""
+        """Copy within the device."""
         target, source = self.device_bytes(api, dst, nbytes), self.device_bytes(api, src, nbytes)
         move = None
         if source is not None and target is not None:
@@ -92,7 +93,7 @@ class Copies:
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
     ) -> Awaitable[Signal]:
-        """Submit one transfer; returns its completion."""
+        """Submit one transfer and return its completion."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
         return self._context.submit(
@@ -102,9 +103,11 @@ class Copies:
     def device_bytes(
         self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
     ) -> DeviceBytes | None:
-        """How to see the bytes of a range of the device, or of another's memory; None for a phantom.
+        """Return a way to see the bytes of a range of the device, or of ``memory``; None for a phantom.
 
-        Raises DriverError.
+        The view is made at the copy's completion: the array behind an earlier one may have been replaced (``Backing``).
+
+        Raises DriverError when the range does not lie in one block.
         """
         memory = memory or self._memory
         try:
@@ -117,7 +120,7 @@ class Copies:
 
 
 def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
-    """What moves the bytes of a copy when it completes."""
+    """Return what moves the bytes of a copy when it completes."""
 
     def move() -> None:
         target(0, nbytes)[:] = source()

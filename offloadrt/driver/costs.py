@@ -1,4 +1,4 @@
-"""What the calls of the driver library cost when they wait for nobody, from the profile."""
+"""Host time of each call of CUDA's driver library when it waits for nobody, read from the profile."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ import attrs
 
 @attrs.frozen
 class DriverCosts:
-    """Seconds of host time of each call, alone; sizes in bytes."""
+    """Seconds of host time of each call; sizes in bytes."""
 
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
-    """From memory that the driver holds already."""
+    """An allocation from memory that the driver holds already."""
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
-    """When a segment has to come from the kernel driver."""
+    """An allocation for which the kernel driver has to hand out a segment."""
     further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
-    """On top, for each further segment that comes with it."""
+    """On top, for each further segment."""
     free: Annotated[float, "alloc.cudaFree"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
-    """On top, for each segment that goes back."""
+    """On top, for each segment that goes back to the kernel driver."""
     allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
-    """Of managed memory, which is addresses only: no pages."""
+    """An allocation of managed memory, which gets addresses but no pages."""
     managed_alignment: Annotated[int, "alloc.managed_alignment"]
     """Addresses of managed allocations are multiples of this."""
     visit: Annotated[float, "driver.free_visits_streams"]
     """For a free to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
+    """The submission of a copy, under the context lock."""
     launch: Annotated[float, "driver.launch"]
+    """The submission of a kernel, under the context lock; what the device adds is ``launch.latency``."""
     handover: Annotated[float, "driver.handover"]
-    """For a thread that has been woken with the context lock, while it owns it."""
+    """What a thread that had to wait for the context lock pays when it has been woken, while it owns the lock."""
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
     stream_depth: Annotated[int, "driver.stream_depth"]
-    """Commands that a stream holds until they have completed."""
+    """Commands that a stream can hold; a submission waits for one of them to complete."""
     event_record: Annotated[float, "driver.event_record"]
     event_wait: Annotated[float, "driver.event_wait"]
     wake: Annotated[float, "sync.latency"]
-    """From a completion to the return of the call that waited for it."""
+    """Time from a completion to the return of the call that waited for it."""
     synchronize_idle: Annotated[float, "driver.sync_idle"]
+    """A call that waits for something which has completed already."""
     register: Annotated[float, "pin.register"]
     register_per_byte: Annotated[float, "pin.register_per_gib"]
     unregister: Annotated[float, "pin.unregister"]
     staging_chunk: Annotated[int, "staging.chunk"]
+    """Bytes of one piece of a copy of pageable memory."""
     staging_buffers: Annotated[int, "staging.buffers"]
-    """Pinned pieces of staging memory that each stream has for each direction."""
+    """Pinned buffers of a chunk that each stream has for each direction."""
     enable_peer_access: Annotated[float, "p2p.enable_access"]

@@ -1,4 +1,4 @@
-"""What a call of the driver library fails with, in the words of the real one."""
+"""Errors of calls of the driver libraries, with the names and codes of the real ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 
 
 class DriverError(Exception):
-    """A call that returns an error code: ``call`` and ``code`` are the real names, ``detail`` says why."""
+    """A call that has returned an error code.
+
+    ``call`` and ``code`` are the real names; ``detail`` says why.
+    """
 
     def __init__(self, call: str, code: str, detail: str) -> None:
         super().__init__(call, code, detail)
         self.call, self.code, self.detail = call, code, detail
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Say it in the words of another library, by the names of CUDA's calls and codes."""
+        """Replace CUDA's names of the call and the code by those of another library."""
         self.call, self.code = names.get(self.call, self.call), names.get(self.code, self.code)
         self.args = (self.call, self.code, self.detail)
 

@@ -1,4 +1,4 @@
-"""Events: marks in streams."""
+"""Events of CUDA's driver API: marks in streams."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from offloadrt.sim import Signal
 
 @attrs.frozen(eq=False)
 class StreamEvent:
-    """A mark in a stream; complete when everything before it in the stream is, that is, the packet just before it."""
+    """A mark in a stream, complete when everything before it in the stream is.
+
+    The commands of a stream complete in order, so the packet just before the mark decides, and the
+    device never sees an event.  What the packet of a real event takes in the queue is left out.
+    """
 
     stream: Stream
     done: Signal | None
-    """Completion of that packet; None when there is none."""
+    """Completion of the packet just before the mark; None when there is none."""
 
     @property
     def is_complete(self) -> bool:

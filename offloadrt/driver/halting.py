@@ -1,7 +1,7 @@
-"""What an allocation or a free does to running kernels: the profile's ``driver.halt``.
+"""Halts of running kernels by allocations and frees, as the profile's ``driver.halt`` says.
 
 =======================  ==================================================================================
-``none``                 nothing
+``none``                 they do nothing to kernels
 ``drain_on_free``        a free waits until no kernel runs, and none starts before it is done
 ``drain_on_alloc_free``  so does an allocation
 ``suspend``              both stop the running kernels for as long as they last
@@ -30,7 +30,7 @@ _HALTS: dict[str, dict[Operation, type[DrainKernels] | type[SuspendKernels]]] = 
 
 
 class Halting:
-    """Halts one device for allocations and frees, as ``policy`` says."""
+    """Halts one device for allocations and frees, as ``policy`` says (a key of the table above)."""
 
     def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
         self._sim = sim
@@ -39,18 +39,21 @@ class Halting:
         self._host_time = host_time
 
     def concerns(self, operation: Operation) -> bool:
-        """Whether the policy wants the device halted: ``resume = await begin(...) if concerns(...) else None``."""
+        """Return whether the policy halts the device for an operation; ask before ``begin``.
+
+        A device whose actors have not been started has no kernels, so nothing has to be halted.
+        """
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:
-        """Halt the device; returns what ``end`` needs.  The wait counts as ``drain``."""
+        """Halt the device and return what ``end`` needs; the wait counts as ``drain`` in the host time."""
         since = self._sim.now
         resume = await halt(self._device, self._halts[operation], reason, cause)
         self._host_time.add("drain", self._sim.now - since)
         return resume
 
     def end(self, resume: ResumeKernels | None) -> None:
-        """Let kernels run again."""
+        """Let kernels run again; do nothing when ``begin`` was not called (None)."""
         if resume is not None:
             self._device.compute.mailbox.put(resume)
 
@@ -58,12 +61,12 @@ class Halting:
 async def halt(
     device: Device, how: type[DrainKernels] | type[SuspendKernels], reason: str, cause: int
 ) -> ResumeKernels:
-    """Wait until a device's kernels are halted; returns the message that lets them run again."""
+    """Wait until a device's kernels are halted; return the message that lets them run again."""
     mailbox = device.compute.mailbox
     resume = ResumeKernels(reason, how is SuspendKernels, cause)
     try:
         await mailbox.call(how(reason, cause))
-    except BaseException:  # cancelled while it waits: the halt that it asked for must end as well
+    except BaseException:  # the caller was cancelled while it waited: the halt that it asked for must end as well
         mailbox.put(resume)
         raise
     return resume

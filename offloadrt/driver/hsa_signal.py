@@ -1,4 +1,4 @@
-"""Signals of HSA: completions that know whose they are."""
+"""Signals of HSA: completions that know their stream."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from offloadrt.sim import Actor, Signal, Simulation
 
 
 class HsaSignal(Signal):
-    """A completion; ``stream`` is whose completion it is."""
+    """A completion of a command of ``stream``."""
 
     __slots__ = ("stream",)
 
     def __init__(self, sim: Simulation, name: str, stream: object = None) -> None:
-        self.sim = sim  # as Signal does: there are many of these
+        # Sets what Signal's constructor sets, without calling it: an APU's program makes one for every command.
+        self.sim = sim
         self.name = name
         self.is_set = False
         self.value: Any = None

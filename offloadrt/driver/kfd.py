@@ -122,7 +122,9 @@ class Kfd:
     async def svm_attributes_set(self, begin: int, nbytes: int) -> int:
         """Prefault a range of host memory, so that the GPU can translate all of it; return how many pages are new.
 
-        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.
+        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.  The lock is
+        held for writing to the end.  The real call goes down to reading before it inserts pages, and keeps services of
+        faults out by a mutex of its own: only first touches by the host could pass it there.
 
         The pages appear all at once at the end; the real driver maps them range by range.  A kernel that starts during
         the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the mmap lock

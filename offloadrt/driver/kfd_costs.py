@@ -1,4 +1,4 @@
-"""What the kernel driver of an APU costs when it waits for nobody, from the profile."""
+"""Costs of the kernel driver of an APU when it waits for nobody, read from the profile."""
 
 from __future__ import annotations
 
@@ -9,34 +9,41 @@ from offloadrt.machine import MachineSpec
 
 @attrs.frozen
 class KfdCosts:
-    """Seconds; per page where pages have a size."""
+    """Seconds; costs of pages are those of the page size in use."""
 
     allocate: float
     """A call of the kernel for memory of the pool."""
     allocate_per_byte: float
+    """On top, for each byte: clearing, and filling the GPU's page table."""
     allocate_fragment: float
-    """From memory that the library holds already."""
+    """An allocation from memory that the library holds already."""
     free: float
+    """A call of the kernel that gives memory of the pool back."""
     free_per_byte: float
+    """On top, for each byte: unmapping and flushing translations."""
     free_fragment: float
+    """A free of a block that goes back to memory which the library keeps."""
     prefault: float
-    """A prefault call, outside the mmap lock."""
+    """The part of a prefault call that is outside the mmap lock."""
     prefault_locked: float
-    """Under it, however large the range."""
+    """The part under the lock that does not depend on the range."""
     prefault_insert: float
-    """For a page that is new to the GPU."""
+    """On top, for each page that is new to the GPU."""
     prefault_populate: float
-    """For a page that the host has not touched yet."""
+    """On top, for each page that the host has not touched yet."""
     fault_service: float
-    """One fault of a kernel: a range of ``fault.range``."""
+    """The service of one fault of a kernel, which maps a range of ``fault.range``."""
     fault_populate: float
-    """On top, for a page that the host has not touched yet."""
+    """On top, for each page that the host has not touched yet."""
     host_fault: float
-    """First touch of a page by the host."""
+    """The first touch of a page by the host."""
 
     @classmethod
     def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
-        """The costs of a machine whose pages have that size.  Raises ProfileError."""
+        """Return the costs of a machine whose pages have ``page_size`` bytes.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
         size = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
         return cls(
             allocate=spec.value("alloc.pool_base"),

@@ -17,7 +17,7 @@ from offloadrt.sim import Signal
 
 
 class PeerCopies:
-    """The peers of one device's context."""
+    """The copies of one device's context to and from other devices."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
@@ -31,11 +31,14 @@ class PeerCopies:
         self._enabled: set[int] = set()
 
     def can_access(self, api: str, peer: int) -> bool:
-        """Whether the device has a link to another.  Raises DriverError for a device that is not there."""
+        """Return whether the device has a link to another.
+
+        Raises DriverError for a device that does not exist.
+        """
         return self._check(api, peer).can_access(self._number, peer)
 
     def enable(self, api: str, peer: int) -> None:
-        """Use the link to a device from now on.
+        """Use the link to another device from now on.
 
         Raises DriverError when there is none, and when access is enabled already.
         """
@@ -57,7 +60,10 @@ class PeerCopies:
         stream: Stream,
         cause: int,
     ) -> Awaitable[object]:
-        """From one device to another, of which this is one; what the call has to await.  Raises DriverError."""
+        """Submit a copy between two devices, one of which is this one; return what the call has to await.
+
+        Raises DriverError for a device that does not exist, for a stream of neither, and for a range in no block.
+        """
         if dst_device == src_device == self._number:
             return self._copies.within(api, dst, src, nbytes, stream, cause)
         self._check(api, dst_device)
@@ -83,7 +89,10 @@ class PeerCopies:
         return self._context.submit(packet, self._context.costs.copy_submit)
 
     def _check(self, api: str, device: int) -> Peers:
-        """The peers, of which a device is one."""
+        """Return the machine's peers, after a check that ``device`` is one of them.
+
+        Raises DriverError.
+        """
         peers, count = self._machine.peers, len(self._devices)
         if peers is None or not 0 <= device < count:
             reason = f"no device {device}; the program has devices 0 to {count - 1}"

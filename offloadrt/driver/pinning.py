@@ -1,4 +1,4 @@
-"""Which ranges of host memory are page-locked (pinned), so that copy engines reach them without staging."""
+"""The ranges of host memory that are page-locked (pinned), so that copy engines reach them without staging."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ class PinnedRanges:
         self._ends: AddressMap[int] = AddressMap()
 
     def covers(self, address: int, nbytes: int) -> bool:
-        """Whether all of [address, address + nbytes) lies in one registered range."""
-        found = self._ends.before(address)
-        return found is not None and address + nbytes <= found[1]
+        """Return whether all of [address, address + nbytes) lies in one registered range.
+
+        A range that reaches over two registered ranges counts as pageable, even where these touch.
+        """
+        nearest = self._ends.before(address)
+        return nearest is not None and address + nbytes <= nearest[1]
 
     def overlaps(self, address: int, nbytes: int) -> bool:
-        """Whether any byte of the range is registered."""
-        found = self._ends.before(address + nbytes - 1)
-        return found is not None and found[1] > address
+        """Return whether any byte of the range is registered."""
+        nearest = self._ends.before(address + nbytes - 1)
+        return nearest is not None and nearest[1] > address
 
     def add(self, address: int, nbytes: int) -> None:
         """Register a range."""
         self._ends[address] = address + nbytes
 
     def remove(self, address: int) -> bool:
-        """Take the range that begins at ``address`` out; False when there is none."""
+        """Unregister the range that begins at ``address``; return False when there is none."""
         return self._ends.pop(address) is not None

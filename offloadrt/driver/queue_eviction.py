@@ -1,7 +1,7 @@
-"""What a device without page faults does when its pages are taken away: its queues stop, and go on a while later.
+"""Evictions from a device without page faults: its queues stop, and go on a while later.
 
-Follows amdgpu's ``svm_range_evict`` without XNACK: the first range that is evicted stops the queues and schedules their
-restoration; ranges that are evicted until then add nothing to it.
+This follows amdgpu's ``svm_range_evict`` without XNACK: the first range that is evicted stops the queues and schedules
+their restoration; ranges that are evicted until then add nothing to it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ _REASON = "eviction"
 
 
 class QueueEviction:
-    """Of one device; `delay`: seconds from the stop to the restoration, 0 for a device that does not stop."""
+    """Stops and restores the queues of one device.
+
+    ``delay`` is the time in seconds from the stop to the restoration; 0 for a device that does not stop.
+    """
 
     def __init__(self, sim: Simulation, device: Device, delay: float) -> None:
         self.count = 0
-        """How often the queues were stopped."""
+        """How often the queues have been stopped."""
         self._sim = sim
         self._device = device
         self._delay = delay
@@ -27,14 +30,15 @@ class QueueEviction:
         self._stopping: Signal | None = None
 
     async def begin(self, cause: int) -> None:
-        """Pages are about to be taken from the device: returns when its queues have stopped."""
+        """Stop the queues before pages are taken from the device; return when they have stopped."""
         while self._delay and not self._stopped:
             if self._stopping is None:
                 await self._stop(cause)
-            else:  # somebody else's stop, which may be left early
+            else:  # somebody else's stop, which a cancellation may end: look again afterwards
                 await self._stopping.wait()
 
     async def _stop(self, cause: int) -> None:
+        """Stop the queues and have them restored after the delay."""
         self._stopping = over = Signal(self._sim, f"device {self._device.index} queues stop")
         self.count += 1
         try:

@@ -1,4 +1,4 @@
-"""What the calls of ROCr cost when they wait for nobody, from the profile."""
+"""Host time of each call of ROCr when it waits for nobody, read from the profile."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import attrs
 
 @attrs.frozen
 class RocrCosts:
-    """Seconds of host time of each call, alone; what the kernel driver does in it comes on top (``KfdCosts``)."""
+    """Seconds of host time of each call; what the kernel driver does in it comes on top (``KfdCosts``)."""
 
     copy_submit: Annotated[float, "dma.submit"]
-    """Under the ring's lock."""
+    """The submission of a copy to a DMA ring, under the ring's lock."""
     dispatch: Annotated[float, "hsa.dispatch"]
-    """Of a kernel, under the queue's lock; no call, the packet is written to memory."""
+    """Writing the packet of a kernel to memory, under the queue's lock; this is no call of the library."""
     barrier: Annotated[float, "hsa.barrier"]
-    """The same for a barrier."""
+    """Writing the packet of a barrier."""
     queue_create: Annotated[float, "hsa.queue_create"]
     signal_create: Annotated[float, "signal.create"]
     handler: Annotated[float, "signal.register"]
-    """For the thread that asks for an asynchronous handler."""
+    """Asking for an asynchronous handler; the handler itself costs ``signal.handler`` in its own thread."""
     pin: Annotated[float, "pin.lock"]
     unpin: Annotated[float, "pin.unlock"]
     wake: Annotated[float, "sync.latency"]
-    """From a completion to the return of the call that waited for it."""
+    """Time from a completion to the return of the call that waited for it."""
     handover: Annotated[float, "driver.handover"]
-    """For a thread that has been woken with a lock of a ring or a queue, while it owns it."""
+    """What a thread that had to wait for a lock of a ring or a queue pays when it has been woken, with the lock."""

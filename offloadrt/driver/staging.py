@@ -1,9 +1,10 @@
 """Copies from and to pageable memory: in pieces, through pinned buffers that the stream reuses.
 
 To the device, the calling thread copies a piece into the staging memory, submits its transfer and goes on; when the
-staging memory is full it waits for the oldest piece.  The call returns when all is staged.  From the device, the
-pieces are transferred into the staging memory, and the thread copies each to its place; the call returns when all
-is there.
+staging memory is full it waits for the oldest piece.  The call returns when everything is staged.  From the device,
+pieces are transferred into the staging memory and the thread copies each to its place; the call returns when everything
+has arrived.  CUDA documents when its calls return, not the size and number of its buffers: those are entries
+(``staging.chunk``, ``staging.buffers``).
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from offloadrt.machine.backing import Bytes
 from offloadrt.sim import Signal
 
 Move = Callable[[], None]
+"""Moves the bytes of a copy at its completion in virtual time."""
 DeviceBytes = Callable[[int, int], Bytes]
-"""``(offset, n)`` gives n bytes of the device's end of a copy."""
+"""Returns, for (offset, n), a view of n bytes of the device's end of a copy."""
 
 
 class Steps(Protocol):
-    """What staging asks of the driver."""
+    """What staging asks of the driver library; ``Copies`` provides it."""
 
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer; returns its completion."""
+        """Submit a transfer and return its completion."""
 
     def wait(self, stream: Stream, done: Signal, /) -> Awaitable[None]:
         """Wait for a completion in a stream."""
@@ -47,7 +49,7 @@ class Staging:
     capacity: int
     used: int = 0
     uploads: deque[tuple[int, Signal]] = attrs.field(factory=deque, repr=False)
-    """Pieces on their way to the device: bytes and completion, the oldest first."""
+    """(bytes, completion) of the pieces on their way to the device, the oldest first."""
 
     async def upload(
         self,
@@ -58,7 +60,7 @@ class Staging:
         target: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Host to device; ``source`` and ``target`` are None for phantoms."""
+        """Copy from the host to the device; ``source`` and ``target`` are None for phantoms."""
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
@@ -66,11 +68,12 @@ class Staging:
                 if done.is_set:
                     self.uploads.popleft()
                     self.used -= oldest
-                else:  # another thread with copies in this stream may wait for the same piece
+                else:  # look again afterwards: another thread with copies in this stream may wait for the same piece
                     await steps.wait(stream, done)
             self.used += size
             move = None
             if source is not None and target is not None:
+                # The bytes are those of now: the program may change its array as soon as the call has returned.
                 move = _move(source[offset : offset + size].copy(), target, offset)
             try:
                 await steps.host_copy(size)
@@ -88,7 +91,9 @@ class Staging:
         source: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Device to host; ``target`` and ``source`` are None for phantoms."""
+        """Copy from the device to the host; ``target`` and ``source`` are None for phantoms."""
+        # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread
+        # copies: a long copy takes the slower of the two, not their sum.
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
         taken = submitted = 0
         try:
@@ -116,6 +121,8 @@ class Staging:
 
 
 def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:
+    """Return what moves a staged piece to the device."""
+
     def move() -> None:
         target(offset, staged.size)[:] = staged
 
@@ -123,6 +130,8 @@ def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:
 
 
 def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
+    """Return what moves a piece from the device into the staging memory."""
+
     def move() -> None:
         staged[:] = source(offset, staged.size)
 

@@ -1,4 +1,4 @@
-"""What a kernel reaches beside the device's blocks, as a launch tells the driver library."""
+"""The memory that a kernel reaches besides the device's blocks, as a launch tells the driver library."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from offloadrt.machine.managed_access import Accesses
 
 @attrs.frozen(eq=False)
 class Touching:
-    """What a kernel reaches beside the device's blocks.
-
-    ``ranges``: (address, bytes) of host memory; give the same tuple again for the same kernel.  ``serial_s``: seconds
-    on top of what the kernel does.  ``fault``: told when it dies of a page that it may not fault in.  ``accesses``:
-    what it does with managed memory.
-    """
+    """What a kernel reaches besides the device's blocks; the fields become those of its ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
+    """(address, bytes) of host memory; give the same tuple again for the same kernel, which is then checked quickly."""
     serial_s: float = 0.0
+    """Seconds that the kernel takes on top of its work."""
     fault: Callable[[AccessFault], None] | None = None
+    """Called when the kernel dies of a page that it may not fault in."""
     accesses: Accesses = ()
+    """What the kernel does with managed memory."""
 
 
 NOTHING = Touching()

@@ -1,4 +1,4 @@
-"""Ranges of an address space by the address where each begins, in order."""
+"""Values kept in the order of the addresses where they begin."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class AddressMap(Generic[T]):
-    """What begins at which address; ``before`` finds what begins at or before one.
+    """A map from addresses to what begins there; ``before`` finds what begins at or before an address.
 
-    The addresses are one sorted list: an insertion moves the rest of it, which for as many blocks as a machine has
-    is cheaper than any tree.
+    The addresses are one sorted list.  An insertion moves the rest of the list, which is one ``memmove``: for the
+    thousands of blocks that a program has, this is cheaper than a tree of Python objects.
     """
 
     __slots__ = ("_at", "_begins", "get")
@@ -22,25 +22,29 @@ class AddressMap(Generic[T]):
         self._begins: list[int] = []
         self._at: dict[int, T] = {}
         self.get: Callable[[int], T | None] = self._at.get
-        """What begins exactly there."""
+        """Returns what begins exactly at an address, or None.  It is the dictionary's own method: the look-up of
+        every copy and every kernel argument goes through it."""
 
     def __len__(self) -> int:
         return len(self._begins)
 
     def __iter__(self) -> Iterator[T]:
-        """What is there, by address."""
+        """Iterate over the values in the order of their addresses."""
         at = self._at
         return (at[address] for address in self._begins)
 
-    def __setitem__(self, address: int, what: T) -> None:
-        """``what`` begins at ``address``.  ValueError where something begins already."""
+    def __setitem__(self, address: int, value: T) -> None:
+        """Record that ``value`` begins at ``address``.
+
+        Raises ValueError where something begins already.
+        """
         if address in self._at:
             raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
         insort(self._begins, address)
-        self._at[address] = what
+        self._at[address] = value
 
     def pop(self, address: int) -> T | None:
-        """Take out what begins exactly there; None when there is nothing."""
+        """Remove and return what begins exactly at ``address``; None when there is nothing."""
         if address not in self._at:
             return None
         begins = self._begins
@@ -48,7 +52,7 @@ class AddressMap(Generic[T]):
         return self._at.pop(address)
 
     def before(self, address: int) -> tuple[int, T] | None:
-        """What begins at ``address`` or else last before it, and where."""
+        """Return (address, value) of what begins at ``address`` or, failing that, last before it."""
         place = bisect_right(self._begins, address)
         if not place:
             return None

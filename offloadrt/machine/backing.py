@@ -1,7 +1,7 @@
-"""Real bytes behind modelled addresses, made when somebody looks at them and kept when a block is freed.
+"""Real bytes behind modelled addresses.
 
-New device memory holds what was there before, as on a real machine: a block that is allocated where another one was
-sees its bytes.
+NumPy arrays are made when somebody first looks at a range, so memory that only has a size costs nothing.  They are kept
+when a block is freed: as on a real machine, a new block holds the bytes that were left where it lies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Backing:
-    """Arrays of bytes by base address; they do not overlap.  Memory that nobody has written holds ``fill``."""
+    """Arrays of bytes by base address, which do not overlap.
+
+    Memory that nobody has written holds ``fill`` (0 by default): another value shows programs that read what they have
+    not written.
+    """
 
     __slots__ = ("_arrays", "_fill")
 
@@ -23,14 +27,20 @@ class Backing:
         self._fill = 0 if fill is None else fill
 
     def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
-        """The bytes [address, address + nbytes) of the region [base, base + size), which becomes one array."""
+        """Return the bytes [address, address + nbytes) of the region [base, base + size).
+
+        The region becomes one array, so that views of its parts share memory.
+        """
         array = self._arrays.get(base)
         if array is None or array.size < size:
             array = self._gather(base, size)
         return array[address - base : address - base + nbytes]
 
     def _gather(self, base: int, size: int) -> Bytes:
-        """A new array for a region; what older arrays hold of it moves there, what they hold besides stays theirs."""
+        """Make one array for a region and move there what older arrays hold of it.
+
+        What an older array holds before or behind the region stays where it is, as an array of its own.
+        """
         array = np.full(size, self._fill, dtype=np.uint8) if self._fill else np.zeros(size, dtype=np.uint8)
         first = max(self._arrays.bisect_right(base) - 1, 0)
         old = [(start, self._arrays[start]) for start in self._arrays.islice(first) if start < base + size]

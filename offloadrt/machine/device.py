@@ -1,4 +1,4 @@
-"""A device: its memory, compute units, engines and queues, as a profile describes them.
+"""A device: its memory, compute units, engines and queues, made from a profile.
 
 A discrete GPU has copy engines and hardware queues.  An APU (``machine.apu``) has DMA rings, HSA queues, and a page
 table for the memory that it shares with the host.
@@ -34,7 +34,10 @@ from offloadrt.trace import Trace
 
 
 def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
-    """The copy engines of each direction; those for other devices only where there are links.  Raises ProfileError."""
+    """Return the specs of the copy engines, one for each direction; p2p only where devices have links.
+
+    Raises ProfileError when no engine is left for copies within the device.
+    """
     h2d, d2h = spec.count("gpu.copy_engines_h2d"), spec.count("gpu.copy_engines_d2h")
     p2p = spec.count("gpu.copy_engines_p2p") if spec.topology("nvlink.topology").pairs else 0
     within = spec.count("gpu.copy_engines") - h2d - d2h - p2p
@@ -62,23 +65,32 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
 
 
 def page_size(spec: MachineSpec) -> int:
-    """Bytes of a page: huge ones with ``page.thp``.  Raises ProfileError."""
+    """Return the bytes of a page, which is a huge one with ``page.thp``.
+
+    Raises ProfileError when the profile lacks an entry.
+    """
     return int(spec.value("page.size_thp" if spec.flag("page.thp") else "page.size"))
 
 
 def fault_spec(spec: MachineSpec) -> FaultSpec:
-    """How kernels fault.  Raises ProfileError."""
-    made, size = spec.read(FaultSpec), page_size(spec)
-    if made.range % size:
-        raise ProfileError(spec.path, "fault.range", f"is {made.range} bytes, no multiple of a page of {size} bytes")
-    return made
+    """Return how kernels fault.
+
+    Raises ProfileError when the range of a service is no multiple of a page.
+    """
+    fault, size = spec.read(FaultSpec), page_size(spec)
+    if fault.range % size:
+        raise ProfileError(spec.path, "fault.range", f"is {fault.range} bytes, no multiple of a page of {size} bytes")
+    return fault
 
 
 class Device:
     """One accelerator.  Its actors are spawned when the first stream is opened, within a run.
 
-    ``pages`` is its page table for host memory. Of ``engines`` and ``queues`` (discrete), ``rings``, ``hsa_queues`` and
-    ``faults`` (APU) a device has its own kind; the other lists are empty, and ``faults`` is None.
+    A discrete device has ``engines`` and ``queues``; an APU has ``rings``, ``hsa_queues`` and ``faults``.  What the
+    other kind has is empty, and ``faults`` is None.  ``pages`` is the device's page table for host memory.
+
+    The class is the list of a device's parts, so it has more than fifteen attributes; each part is an object with a job
+    of its own.
     """
 
     def __init__(
@@ -116,8 +128,8 @@ class Device:
             ]
             queues = spec.count("hsa.queues")
         else:
-            for one in engine_specs(spec):
-                self.engines[one.direction] = CopyEngines(sim, index, one, self.compute.mailbox, trace)
+            for engines in engine_specs(spec):
+                self.engines[engines.direction] = CopyEngines(sim, index, engines, self.compute.mailbox, trace)
             connections = min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues"))
         self.queues = HardwareQueues(self._make_queue, connections, uncontended=uncontended)
         self.hsa_queues = HsaQueues(
@@ -129,35 +141,37 @@ class Device:
         self.managed: ManagedKernels | None = None
         """What kernels do with managed memory, once ``manage`` has been called."""
         self.tells_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
-        """What a runtime that places objects one by one (configuration ``otm``) answers."""
+        """Returns where objects lie; set by a runtime that places objects one by one (configuration ``otm``)."""
         self._migrations: Mailbox | None = None
         self.relay: PeerRelay | None = None
-        """Carries copies to devices without a link; one for all discrete devices of a machine (``Peers``)."""
+        """Carries copies to devices without a link; all discrete devices of a machine share one (``Peers``)."""
         self.started = False
         self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
-        """Gives the DMA ring that is next in turn; only an APU has any."""
+        """Returns the DMA ring that is next in turn; only an APU has rings."""
         self._blits: dict[str, int] = {}
         self._born = sim.now
 
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Where the objects of the program lie, by rank; empty unless the runtime decides that object by object."""
+        """Where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
         return self.tells_placements()
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """What became of the program's managed memory, by name of the object; empty when it has none."""
+        """What became of the program's managed memory, by the name of the object; empty when it has none."""
         return {} if self.managed is None else self.managed.pages.usage
 
     def open_stream(self) -> Stream:
-        """A new stream, on an APU one that holds no HSA queue yet; called by a running actor."""
+        """Make a stream, which on an APU holds no HSA queue yet; called by a running actor."""
         self.start()
         return self.hsa_queues.open_stream() if self.apu else self.queues.open_stream()
 
     def manage(self, migrations: Mailbox) -> ManagedKernels:
-        """Managed memory is in use: kernels fault and reach the host's memory, prefetches go to ``migrations``.
+        """Use managed memory from now on: kernels fault and reach host memory, prefetches go to ``migrations``.
 
-        Call it once.  Raises ProfileError when the profile lacks an entry.
+        Call it once.
+
+        Raises ProfileError when the profile lacks an entry.
         """
         spec = self._spec.read(ManagedSpec)
         pages = ManagedPages(spec.block, spec.page)
@@ -179,7 +193,7 @@ class Device:
         return self.managed
 
     def start(self) -> None:
-        """Spawn the compute units and the copy engines or DMA rings, once."""
+        """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""
         if not self.started:
             self.started = True
             self.sim.spawn(self.compute.run, name=self.compute.mailbox.name, daemon=True)
@@ -194,8 +208,10 @@ class Device:
         str,
         ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics | TrafficStatistics,
     ]:
-        """By name: the compute units, engines or rings, the queues in use, and of an APU its memory and the page-fault
-        handler.
+        """Return what each part did so far, by the part's name.
+
+        The parts are the compute units, the engines or rings, the queues in use, and on an APU the memory and the
+        page-fault handler.
         """
         return {
             self.compute.mailbox.name: self.compute.statistics(),
@@ -208,19 +224,21 @@ class Device:
         }
 
     def fault_statistics(self) -> FaultStatistics:
-        """What became of its kernels' page faults; all 0 on a discrete device."""
+        """Return what became of the page faults of its kernels; all 0 on a discrete device."""
         return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0) if self.faults is None else self.faults.statistics()
 
     def add_moved(self, direction: str, nbytes: int) -> None:
-        """A kernel has copied ``nbytes`` bytes (a blit copy): they count in ``bytes_moved``."""
+        """Count ``nbytes`` bytes that a kernel has copied (a blit copy) in ``bytes_moved``."""
         self._blits[direction] = self._blits.get(direction, 0) + nbytes
 
     def bytes_moved(self) -> dict[str, int]:
-        """Bytes of the transfers that have ended, by direction; ``p2p`` is what its engines moved over links between
-        devices (a copy through a neighbour moves twice, one through the host is d2h here and h2d there).
+        """Return the bytes of the transfers that have ended, by direction.
+
+        ``p2p`` is what the device's engines moved over links between devices.  A copy through a neighbour counts twice,
+        once for each link; one through the host counts as d2h on one device and as h2d on the other.
         """
         moved = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
-        engines = {direction: one.bytes for direction, one in self.engines.items()}
+        engines = {direction: group.bytes for direction, group in self.engines.items()}
         for part in (engines, self._blits, *(ring.moved for ring in self.rings)):
             for direction, nbytes in part.items():
                 moved[direction] += nbytes
@@ -241,7 +259,10 @@ class Device:
 
 
 def _capacity(spec: MachineSpec) -> int:
-    """Bytes of device memory that programs can have.  Raises ProfileError when more is reserved than there is."""
+    """Return the bytes of device memory that programs can have.
+
+    Raises ProfileError when more is reserved than there is.
+    """
     size, reserved = spec.value("mem.size"), spec.value("mem.reserved")
     if size < reserved:
         raise ProfileError(spec.path, "mem.size", f"is {size:.0f} bytes, less than mem.reserved ({reserved:.0f})")

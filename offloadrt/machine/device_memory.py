@@ -1,9 +1,9 @@
 """The memory of a device: modelled addresses, a modelled allocator, and real bytes for whoever looks at them.
 
-The allocator works as the CUDA driver is observed to: memory comes from the kernel driver in segments (2 MiB).  A
-block smaller than a segment lies in one that it shares with others, and such a segment stays held when its last
-block is freed, until memory is short; a larger block has segments of its own, which its free gives back.  Addresses
-are the model's, never NumPy's, so runs are reproducible.
+The allocator follows what is observed of CUDA's driver.  Memory comes from the kernel driver in segments of 2 MiB.  A
+block smaller than a segment shares one with others; such a segment stays held when its last block is freed, until
+memory is short.  A larger block has segments of its own, which its free gives back.  Addresses are the model's, never
+NumPy's, so that runs are reproducible.  ``holes.py`` finds free ranges, ``backing.py`` keeps the bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from offloadrt.machine.holes import Holes
 
 BASE_ADDRESS = 0x7F00_0000_0000
 DEVICE_STRIDE = 1 << 40
-"""Distance between the address spaces of two devices, so that an address tells its device."""
+"""Distance between the address spaces of two devices, so that an address tells which device it belongs to."""
 
 
 class OutOfSegments(Exception):
-    """The allocator has no room; the driver turns this into the error of its call."""
+    """The allocator has no room; the driver library turns this into the error of its call."""
 
 
 class InvalidDeviceAddress(Exception):
@@ -33,16 +33,17 @@ class InvalidDeviceAddress(Exception):
 
 @attrs.frozen
 class Block:
-    """An allocated block."""
+    """An allocated block of device memory."""
 
     address: int
     size: int
     """Bytes that were asked for."""
     phantom: bool
+    """Whether it has a size but no bytes."""
     region: tuple[int, int]
-    """(base, size) of the segments that it lies in."""
+    """(base, size) of the segments in which it lies."""
     extent: int
-    """Bytes that it takes up, a multiple of the alignment."""
+    """Bytes that it occupies, a multiple of the alignment."""
 
     @property
     def is_large(self) -> bool:
@@ -52,7 +53,7 @@ class Block:
 
 @attrs.frozen
 class DeviceArray:
-    """An array in device memory, as an argument of a kernel: its body sees a NumPy view of the bytes there."""
+    """An array in device memory as an argument of a kernel, whose body sees a NumPy view of its bytes."""
 
     address: int
     shape: tuple[int, ...]
@@ -66,7 +67,8 @@ class DeviceArray:
 class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
-    ``fill`` is the byte that memory holds which nobody has written; default 0.
+    ``fill`` is the value of each byte that nobody has written; default 0.  The class has one method for each question
+    that the driver libraries and the unified-memory driver ask, hence more than fifteen.
     """
 
     __slots__ = (
@@ -87,7 +89,7 @@ class DeviceMemory:
         self._top = self.base
         self._held = 0
         self.managed = 0
-        """Bytes that hold pages of managed memory."""
+        """Bytes that hold pages of managed memory: they take room from blocks, but have no addresses of their own."""
         self._backing = Backing(fill)
 
     @property
@@ -97,16 +99,19 @@ class DeviceMemory:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the kernel driver can still give."""
+        """Bytes that the kernel driver can still hand out."""
         return self.capacity - self._held - self.managed
 
     def needs(self, nbytes: int) -> int:
-        """Bytes that the kernel driver has to give for a new block of so many; 0 for one that finds a hole."""
+        """Return the bytes that the kernel driver has to hand out for a new block; 0 if the block finds a hole."""
         extent = self._extent(nbytes)
         return 0 if extent < self.segment and self._small.fits(extent) else -(-extent // self.segment) * self.segment
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether the kernel driver can give so many bytes; when memory is short, empty shared segments go back."""
+        """Return whether the kernel driver can hand out so many bytes.
+
+        When memory is short, shared segments without a block are given back first.
+        """
         if nbytes <= self.free_bytes:
             return True
         if self._small.fits(self.segment):
@@ -114,32 +119,34 @@ class DeviceMemory:
         return nbytes <= self.free_bytes
 
     def take_managed(self, nbytes: int) -> bool:
-        """Give so many bytes to managed memory, if there are any."""
+        """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
         if not self.has_room(nbytes):
             return False
         self.managed += nbytes
         return True
 
     def give_managed(self, nbytes: int) -> None:
-        """Have them back."""
+        """Take so many bytes back from managed memory."""
         self.managed -= nbytes
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes in allocated blocks, as they were asked for."""
+        """Bytes in allocated blocks, as many as were asked for."""
         total = 0
         for block in self._blocks:
             total += block.size
         return total
 
     def blocks(self) -> list[Block]:
-        """The allocated blocks by address."""
+        """Return the allocated blocks in the order of their addresses."""
         return list(self._blocks)
 
     def allocate(self, nbytes: int, phantom: bool = False) -> tuple[Block, int]:
-        """A new block and the number of segments that had to come from the kernel driver for it.
+        """Allocate a block; return it and the number of segments that the kernel driver had to hand out for it.
 
-        A phantom block has an address and a size, but no bytes.  Raises OutOfSegments.
+        A phantom block has an address and a size, but no bytes.
+
+        Raises OutOfSegments, and ValueError for a size that is not positive.
         """
         if nbytes <= 0:
             raise ValueError(f"a block of {nbytes} bytes")
@@ -155,9 +162,9 @@ class DeviceMemory:
         return block, new
 
     def free(self, address: int) -> tuple[Block, int]:
-        """Free the block at ``address``; returns it and the number of segments given back.
+        """Free the block at ``address``; return it and the number of segments that went back to the kernel driver.
 
-        Raises InvalidDeviceAddress.
+        Raises InvalidDeviceAddress when no block begins there.
         """
         block = self._blocks.pop(address)
         if block is None:
@@ -170,25 +177,31 @@ class DeviceMemory:
         return block, 0
 
     def block_of(self, address: int) -> Block:
-        """The block that holds ``address`` (any address within it).  Raises InvalidDeviceAddress."""
-        if (block := self._blocks.get(address)) is not None:
+        """Return the block that holds ``address``, which may lie anywhere within it.
+
+        Raises InvalidDeviceAddress when no block does.
+        """
+        if (block := self._blocks.get(address)) is not None:  # nearly always the address at which a block begins
             return block
-        if (found := self._blocks.before(address)) is not None:
-            begin, block = found
+        if (nearest := self._blocks.before(address)) is not None:
+            begin, block = nearest
             if address < begin + block.size:
                 return block
         raise InvalidDeviceAddress(f"{address:#x} lies in no allocated block")
 
     def begins(self, address: int) -> bool:
-        """Whether a block begins at ``address``."""
+        """Return whether a block begins at ``address``."""
         return self._blocks.get(address) is not None
 
     def is_phantom(self, address: int) -> bool:
-        """Whether the block that holds ``address`` has no bytes.  Raises InvalidDeviceAddress."""
+        """Return whether the block that holds ``address`` has no bytes.
+
+        Raises InvalidDeviceAddress when no block holds it.
+        """
         return self.block_of(address).phantom
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """The bytes [address, address + nbytes), writable.
+        """Return the bytes [address, address + nbytes), writable.
 
         Raises InvalidDeviceAddress unless they lie in one block that is no phantom.
         """
@@ -203,7 +216,10 @@ class DeviceMemory:
         return self._backing.view(address, nbytes, *block.region)
 
     def array(self, array: DeviceArray) -> npt.NDArray[np.generic]:
-        """A NumPy view of an array in this memory.  Raises InvalidDeviceAddress."""
+        """Return a NumPy view of an array in this memory.
+
+        Raises InvalidDeviceAddress unless it lies in one block that is no phantom.
+        """
         return self.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
 
     def _extent(self, nbytes: int) -> int:
@@ -222,7 +238,10 @@ class DeviceMemory:
         return Block(address, nbytes, phantom, (base, self.segment), extent), new
 
     def _reserve(self, size: int) -> int:
-        """Address of ``size`` bytes of segments from the kernel driver."""
+        """Take ``size`` bytes of segments from the kernel driver; return their address.
+
+        Raises OutOfSegments.
+        """
         if not self.has_room(size):
             raise OutOfSegments
         address = self._large.take(size)
@@ -234,13 +253,16 @@ class DeviceMemory:
         return address
 
     def _trim(self) -> None:
-        """Give shared segments back that hold no block; done only when memory is short."""
+        """Give shared segments back that hold no block; done only when memory is short, as CUDA's driver does."""
         for address in self._small.of_size(self.segment):
             self._small.remove(address, self.segment)
             self._release(address, self.segment)
 
     def _release(self, address: int, size: int) -> None:
-        """Give segments back; the end of the used address range shrinks again."""
+        """Give segments back to the kernel driver.
+
+        A hole at the end of the used addresses is dropped, so that addresses do not depend on what was freed before.
+        """
         self._held -= size
         low, extent = self._large.give(address, size, self.base, self._top)
         if low + extent == self._top:

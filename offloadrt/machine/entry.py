@@ -1,4 +1,8 @@
-"""One entry of a machine profile: a value or a range, its unit, and where it comes from."""
+"""One entry of a machine profile: a value or a range, its unit, and its source.
+
+``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
+``profile.py`` adds the names of file and key to what they complain about.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +20,22 @@ SourceType = Literal[
     "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
 ]
 Value = float | bool | str
-FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
-"""How texts that are no choices are written: each is read by a function that raises ValueError."""
 
+FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
+"""Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
 _POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
-"""Sizes that others are divided into."""
+"""Sizes by which other sizes are divided: 0 would be a division by zero."""
 _AT_MOST: dict[str, float] = {"jitter": 1.0}
-"""Parts of a whole."""
+"""Upper limits of fractions of a whole."""
 
 
 class EntryError(ValueError):
-    """Why one entry is not acceptable; ``profile`` adds the file and the key."""
+    """An entry that is not acceptable; the message says why, and ``profile`` adds the file and the key."""
 
 
 class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An entry as it stands in a TOML file: exactly one of ``value`` and ``range``."""
+    """An entry as it stands in a TOML file; it has exactly one of ``value`` and ``range``."""
 
     source: str
     source_type: SourceType
@@ -46,25 +50,28 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @attrs.frozen
 class ProfileEntry:
-    """A checked entry.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
+    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
 
     key: str
     value: Value
     """What a run uses: the number, the geometric mean or an end of the range, a truth value or a text."""
     low: float | None
     high: float | None
-    """Both ends of the range; None when the entry is a single value."""
+    """The ends of the range in ``low`` and ``high``; None when the entry is a single value."""
     unit: units.Unit | None
+    """None for truth values and texts."""
     source: str
+    """A key of the profile's ``[sources]``, or "user"."""
     source_type: str
     note: str
     choices: tuple[str, ...]
-    """Texts that a text entry may hold, unless it has a format."""
+    """The texts that a text entry may hold, unless it has a format."""
     format: str | None
-    """Of `FORMATS`: how the text is written."""
+    """The key in ``FORMATS`` of how the text is written; None for a text with choices."""
     reference: bool
-    """Nothing is charged from a reference entry: it is there to compare with."""
+    """Whether the entry is only there to compare with: no operation costs it."""
     overridden: bool = False
+    """Whether a user has set the value."""
 
     @property
     def is_range(self) -> bool:
@@ -72,7 +79,7 @@ class ProfileEntry:
 
     @property
     def shown(self) -> str:
-        """The value in the entry's own unit, for people."""
+        """The value in the entry's own unit, as reports show it."""
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
         if isinstance(self.value, str) or self.unit is None:
@@ -80,17 +87,23 @@ class ProfileEntry:
         return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
 
     def at(self, end: RangeEnd) -> ProfileEntry:
-        """This entry at an end of its range, or at its geometric mean; an entry without a range stays as it is."""
+        """Return this entry at an end of its range, or at its geometric mean.
+
+        The mean is geometric because estimates are uncertain by a factor, not by an amount.  An entry without a range
+        stays as it is.
+        """
         if self.low is None or self.high is None:
             return self
         ends = {"low": self.low, "high": self.high, "mean": math.sqrt(self.low * self.high)}
         return attrs.evolve(self, value=ends[end])
 
     def check_replaces(self, base: ProfileEntry) -> None:
-        """Is it of the kind of the base's entry that it stands for? Raises EntryError."""
-        mine, wanted = self._kind, base._kind
-        if mine != wanted:
-            raise EntryError(f"is {mine}, but in the base it is {wanted}")
+        """Check that this entry is of the same kind as the base's entry that it replaces.
+
+        Raises EntryError.
+        """
+        if self._kind != base._kind:
+            raise EntryError(f"is {self._kind}, but in the base it is {base._kind}")
         if isinstance(self.value, str):
             _text(self.value, base.choices, base.format)
 
@@ -103,7 +116,9 @@ class ProfileEntry:
         return f"a quantity of {self.unit.dimension}"
 
     def overriding(self, given: object) -> ProfileEntry:
-        """This entry with the user's value: a number in its own unit, a text with a unit, a choice, or a range's end.
+        """Return this entry with the value that a user has given.
+
+        It is a number in the entry's own unit, a quantity (``"20us"``), a choice, or an end of the range.
 
         Raises EntryError.
         """
@@ -124,19 +139,22 @@ class ProfileEntry:
 
 
 def in_words(error: msgspec.ValidationError) -> str:
-    """What a file holds that it should not, and where: ``Expected `str`, got `int` (title)``."""
-    what, _, where = str(error).partition(" - at `$.")
-    return f"{what} ({where.rstrip('`')})" if where else what
+    """Return msgspec's message with the field in brackets: ``Expected `str`, got `int` (title)``."""
+    reason, _, field = str(error).partition(" - at `$.")
+    return f"{reason} ({field.rstrip('`')})" if field else reason
 
 
 def parse(key: str, raw: object) -> ProfileEntry:
-    """Check one entry of a TOML file.  Raises EntryError with the reason."""
+    """Check one entry of a TOML file and return it.
+
+    Raises EntryError with the reason.
+    """
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:
-        told = in_words(error)
-        known = f"; there are {', '.join(get_args(SourceType))}" if told.endswith("(source_type)") else ""
-        raise EntryError(told + known) from None
+        reason = in_words(error)
+        hint = f"; there are {', '.join(get_args(SourceType))}" if reason.endswith("(source_type)") else ""
+        raise EntryError(reason + hint) from None
     if (text.value is None) == (text.range is None):
         raise EntryError("needs exactly one of `value` and `range`")
     common: dict[str, Any] = {
@@ -175,7 +193,10 @@ def parse(key: str, raw: object) -> ProfileEntry:
 
 
 def _number(given: object, unit: units.Unit, key: str) -> float:
-    """``given`` in SI: a number in the entry's own unit, or a text, which may have another unit of that dimension."""
+    """Return ``given`` in SI; as a text it may have another unit of the same dimension.
+
+    Raises EntryError.
+    """
     if isinstance(given, bool) or not isinstance(given, (int, float, str)):
         raise EntryError(f"{given!r} is no number")
     if isinstance(given, str):
@@ -201,6 +222,10 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
 
 
 def _truth(given: object) -> bool:
+    """Return the truth value that a user has written in one of the usual ways.
+
+    Raises EntryError.
+    """
     if isinstance(given, bool):
         return given
     words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -211,6 +236,10 @@ def _truth(given: object) -> bool:
 
 
 def _text(given: object, choices: tuple[str, ...], format: str | None) -> str:
+    """Check a text against its format or its choices and return it.
+
+    Raises EntryError.
+    """
     if format is not None:
         try:
             FORMATS[format](str(given))

@@ -1,7 +1,7 @@
-"""Hardware queues (connections), which streams share.
+"""Hardware queues (CUDA's connections), which streams share.
 
-A queue dispatches the packets of its streams in order of submission.  A packet starts when the one before it in its
-stream has completed; until then it stays at the head and holds up all that is behind it, also of other streams.
+A queue dispatches the packets of its streams in the order of submission.  A packet starts when the packet before it in
+its stream has completed; until then it stays at the head and holds up everything behind it, also of other streams.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offloadrt.machine.copy_engine import CopyEngines
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, PeerPacket, PrefetchPacket
 from offloadrt.machine.peer_relay import PeerRelay
-from offloadrt.machine.stream import Command, Stream
+from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import Mailbox, Signal, Simulation
 
 
@@ -23,15 +23,15 @@ class QueueStatistics:
     """What a hardware queue did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
 
     packets: int
-    """Taken by the queue."""
+    """Packets that the queue took."""
     blocked: int
     """How many of them had to wait at its head."""
     blocked_s: float
-    """With a packet at the head that waited for its stream or an event.  Dispatching itself takes no time."""
+    """Time with a packet at the head that waited for its stream or an event."""
     idle_s: float
-    """Without one, since the device was made."""
+    """Time without such a packet, since the device was made."""
     wait_s: float
-    """Of the packets behind a blocked one (head-of-line blocking), summed over them."""
+    """Time of the packets behind a blocked one, summed over them."""
 
     @property
     def busy_s(self) -> float:
@@ -40,7 +40,11 @@ class QueueStatistics:
 
 
 class HardwareQueue:
-    """One connection to the device: an actor that dispatches packets to engines and compute units."""
+    """One connection to the device: an actor that dispatches packets to engines and compute units.
+
+    Dispatching takes no time of its own: the launch and copy latencies of the profile, which were measured from end to
+    end, contain it.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class HardwareQueue:
         self._engines = engines
         self._compute = compute
         self.migrations = migrations
-        """Who carries out prefetches; None until managed memory is in use."""
+        """The mailbox of who carries out prefetches; None until managed memory is in use."""
         self._relay = relay
         self._packets = 0
         self._blocked = 0
@@ -67,13 +71,13 @@ class HardwareQueue:
         self._behind = Level(sim)
         self._born = born
 
-    def submit(self, packet: Command) -> None:
+    def submit(self, packet: StreamCommand) -> None:
         """Append a packet."""
         self._behind.rise()
         self.mailbox.put(packet)
 
     async def run(self) -> None:
-        """The actor: dispatch in order, for ever."""
+        """Dispatch packets in order, for ever (the actor)."""
         while True:
             packet = await self.mailbox.get()
             if type(packet) not in PACKETS:
@@ -108,14 +112,18 @@ class HardwareQueue:
         self._blocking.fall()
 
     def statistics(self) -> QueueStatistics:
-        """What the queue did so far."""
+        """Return what the queue did so far."""
         blocked_s = self._blocking.total_s
         idle_s = self.sim.now - self._born - blocked_s
         return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
 class HardwareQueues:
-    """The queues of a device; streams are given to them round robin.  With ``uncontended`` each stream has its own."""
+    """The queues of a device.  With ``uncontended`` each stream has its own.
+
+    CUDA does not document how it assigns streams to connections.  Round robin is taken: the assignment with the fewest
+    streams on the fullest queue.
+    """
 
     def __init__(self, make: Callable[[int], HardwareQueue], count: int, *, uncontended: bool = False) -> None:
         self._make = make
@@ -125,7 +133,7 @@ class HardwareQueues:
         self.queues: list[HardwareQueue] = []
 
     def open_stream(self) -> Stream:
-        """A new stream on the next queue."""
+        """Make a stream on the next queue, and the queue if no stream has used it yet."""
         index = self._streams
         self._streams += 1
         number = index if self._uncontended else index % self._count

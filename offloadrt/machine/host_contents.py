@@ -1,4 +1,4 @@
-"""What lies where in host memory: the program's arrays, for a device that follows pointers into it."""
+"""The program's arrays by their host addresses, for a device that follows pointers into host memory."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class HostArrayLike(Protocol):
 class HostContents:
     """Arrays by address, from when they are made until the program frees them.
 
-    As in C, to forget an array frees nothing: pointers to it lead there still.  So what a kernel finds does not depend
-    on when Python throws an object away.
+    As in C, an array whose variable goes out of scope is not freed: pointers to it remain valid.  So what a kernel
+    finds does not depend on when Python's garbage collector removes an object.
     """
 
     __slots__ = ("_arrays",)
@@ -35,21 +35,24 @@ class HostContents:
         self._arrays: AddressMap[HostArrayLike] = AddressMap()
 
     def add(self, array: HostArrayLike) -> None:
-        """An array lies at its address from now on; one of no bytes lies nowhere."""
+        """Record that an array lies at its address from now on; an array of no bytes lies nowhere."""
         if array.nbytes:
             self._arrays[array.address] = array
 
     def remove(self, address: int) -> None:
-        """The memory of the array that begins there was given back."""
+        """Forget the array that begins at ``address``, whose memory the program has freed."""
         self._arrays.pop(address)
 
     def find(self, address: int) -> HostArrayLike | None:
-        """The array that holds ``address``."""
-        found = self._arrays.before(address)
-        return found[1] if found is not None and address < found[0] + found[1].nbytes else None
+        """Return the array that holds ``address``, or None."""
+        nearest = self._arrays.before(address)
+        if nearest is None:
+            return None
+        begin, array = nearest
+        return array if address < begin + array.nbytes else None
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """The bytes [address, address + nbytes), writable.
+        """Return the bytes [address, address + nbytes), writable.
 
         Raises InvalidDeviceAddress unless they lie in one array that is no phantom.
         """

@@ -1,4 +1,8 @@
-"""The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share."""
+"""The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share.
+
+Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in reports look
+familiar.  Which pages exist is in ``page_table.py``; which arrays lie where, for devices, is in ``host_contents.py``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ _REGION_BASES: dict[Region, int] = {
     "stack": 0x7FFC_0000_0000,
 }
 _HEADER = 16
-"""Bytes that malloc keeps before a block, so that two blocks never touch."""
+"""Bytes that glibc's malloc keeps before a block, so that two blocks never touch."""
 
 
 @attrs.frozen(eq=False)
@@ -43,12 +47,15 @@ class HostMemoryStatistics:
     """What copies within the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """With a copy in progress, up to now."""
+    """Time with a copy in progress, up to now."""
     idle_s: float
+    """Time without one."""
     wait_s: float
-    """That the copies which have ended took longer than alone, because they shared the bandwidth."""
+    """Time that the copies which have ended took longer than they would have alone, summed over them."""
     copies: int
+    """Copies that have ended."""
     bytes: int
+    """Bytes that they copied."""
 
 
 class HostMemory:
@@ -92,7 +99,13 @@ class HostMemory:
         self.bytes_copied = 0
 
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
-        """An address for ``nbytes`` bytes; as malloc does, it takes the block of that size which was released last."""
+        """Return an address for ``nbytes`` bytes.
+
+        As malloc does, it reuses the block of the same size that was released last.  Blocks are neither
+        split nor merged, so a program that allocates blocks of many sizes meets more untouched pages than with glibc.
+
+        Raises ValueError for a negative size or an alignment below 1.
+        """
         if nbytes < 0 or align < 1:
             raise ValueError(f"a host block of {nbytes} bytes aligned to {align}")
         key = (region, nbytes, align)
@@ -106,13 +119,17 @@ class HostMemory:
         return address
 
     def release(self, address: int) -> None:
-        """Free a block.  Raises KeyError when none begins there."""
+        """Free a block.
+
+        Raises KeyError when none begins there.
+        """
         key = self._sizes.pop(address)
         self._free.setdefault(key, []).append(address)
 
     def mapped(self, low: int, high: int) -> tuple[int, int]:
-        """The part of [low, high) that the program has: its regions grow, and beyond their tops is nothing yet.  Memory
-        that was not handed out here is taken to be there.
+        """Return the part of [low, high) at which the program has memory.
+
+        A region grows, and nothing lies beyond its top yet.  Addresses outside all regions are taken to be mapped.
         """
         for region, begin in _REGION_BASES.items():
             end = self._tops[region]
@@ -121,7 +138,7 @@ class HostMemory:
         return low, high
 
     async def copy(self, nbytes: int, category: str = "copies") -> None:
-        """The running thread copies ``nbytes`` bytes from host memory to host memory, on a core.
+        """Copy ``nbytes`` bytes from host memory to host memory in the calling thread, on a core.
 
         ``category`` is one of ``trace.HOST_TIME``.
         """
@@ -135,9 +152,9 @@ class HostMemory:
             self._host_time.seconds[category] += self._sim.now - arrival
 
     def copy_on_core(self, nbytes: int) -> Awaitable[None]:
-        """The same on a core that the caller holds; no time of the program's threads.
+        """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time.
 
-        Await it at once: where nobody can come in between, the time has passed already.
+        Await the result at once: where nobody can come in between, the time has passed already.
         """
         begin = self._sim.now
         served = self._pool.serve(nbytes, self._bandwidth_1t)
@@ -164,14 +181,16 @@ class HostMemory:
         self.bytes_copied += nbytes
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
-        """An algorithm on the host reads and writes what the memory takes ``seconds`` for, at most at this ``part`` of
-        its rate; copies have the rest.  Await it at once.
+        """Read and write as an algorithm on the host does; copies have the rest of the bandwidth meanwhile.
+
+        The algorithm moves what the memory takes ``seconds`` for when it serves nobody else, at most at ``part`` of
+        its rate.  Await the result at once.
         """
         capacity = self._pool.share.capacity
         return self._pool.serve(seconds * capacity, part * capacity)
 
     def statistics(self) -> HostMemoryStatistics:
-        """What the copies did so far."""
+        """Return what the copies did so far."""
         busy_s = self._copying.some_s
         idle_s = self._sim.now - self._born - busy_s
         return HostMemoryStatistics(busy_s, idle_s, self._wait_s, self._copies, self.bytes_copied)

@@ -1,8 +1,8 @@
 """Algorithms that run in parallel on the host: worker threads that share its cores and its memory.
 
-An algorithm alone takes its roofline time on the workers that it can keep busy.  Algorithms of several threads at a
-time divide what they wait for, cores or the memory's bandwidth (``share.py``), of which copies within the host have a
-part, too.
+An algorithm alone takes its roofline time on the workers that it can keep busy: the longer of its arithmetic and its
+memory traffic.  Algorithms of several threads divide whichever of the two they wait for (``share.py``); copies within
+the host share the memory's bandwidth with them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ class HostWorkersSpec:
 
     cores: Annotated[int, "cpu.cores"]
     flops: Annotated[float, "cpu.fp64_core"]
-    """Of one core."""
+    """Arithmetic of one core."""
     bandwidth_1t: Annotated[float, "cpu.stream_1t"]
+    """What one core draws of the memory at most."""
     bandwidth_all: Annotated[float, "cpu.stream_max"]
+    """What all cores together draw at most."""
     fork_join: Annotated[float, "cpu.fork_join"]
+    """Time to start the workers of an algorithm and to wait for the last."""
     uncontended: Annotated[bool, "host_workers.uncontended"]
+    """Whether algorithms share no cores (an ablation)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
-        """Cores that an algorithm can keep busy."""
+        """Return how many cores an algorithm can keep busy: at most one for each iteration."""
         return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
 
 
@@ -41,15 +45,22 @@ class HostWorkersStatistics:
     """What algorithms on the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """With an algorithm in progress, up to now."""
+    """Time with an algorithm in progress, up to now."""
     idle_s: float
+    """Time without one."""
     wait_s: float
-    """That those which have ended took longer than alone, because they shared cores or memory."""
+    """Time that the algorithms which have ended took longer than they would have alone, summed over them."""
     algorithms: int
+    """Algorithms that have ended."""
 
 
 class HostWorkers:
-    """The host as what executes algorithms.  Host threads' own computing (``Cores``) is not slowed down by it."""
+    """The host's worker threads, which execute algorithms.
+
+    They do not compete with the computing of the program's host threads (``Cores``): an algorithm's caller waits for
+    its end, so only other host threads could lose a core.  A program with as many busy host threads as cores is
+    predicted too fast by up to the time of its algorithms.
+    """
 
     __slots__ = ("_algorithms", "_born", "_cores", "_host_time", "_memory", "_running", "_sim", "_wait_s", "spec")
 
@@ -65,7 +76,7 @@ class HostWorkers:
         self._wait_s = 0.0
 
     async def execute(self, launch: Launch, parallel: bool = True) -> None:
-        """The running thread executes an algorithm, alone or with all workers, and waits for its end."""
+        """Execute an algorithm in the calling thread, alone or with all workers, and wait for its end."""
         spec, sim = self.spec, self._sim
         width = spec.width(launch, parallel)
         bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)
@@ -88,7 +99,7 @@ class HostWorkers:
         self._wait_s += max(sim.now - begin - alone, 0.0)
 
     def statistics(self) -> HostWorkersStatistics:
-        """What the workers did so far."""
+        """Return what the workers did so far."""
         busy_s = self._running.some_s
         idle_s = self._sim.now - self._born - busy_s
         return HostWorkersStatistics(busy_s, idle_s, self._wait_s, self._algorithms)

@@ -1,8 +1,9 @@
 """HSA queues, which streams take in turns.
 
-A queue starts its kernels at once, in order of submission, but for barriers: one whose dependency is not met stays at
-the head and holds up all that is behind it, also of other streams.  Which queue a stream gets is LLVM's choice
-(``AMDGPUStreamManagerTy::assignNextQueue``), made each time the stream is taken from its pool.
+A queue hands its kernels to the compute units in the order of submission, without waiting for the one before.  Only
+barriers wait: one whose dependency is not met stays at the head and holds up everything behind it, also of other
+streams.  LLVM chooses the queue of a stream each time it takes the stream from its pool
+(``AMDGPUStreamManagerTy::assignNextQueue``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from offloadrt.machine.hardware_queue import QueueStatistics
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
-from offloadrt.machine.stream import Command, Stream
+from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import Mailbox, Simulation
 
 
@@ -30,8 +31,10 @@ class HsaQueue:
         self._behind = Level(sim)
         self._born = born
 
-    def submit(self, packet: Command | BarrierPacket) -> None:
-        """Append a packet: a KernelPacket or a BarrierPacket.  An empty queue hands a kernel on at once."""
+    def submit(self, packet: StreamCommand | BarrierPacket) -> None:
+        """Append a KernelPacket or a BarrierPacket."""
+        # An idle queue's actor would only pass the kernel on, at this very time: so the sender does it, which saves
+        # the actor's resumption for each kernel.
         if type(packet) is KernelPacket and self.mailbox.getters:
             self._packets += 1
             self._compute.put(packet)
@@ -41,10 +44,10 @@ class HsaQueue:
         self.mailbox.put(packet)
 
     async def run(self) -> None:
-        """The actor: dispatch in order, for ever."""
+        """Dispatch packets in order, for ever (the actor)."""
         while True:
             packet = await self.mailbox.get()
-            if self._behind.number > len(self.mailbox.items):  # it was not handed to an idle queue
+            if self._behind.number > len(self.mailbox.items):  # the packet had to queue: an idle queue gets it directly
                 self._behind.fall()
             self._packets += 1
             if isinstance(packet, KernelPacket):
@@ -61,7 +64,7 @@ class HsaQueue:
                 raise TypeError(f"an HSA queue does not understand {packet!r}")
 
     def statistics(self) -> QueueStatistics:
-        """What the queue did so far."""
+        """Return what the queue did so far."""
         blocked_s = self._blocking.total_s
         idle_s = self.sim.now - self._born - blocked_s
         return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
@@ -72,15 +75,16 @@ class _Unassigned:
 
     number = -1
 
-    def submit(self, packet: Command) -> None:
+    def submit(self, packet: StreamCommand) -> None:
         raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
 
 
 class HsaQueues:
     """The queues of a device, ``count`` at most; each is made when a stream first takes it.
 
-    ``round_robin``: each taking gets the next queue; otherwise (busy tracking) one that no stream holds, or else the
-    least used one. With ``uncontended`` there are as many as streams hold at one time (an ablation).
+    With ``round_robin`` each stream takes the next queue.  Otherwise (LLVM's default, busy tracking) it takes one that
+    no stream holds, or else the least used one.  With ``uncontended`` there are as many queues as streams hold at one
+    time (an ablation).
     """
 
     def __init__(
@@ -95,18 +99,18 @@ class HsaQueues:
         self._unassigned = _Unassigned()
         self._held: dict[int, HsaQueue] = {}
         self.streams_of: list[int] = []
-        """Streams that hold each queue."""
+        """How many streams hold each queue."""
         self.queues: list[HsaQueue] = []
 
     def open_stream(self) -> Stream:
-        """A new stream, which holds no queue yet."""
+        """Make a stream, which holds no queue yet."""
         self._streams += 1
         return Stream(self._streams - 1, self._unassigned)
 
     def take(self, stream: Stream) -> HsaQueue:
-        """Give a stream the queue that it submits to from now on.
+        """Give a stream the queue to which it submits from now on.
 
-        RuntimeError when it holds one, and on a device without HSA queues.
+        Raises RuntimeError when the stream holds one, and on a device without HSA queues.
         """
         if not self._count:
             raise RuntimeError("a discrete device has no HSA queues")
@@ -122,7 +126,10 @@ class HsaQueues:
         return queue
 
     def give_back(self, stream: Stream) -> None:
-        """The stream submits nothing more for now.  RuntimeError when it holds no queue."""
+        """Take the queue of a stream that submits nothing more for now.
+
+        Raises RuntimeError when the stream holds none.
+        """
         queue = self._held.pop(stream.index, None)
         if queue is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
@@ -130,6 +137,7 @@ class HsaQueues:
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
+        """Return the number of the queue that the next stream takes, which may have to be made first."""
         if self._round_robin and not self._uncontended:
             place = self._taken % self._count
             self._taken += 1

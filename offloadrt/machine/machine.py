@@ -1,4 +1,7 @@
-"""A machine: the host's cores and memory, and its devices."""
+"""A machine: the host's cores and memory, and its devices.
+
+``Machine`` only builds the parts from a profile and holds them; each part is a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,31 @@ from offloadrt.trace import Calls, HostTime, Trace
 
 
 class Statistics(Protocol):
-    """What each part of a machine says of its time, in virtual seconds up to now; the classes say what is counted."""
+    """What each part of a machine reports of its time, in virtual seconds up to now.
+
+    The statistics class of each part says what it counts.
+    """
 
     @property
     def busy_s(self) -> float:
-        """In which it worked, summed over its servers (cores, engines)."""
+        """Time in which the part worked, summed over its servers (cores, engines)."""
 
     @property
     def idle_s(self) -> float:
-        """In which it did not: the rest of the time elapsed, times the number of servers."""
+        """Time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
 
     @property
     def wait_s(self) -> float:
-        """In which somebody waited for it, summed over those who did."""
+        """Time in which somebody waited for the part, summed over those who did."""
 
 
 class Machine:
     """The emulated hardware of one run, built from a profile.
 
-    ``devices`` is the number of accelerators in use; ``fill`` the byte that device memory holds which nobody has
-    written. ``peers`` are the links between discrete devices; None on an APU. Raises ProfileError when the profile
-    lacks an entry, or devices.
+    ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
+    has written.  ``peers`` holds the links between discrete devices; None on an APU.
+
+    Raises ProfileError when the profile lacks an entry, or has fewer devices.
     """
 
     def __init__(
@@ -55,7 +62,7 @@ class Machine:
         self.trace = trace
         self.calls = calls
         self.host_time = HostTime()
-        """Where the time of the host threads goes; everything that lets time pass in one adds to it."""
+        """Where the time of the host threads goes: whatever lets time pass in a host thread adds to it."""
         self.cores = Cores(sim, spec.count("cpu.cores"), self.host_time, uncontended=spec.flag("core.uncontended"))
         self.host_memory = HostMemory(
             sim,
@@ -70,18 +77,21 @@ class Machine:
         self._host_workers: HostWorkers | None = None
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
-        """What this run's operating system makes of every unit cost of host-side work: a factor, 1.0 without noise."""
+        """Factor of this run on every unit cost of host-side work: the operating system's noise, 1.0 without."""
         self.exact = not self._jitter and self.slowness == 1.0
-        """Whether each step takes its unit cost."""
+        """Whether each step takes exactly its unit cost: neither jitter nor noise is on."""
         self.work: Callable[[float, str], Awaitable[None]] = self.cores.compute if self.exact else self._work
-        """``await work(dt, category)``: a step of runtime or driver of unit cost ``dt``, on a core, with this noise."""
+        """``await work(dt, category)`` lets a step of the runtime or driver with unit cost ``dt`` pass on a core."""
         self.next_number = itertools.count(1).__next__
-        """Numbers of copies and kernels, unique in a run."""
+        """Returns the next number of a copy or kernel; numbers are unique in a run."""
         self.peers = None if spec.flag("machine.apu") else Peers(sim, spec, self.devices, self.next_number)
 
     @property
     def host_workers(self) -> HostWorkers:
-        """The host as what executes parallel algorithms.  Raises ProfileError when the profile does not say how."""
+        """The host's worker threads for parallel algorithms.
+
+        They are made at their first use: raises ProfileError then when the profile lacks their entries.
+        """
         if self._host_workers is None:
             spec = self.spec.read(HostWorkersSpec)
             self._host_workers = HostWorkers(self.sim, spec, self.host_memory, self.host_time)
@@ -91,14 +101,20 @@ class Machine:
         return self.cores.compute(self.jitter(dt), category)
 
     def jitter(self, dt: float) -> float:
-        """A unit cost of host-side work as this run's noise and the profile's jitter have it."""
+        """Return a unit cost of host-side work with this run's noise and the profile's jitter applied.
+
+        Jitter is uniform around the unit cost, so that its mean stays the cost.  Real latencies have a longer tail: a
+        run with jitter shows whether a result depends on exact costs, not how a distribution looks.
+        """
         if not self._jitter:
             return dt * self.slowness
         return dt * self.slowness * float(self.sim.rng.uniform(1.0 - self._jitter, 1.0 + self._jitter))
 
     def statistics(self) -> dict[str, Statistics]:
-        """What every part did so far, by name: ``cores``, ``host memory``, ``device 0 compute units``, ``device 0 copy
-        engine h2d``, ``device 0 hardware queue 0``, ``peer link 0-1`` once it has been used, …
+        """Return what every part did so far, by name.
+
+        Names are ``cores``, ``host memory``, ``device 0 compute units``, ``device 0 copy engine h2d``, ``device 0
+        hardware queue 0``, ``peer link 0-1`` once it has been used, and so on.
         """
         statistics: dict[str, Statistics] = {
             "cores": self.cores.statistics(),
@@ -114,8 +130,9 @@ class Machine:
 
 
 def _drawn_once(sim: Simulation, variation: float) -> float:
-    """A factor of mean 1 and the given coefficient of variation, from the run's generator: log-normal, so that no cost
-    becomes negative. Nothing is drawn for 0.
+    """Draw a factor of mean 1 with the given coefficient of variation from the run's generator.
+
+    It is log-normal, so that no cost becomes negative.  For a variation of 0 nothing is drawn.
     """
     if not variation:
         return 1.0

@@ -1,11 +1,10 @@
 """The messages between the actors of a device, typed and frozen.
 
-A *packet* is a command of a stream, which it names: host threads submit it to the stream's hardware queue, which
-dispatches it in order to a copy engine or to the compute units.  ``done`` is set at its completion; its value is
-(``copies`` or ``kernels``, begin, end) in virtual seconds, or None.  On an APU, kernels and barriers go to an HSA queue
-and copies to a DMA ring; page faults go to the page-fault handler, prefetches to the migration worker, copies between
-devices that have no link to the peer relay.
-The other messages go to the compute units.
+A *packet* is a command of a stream, which it names.  A host thread submits it to the stream's hardware queue, which
+dispatches it in order: a copy to a copy engine, a kernel to the compute units, a prefetch to the migration worker, a
+copy between devices without a link to the peer relay.  On an APU kernels and barriers go to an HSA queue and copies to
+a DMA ring.  ``done`` is set at the completion; its value is (``copies`` or ``kernels``, begin, end) in virtual seconds,
+or None.  Page faults go to the page-fault handler; where the other messages go, their docstrings say.
 """
 
 from __future__ import annotations
@@ -28,18 +27,20 @@ class CopyPacket:
     """Transfer ``nbytes``; to a copy engine of its direction (h2d, d2h, d2d, p2p)."""
 
     number: int
+    """Number of the copy, unique in a run."""
     stream: Stream
     cause: int
+    """The directive that asks for it, as in all messages."""
     direction: str
     nbytes: int
     memory: str
-    """``pinned`` or ``staged`` for the host's end; ``device`` within the device; ``managed`` for a migration; for p2p
-    ``device 1`` and so on, where the bytes go."""
+    """What the other end is: ``pinned`` or ``staged`` memory of the host, ``device`` for a copy within the device,
+    ``managed`` for a migration, ``device 1`` and so on for p2p."""
     move: Callable[[], None] | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
     over: PeerLink | None = None
-    """The link to another device that it goes over; None for that of its direction."""
+    """The link to another device over which it goes; None for the link of its direction."""
 
 
 @attrs.frozen(eq=False)
@@ -51,7 +52,7 @@ class PeerPacket:
     source: int
     destination: int
     via: int | None
-    """The device that it goes through; None for the host."""
+    """The device through which it goes; None for the host."""
     nbytes: int
     move: Callable[[], None] | None
     """Moves the bytes when the last piece has arrived; None when an end is a phantom."""
@@ -60,12 +61,12 @@ class PeerPacket:
 
 @attrs.frozen
 class BlitCopy:
-    """What a kernel of the driver library's own copies: in the trace and in the statistics it is a copy."""
+    """What a kernel of the driver library copies; traces and statistics count it as a copy."""
 
     direction: str
     nbytes: int
     memory: str
-    """As of a CopyPacket."""
+    """What the other end is, as in a CopyPacket."""
 
 
 @attrs.frozen(eq=False)
@@ -73,29 +74,30 @@ class KernelPacket:
     """Run a kernel; to the compute units."""
 
     number: int
+    """Number of the launch, unique in a run."""
     stream: Stream
     cause: int
     launch: Launch
     run: Callable[[], None] | None
     """Computes the result at the kernel's end; None for phantoms."""
     done: Signal
-    """Its value says ``copies`` for a blit."""
+    """Set at the kernel's end; its value says ``copies`` for a blit."""
     touches: tuple[tuple[int, int], ...] = ()
-    """(address, bytes) of host memory that the kernel reaches through the GPU's page table; the check is fast for a
-    tuple that was launched with before."""
+    """(address, bytes) of host memory that the kernel reaches through the GPU's page table.  A program that launches
+    the same kernel again should give the same tuple, which is then checked by identity."""
     serial_s: float = 0.0
-    """Seconds that the launch takes besides what its kernel does (a double indirection)."""
+    """Seconds that the kernel takes on top of its work, for instance for a double indirection."""
     fault: Callable[[AccessFault], None] | None = None
-    """Told when the kernel died of a page that it may not fault in; without it that ends the run."""
+    """Called when the kernel dies of a page that it may not fault in; without it, that ends the run."""
     accesses: Accesses = ()
-    """What it does with managed memory, on a device that migrates pages."""
+    """What the kernel does with managed memory, on a device that migrates pages."""
     blit: BlitCopy | None = None
-    """The copy that it makes, of a kernel that is none of the program's."""
+    """The copy that the kernel makes, if it is one of the driver library and not of the program."""
 
 
 @attrs.frozen(eq=False)
 class WaitPacket:
-    """Let nothing after it in its stream start before ``event`` is set."""
+    """Let nothing that comes after it in its stream start before ``event`` is set."""
 
     stream: Stream
     event: Signal
@@ -104,7 +106,7 @@ class WaitPacket:
 
 @attrs.frozen(eq=False)
 class PrefetchPacket:
-    """Migrate a range of managed memory; to the migration worker, when what was before it in its stream is over."""
+    """Migrate a range of managed memory; to the migration worker, once what is before it in its stream has ended."""
 
     stream: Stream
     cause: int
@@ -116,7 +118,7 @@ class PrefetchPacket:
 
 @attrs.frozen(eq=False)
 class BarrierPacket:
-    """Let nothing after it in its HSA queue start before ``depends`` is set; to an HSA queue."""
+    """Let nothing that comes after it in its HSA queue start before ``depends`` is set; to an HSA queue."""
 
     cause: int
     depends: Signal
@@ -138,17 +140,17 @@ class DmaPacket:
     done: Signal
     depends: Signal | None = None
     queue: int = -1
-    """The HSA queue of the stream that it belongs to, for the trace."""
+    """The HSA queue of its stream, for the trace."""
 
 
 Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket | PeerPacket
 PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
-"""What a hardware queue understands."""
+"""The packets that a hardware queue understands."""
 
 
 @attrs.frozen
 class DrainKernels:
-    """Start no new kernel; the reply comes when none is running.  Ends with Resume."""
+    """Start no new kernel until ResumeKernels; the reply comes when none is running.  To the compute units."""
 
     reason: str
     cause: int = 0
@@ -156,7 +158,10 @@ class DrainKernels:
 
 @attrs.frozen
 class SuspendKernels:
-    """Stop all running kernels and start no new one; the reply comes when they have stopped.  Ends with Resume."""
+    """Stop all kernels and start no new one until ResumeKernels; the reply comes when they have stopped.
+
+    To the compute units.
+    """
 
     reason: str
     cause: int = 0
@@ -164,7 +169,7 @@ class SuspendKernels:
 
 @attrs.frozen
 class ResumeKernels:
-    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels."""
+    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; to the compute units."""
 
     reason: str
     suspended: bool
@@ -192,14 +197,14 @@ class FaultServed:
 
 @attrs.frozen
 class ManagedFault:
-    """Pages of managed memory that a kernel has met without translation, all at one time; to the page-fault handler."""
+    """Pages of managed memory that a kernel has met without translation at one time; to the page-fault handler."""
 
     pages: PageSets
-    """Ascending or in the order of the kernel's arguments."""
+    """In ascending order or in the order of the kernel's arguments."""
     kernel: int
     cause: int
     time: float
-    """Virtual seconds at which they were raised."""
+    """When the faults were raised, in virtual seconds."""
 
 
 @attrs.frozen
@@ -208,7 +213,7 @@ class ReplayFaults:
 
     kernels: tuple[int, ...]
     served: Mapping[int, int]
-    """Pages of the batch, by block; what else they had asked for was dropped."""
+    """Pages that the batch served, by block; other pages that the kernels asked for were dropped."""
 
 
 @attrs.frozen
@@ -229,15 +234,16 @@ class RemoteAccess:
 
 @attrs.frozen
 class RemoteDone:
-    """They are through; to the compute units."""
+    """The bytes of a RemoteAccess have gone over the link; to the compute units."""
 
     kernel: int
 
 
 @attrs.frozen
 class TrafficChanged:
-    """The bytes of a DMA transfer begin to flow, or cease to: kernels have another part of the memory's bandwidth; to
-    the compute units.
+    """Kernels have another part of the memory's bandwidth; to the compute units.
+
+    A DMA ring sends it when the bytes of a transfer begin or cease to flow.
     """
 
 

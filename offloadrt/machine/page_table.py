@@ -1,7 +1,7 @@
 """A page table: which pages of the host's address space a processor can translate.
 
 An APU has two of them for one memory: the CPU's (pages that the operating system has given to the program) and the
-GPU's.  Ranges, not pages, are kept, so that a table of gigabytes costs as much as one of a page.
+GPU's.  The table keeps ranges, not pages, so that gigabytes cost as much as one page.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ Ranges = tuple[tuple[int, int], ...]
 """(address, bytes) of pieces of host memory."""
 
 _REMEMBERED = 4096
-"""Ranges that a table remembers to cover before it forgets them all, so that a run's memory stays bounded."""
+"""How many ranges a table remembers as covered before it forgets them all, so that its memory stays bounded."""
 
 
 class PageTable:
-    """A set of pages of ``page_size`` bytes.  Bounds given are rounded out to whole pages; a size of 0 has none.
+    """A set of pages of ``page_size`` bytes.
 
-    ``generation`` changes when a page is removed: what was covered at one generation is covered as long as it lasts.
+    Ranges given to it are rounded out to whole pages; a range of 0 bytes has no pages.
     """
 
     __slots__ = ("_covered", "_ends", "_starts", "_whole", "generation", "page_size", "pages")
@@ -28,15 +28,21 @@ class PageTable:
             raise ValueError(f"pages of {page_size} bytes")
         self.page_size = page_size
         self.pages = 0
-        """How many there are."""
+        """How many pages the table holds."""
         self.generation = 0
+        """Changes whenever a page is removed: a range that was covered at a generation is covered while it lasts."""
         self._starts: list[int] = []
-        self._ends: list[int] = []  # of the range at the same place; ranges are apart from one another, and ascend
+        self._ends: list[int] = []  # ends[i] belongs to starts[i]; ranges ascend and never touch
+        # A program launches the same kernels on the same arrays many times over, so two memories of positive answers
+        # pay off: of single ranges, and of whole tuples by identity.  Any removal clears both.
         self._covered: set[tuple[int, int]] = set()
         self._whole: dict[int, Ranges] = {}
 
     def bounds(self, begin: int, nbytes: int) -> tuple[int, int]:
-        """The range of whole pages that hold [begin, begin + nbytes).  Raises ValueError for a negative size."""
+        """Return (low, high), the whole pages that hold [begin, begin + nbytes).
+
+        Raises ValueError for a negative size.
+        """
         if nbytes < 0:
             raise ValueError(f"a range of {nbytes} bytes at {begin:#x}")
         size = self.page_size
@@ -44,7 +50,7 @@ class PageTable:
         return low, low if nbytes == 0 else -(-(begin + nbytes) // size) * size
 
     def missing(self, begin: int, nbytes: int) -> list[tuple[int, int]]:
-        """What the table lacks of a range, as page-aligned ranges (lo, hi), ascending."""
+        """Return what the table lacks of a range, as page-aligned ranges (low, high) in ascending order."""
         low, high = self.bounds(begin, nbytes)
         starts, ends = self._starts, self._ends
         gaps: list[tuple[int, int]] = []
@@ -60,7 +66,7 @@ class PageTable:
         return gaps
 
     def missing_pages(self, begin: int, nbytes: int) -> int:
-        """How many pages of a range are missing."""
+        """Return how many pages of a range are missing."""
         if self.covers(begin, nbytes):
             return 0
         count = 0
@@ -69,7 +75,7 @@ class PageTable:
         return count
 
     def covers(self, begin: int, nbytes: int) -> bool:
-        """Whether all pages of a range are there."""
+        """Return whether all pages of a range are there."""
         if nbytes <= 0:
             self.bounds(begin, nbytes)
             return True
@@ -77,29 +83,32 @@ class PageTable:
         return place >= 0 and begin + nbytes <= self._ends[place]
 
     def covers_all(self, ranges: Ranges) -> bool:
-        """Whether all pages of all ranges are there.  Fast for ranges, and very fast for a tuple, asked before."""
+        """Return whether all pages of all ranges are there.
+
+        The answer is quick for ranges that were asked for before, and immediate for the same tuple.
+        """
         if self._whole.get(id(ranges)) is ranges:
             return True
         covered = self._covered
         if not covered.issuperset(ranges):
-            for one in ranges:
-                if not self.covers(*one):
+            for begin, nbytes in ranges:
+                if not self.covers(begin, nbytes):
                     return False
             if len(covered) > _REMEMBERED:
                 covered.clear()
             covered.update(ranges)
         if len(self._whole) > _REMEMBERED:
             self._whole.clear()
-        self._whole[id(ranges)] = ranges  # kept alive, so that nobody else gets its id
+        self._whole[id(ranges)] = ranges  # keeps the tuple alive, so that no other object gets its id
         return True
 
     def insert(self, low: int, high: int) -> int:
-        """Add the pages of [low, high); returns how many are new."""
+        """Add the pages of [low, high); return how many are new."""
         low, high = self.bounds(low, high - low)
         if low == high:
             return 0
         starts, ends = self._starts, self._ends
-        first, last = bisect_left(ends, low), bisect_right(starts, high)  # those that only touch are merged as well
+        first, last = bisect_left(ends, low), bisect_right(starts, high)  # ranges that only touch are merged as well
         new = (high - low - self._held(low, high, first, last)) // self.page_size
         if first < last:
             low, high = min(low, starts[first]), max(high, ends[last - 1])
@@ -108,7 +117,7 @@ class PageTable:
         return new
 
     def remove(self, low: int, high: int) -> int:
-        """Take the pages of [low, high) out; returns how many were there."""
+        """Remove the pages of [low, high); return how many were there."""
         low, high = self.bounds(low, high - low)
         starts, ends = self._starts, self._ends
         first, last = bisect_right(ends, low), bisect_left(starts, high)
@@ -125,7 +134,7 @@ class PageTable:
         return gone
 
     def _held(self, low: int, high: int, first: int, last: int) -> int:
-        """Bytes of [low, high) in the ranges at the places from ``first`` to before ``last``."""
+        """Return the bytes of [low, high) that lie in the ranges with indices from ``first`` to before ``last``."""
         held = 0
         for place in range(first, last):
             held += max(0, min(self._ends[place], high) - max(self._starts[place], low))

@@ -1,8 +1,9 @@
 """Machine profiles: TOML files of hardware and software costs, each entry with its source.
 
-A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` per cost.  A user's own
-file may name a ``base`` profile and give only what differs from it; new entries can only be there to compare with
-(``reference = true``).  A range runs at its geometric mean unless an end is asked for.
+A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` for each cost.  A user's own
+file may name a ``base`` profile and give only what differs from it; entries that the base does not have must be
+references (``reference = true``), since nothing would read them.  A range runs at its geometric mean unless an end is
+asked for.  ``load`` makes a ``MachineSpec``; the rules for one entry are in ``entry.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from offloadrt.machine.topology import parse as parse_topology
 T = TypeVar("T")
 
 RangeEnds = RangeEnd | Mapping[str, RangeEnd]
-"""One end for all ranges, or the end of each entry named (the others at their mean)."""
+"""One end for all ranges, or an end for each entry named; the others are at their mean."""
 
 _PROFILES = importlib.resources.files("offloadrt.machine") / "profiles"
 
@@ -44,7 +45,10 @@ class ProfileError(ValueError):
 
 
 class UnknownEntry(ProfileError):
-    """A key that the profile does not have; ``near`` holds keys that look like it."""
+    """A key that the profile does not have.
+
+    ``near`` holds keys that look like it; ``alone`` says that the profile is a user's file without a base.
+    """
 
     def __init__(self, path: str, key: str, near: tuple[str, ...], alone: bool = False) -> None:
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -77,58 +81,78 @@ class MachineSpec:
     name: str
     title: str
     path: str
+    """The file, as messages name it."""
     notes: tuple[str, ...]
     sources: dict[str, str]
+    """The texts of the sources, by the key that entries use."""
     entries: dict[str, ProfileEntry]
     alone: bool = False
-    """Is it a user's file without a base? Then it has to hold every entry that is asked for."""
+    """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
 
     @cached_property
     def digest(self) -> str:
-        """Of the name and of the entries as they are read: their order, and comments of the file, do not matter."""
+        """A hash of the name and of the entries; their order in the file, and its comments, do not matter."""
         entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in self.entries.items())
         return hashlib.sha256(json.dumps([self.name, entries]).encode()).hexdigest()
 
     def value(self, key: str) -> float:
-        """The number of an entry in SI units (seconds, bytes, bytes/s, flop/s).  Raises ProfileError."""
+        """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s).
+
+        Raises ProfileError.
+        """
         value = self._entry(key).value
         if isinstance(value, (bool, str)):
             raise ProfileError(self.path, key, f"is {value!r}, but a number is needed")
         return value
 
     def count(self, key: str) -> int:
-        """The whole number of an entry.  Raises ProfileError."""
+        """Return the whole number of an entry.
+
+        Raises ProfileError.
+        """
         value = self.value(key)
         if value != int(value):
             raise ProfileError(self.path, key, f"is {value!r}, but a whole number is needed")
         return int(value)
 
     def text(self, key: str) -> str:
-        """The text of an entry.  Raises ProfileError."""
+        """Return the text of an entry.
+
+        Raises ProfileError.
+        """
         value = self._entry(key).value
         if not isinstance(value, str):
             raise ProfileError(self.path, key, f"is {value!r}, but a text is needed")
         return value
 
     def topology(self, key: str) -> Topology:
-        """The links between devices that an entry describes.  Raises ProfileError."""
+        """Return the links between devices that an entry describes.
+
+        Raises ProfileError.
+        """
         try:
             return parse_topology(self.text(key))
         except TopologyError as error:
             raise ProfileError(self.path, key, str(error)) from None
 
     def flag(self, key: str) -> bool:
-        """The truth value of an entry.  Raises ProfileError."""
+        """Return the truth value of an entry.
+
+        Raises ProfileError.
+        """
         value = self._entry(key).value
         if not isinstance(value, bool):
             raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
         return value
 
     def read(self, cls: type[T]) -> T:
-        """An object of an attrs class whose fields name their entries: ``free: Annotated[float, "alloc.cudaFree"]``.
+        """Make an object of an attrs class whose fields name their entries.
 
-        Fields of type float, int, bool and str hold what ``value``, ``count``, ``flag`` and ``text`` give; a field
-        whose type is such a class is read like it. Raises ProfileError.
+        A field says, for instance, ``free: Annotated[float, "alloc.cudaFree"]``.  Fields of type float, int, bool and
+        str hold what ``value``, ``count``, ``flag`` and ``text`` return; a field whose type is such a class is read in
+        the same way.
+
+        Raises ProfileError.
         """
         readers: dict[object, Callable[[str], Any]] = {
             float: self.value, int: self.count, bool: self.flag, str: self.text,
@@ -143,11 +167,11 @@ class MachineSpec:
         return cls(**fields)
 
     def ranges(self) -> list[str]:
-        """The keys of all entries that are given as a range and are charged."""
+        """Return the keys of all entries that are given as a range and are no references."""
         return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
 
     def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:
-        """This machine with the user's values and, where asked, with ranges at their ends.
+        """Return this machine with the user's values and, where asked for, with ranges at their ends.
 
         Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
         """
@@ -156,11 +180,12 @@ class MachineSpec:
         entries = dict(self.entries)
         if isinstance(range_end, str):
             entries = {key: entry.at(range_end) for key, entry in entries.items()}
-        for key, end in ({} if range_end is None or isinstance(range_end, str) else range_end).items():
-            entry = self._entry(key)
-            if not entry.is_range:
-                raise ProfileError(self.path, key, "has no range of which an end could be taken")
-            entries[key] = entry.at(end)
+        elif range_end is not None:
+            for key, end in range_end.items():
+                entry = self._entry(key)
+                if not entry.is_range:
+                    raise ProfileError(self.path, key, "has no range of which an end could be taken")
+                entries[key] = entry.at(end)
         for key, given in overrides.items():
             self._entry(key)
             try:
@@ -178,12 +203,12 @@ class MachineSpec:
 
 @cache
 def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
-    """The fields of an attrs class and what they are annotated with."""
+    """Return the fields of an attrs class with their annotations; cached, because every run reads a dozen classes."""
     return tuple(get_type_hints(cls, include_extras=True).items())
 
 
 def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
-    """Up to three known keys that a mistyped ``key`` may stand for."""
+    """Return up to three known keys that a mistyped ``key`` may stand for."""
     lower = {name.lower(): name for name in known}
     close = [lower[name] for name in difflib.get_close_matches(key.lower(), lower, n=3, cutoff=0.6)]
     last = key.rsplit(".", 1)[-1].lower()
@@ -192,7 +217,7 @@ def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def available() -> list[str]:
-    """Names of the machines that come with the package."""
+    """Return the names of the machines that come with the package."""
     return sorted(Path(file.name).stem for file in _PROFILES.iterdir() if file.name.endswith(".toml"))
 
 
@@ -212,7 +237,10 @@ def load(
 
 
 def _files(name: str) -> tuple[tuple[str, str], ...]:
-    """(what to call it in messages, its text) of the file and of all that it is built on, the last base first."""
+    """Return (path, text) of the file and of all bases on which it is built, the last base first.
+
+    Raises ProfileError.
+    """
     files: list[tuple[str, str]] = []
     base: str | None = name
     while base is not None:
@@ -231,6 +259,10 @@ def _files(name: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=64)
 def _parsed(path: str, text: str) -> _File:
+    """Read the text of a profile; ``path`` is for messages.
+
+    Raises ProfileError.
+    """
     try:
         return msgspec.convert(tomllib.loads(text), _File, strict=True)
     except tomllib.TOMLDecodeError as error:
@@ -241,7 +273,12 @@ def _parsed(path: str, text: str) -> _File:
 
 @lru_cache(maxsize=64)
 def _unchanged(files: tuple[tuple[str, str], ...]) -> MachineSpec:
-    """The machine of the last of `files`, without overrides. Texts decide, so that a file may change between loads."""
+    """Return the machine of the last of ``files``, without overrides and with ranges not set to an end.
+
+    The cache compares the texts of the files, so that a file may change between two loads.
+
+    Raises ProfileError.
+    """
     *bases, (path, text) = files
     base = _unchanged(tuple(bases)) if bases else None
     file = _parsed(path, text)
@@ -266,11 +303,15 @@ def _unchanged(files: tuple[tuple[str, str], ...]) -> MachineSpec:
 
 @lru_cache(maxsize=64)
 def _at_means(files: tuple[tuple[str, str], ...]) -> MachineSpec:
+    """Return the machine of the last of ``files`` with ranges at their means, which is what nearly every run uses."""
     return _unchanged(files).with_overrides({}, "mean")
 
 
 def _source_text(name: str) -> tuple[str, str]:
-    """(what to call the file in messages, its text)."""
+    """Return (path, text) of a machine's file; the path is what messages call it.
+
+    Raises ProfileError.
+    """
     if name in (known := available()):
         return f"{name}.toml", (_PROFILES / f"{name}.toml").read_text(encoding="utf-8")
     if not (name.endswith(".toml") or Path(name).exists()):

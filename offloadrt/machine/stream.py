@@ -1,7 +1,7 @@
 """Streams: sequences of commands that host threads submit.
 
-A stream knows its commands only by their completions (``Command``), so that the packets in ``messages.py`` can name
-their stream.  The queues that dispatch them are in ``hardware_queue.py`` and, on an APU, ``hsa_queue.py``.
+A stream knows its commands only by their completions (``StreamCommand``), so that the packets in ``messages.py`` can
+name their stream.  The queues that dispatch them are in ``hardware_queue.py`` and, on an APU, ``hsa_queue.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ that are set already are dropped: a wait that begins later has nothing to attrib
 """
 
 
-class Command(Protocol):
+class StreamCommand(Protocol):
     """What can be submitted to a stream: a packet of ``messages.py``."""
 
     @property
@@ -34,7 +34,7 @@ class PacketQueue(Protocol):
 
     number: int
 
-    def submit(self, packet: Command, /) -> None:
+    def submit(self, packet: StreamCommand, /) -> None:
         """Append a packet."""
 
 
@@ -43,7 +43,7 @@ class _NoQueue:
 
     number = -1
 
-    def submit(self, packet: Command) -> None:
+    def submit(self, packet: StreamCommand) -> None:
         raise RuntimeError(f"{packet!r} was submitted to a channel whose owner gives its copies to the engines itself")
 
 
@@ -76,7 +76,7 @@ class Stream:
             pending.popleft()
         return pending[0] if len(pending) >= depth else None
 
-    def submit(self, packet: Command) -> None:
+    def submit(self, packet: StreamCommand) -> None:
         """Append a command."""
         self.note(packet.done)
         self.queue.submit(packet)

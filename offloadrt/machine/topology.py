@@ -1,4 +1,4 @@
-"""Which devices of a machine are linked directly, and which way a copy between two of them takes.
+"""The direct links between the devices of a machine.
 
 In a profile a topology is a text: ``"0-1 0-2:2"`` means one link between devices 0 and 1, two between 0 and 2, and none
 between 1 and 2; ``"none"`` means that there are no links.
@@ -16,43 +16,48 @@ NO_LINKS = "none"
 _PAIR = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
 
 WithoutLink = Literal["host", "neighbour"]
-"""How a copy between devices without a link goes: through the host, or through a third device linked to both."""
+"""Which way a copy between devices without a link takes: through the host, or through a third device linked to both."""
 
 
 class TopologyError(ValueError):
-    """A text that describes no topology; the message says which part of it, and why."""
+    """A text that describes no topology; the message names the part that is wrong and says why."""
 
 
 @attrs.frozen
 class Topology:
-    """The number of links between each two devices that have any; the lower device of a pair comes first."""
+    """The direct links between devices."""
 
     pairs: Mapping[tuple[int, int], int]
+    """The number of links of each pair of devices that has any; the lower device of a pair comes first."""
 
     def links(self, one: int, other: int) -> int:
-        """How many links two devices have."""
+        """Return how many links two devices have."""
         return self.pairs.get((min(one, other), max(one, other)), 0)
 
     @property
     def highest(self) -> int:
-        """The highest number of a device that has a link; -1 if none has."""
+        """The highest number of a device that has a link; -1 if no device has one."""
         return max((high for _, high in self.pairs), default=-1)
 
     def neighbour(self, source: int, destination: int, devices: int) -> int | None:
-        """Which of the devices 0 to ``devices - 1`` a copy goes through on its way over two links; None if none can.
+        """Return the device of 0 to ``devices - 1`` through which a copy can go over two links; None if there is none.
 
-        It is the one whose narrower side has the most links, among those the lowest.
+        It is the device whose narrower side has the most links, and the lowest of those.  The rule is ours:
+        CUDA goes through the host, so there is no driver to follow.
         """
-        found, most = None, 0
+        best, most = None, 0
         for device in range(devices):
             narrower = min(self.links(source, device), self.links(device, destination))
             if narrower > most:
-                found, most = device, narrower
-        return found
+                best, most = device, narrower
+        return best
 
 
 def parse(text: str) -> Topology:
-    """The topology that a text describes.  Raises TopologyError."""
+    """Read the topology that a text describes.
+
+    Raises TopologyError.
+    """
     pairs: dict[tuple[int, int], int] = {}
     words = text.split()
     if not words:

@@ -1,7 +1,7 @@
-"""Units of profile entries: pint at the boundary, plain SI floats inside.
+"""Units of profile entries: pint reads them, and the package computes with plain SI floats.
 
-Seconds, bytes, bytes per second, flops per second and counts are what a machine is described with, so the registry
-knows these and nothing else; a unit of another field is an error and not a surprise.
+A machine is described with seconds, bytes, bytes per second, flops per second and counts.  The registry knows these and
+nothing else, so that a unit of another field is an error at once.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ _PREFIXES = (
 
 @attrs.frozen
 class Unit:
-    """A unit as written in a profile: ``factor`` takes a number in it to SI, ``dimension`` says what it measures."""
+    """A unit as it is written in a profile."""
 
     text: str
     factor: float
+    """Multiplied by it, a number in this unit is in SI."""
     dimension: str
-    """``time``, ``data``, ``data / time``, …; ``count`` for whole things and ``fraction`` for plain numbers."""
+    """``time``, ``data``, ``data / time``, …; ``count`` for whole things, ``fraction`` for plain numbers."""
 
     @property
     def is_count(self) -> bool:
@@ -52,12 +53,13 @@ class Unit:
 
 
 class UnitError(ValueError):
-    """A unit or a quantity that the registry does not know; the message says what it knows."""
+    """A unit or a quantity that the registry does not know; the message lists what it knows."""
 
 
 @functools.cache
 def _registry() -> pint.UnitRegistry[Any]:
-    import pint  # takes a quarter of a second, and only who loads a profile needs it
+    """Return the registry, made at its first use."""
+    import pint  # here, because it takes a quarter of a second, and units of COMMON do not need it
 
     registry: pint.UnitRegistry[Any] = pint.UnitRegistry(None)
     for prefix in _PREFIXES:
@@ -88,18 +90,27 @@ COMMON: dict[str, tuple[float, str]] = {
     "fraction": (1.0, "fraction"),
     **{f"{name}s" if name != "SM" else name: (1.0, "count") for name in COUNTS},
 }
-"""What pint says of the units that the profiles here are written in (a test compares): a run need not load it."""
+"""Factors and dimensions of the units in which our profiles are written, so that a run need not load pint.
+
+A test compares them with what pint says.
+"""
 
 
 @functools.cache
 def unit(text: str) -> Unit:
-    """The unit named ``text``, for instance ``"GB/s"``.  Raises UnitError."""
+    """Return the unit named ``text``, for instance ``"GB/s"``.
+
+    Raises UnitError.
+    """
     return Unit(text, *(COMMON.get(text) or _convert(f"1 {text}", text)))
 
 
 @functools.cache
 def quantity(text: str) -> tuple[float, str]:
-    """``"25 GB/s"`` as (2.5e10, "data / time"); a number without a unit has dimension ``""``.  Raises UnitError."""
+    """Read ``"25 GB/s"`` as (2.5e10, "data / time"); a number without a unit has the dimension ``""``.
+
+    Raises UnitError.
+    """
     try:
         return float(text), ""
     except ValueError:
@@ -107,6 +118,7 @@ def quantity(text: str) -> tuple[float, str]:
 
 
 def _convert(expression: str, shown: str) -> tuple[float, str]:
+    """Return the SI value and the dimension of an expression, which error messages show as ``shown``."""
     try:
         parsed: Any = _registry().Quantity(expression)
         base = parsed.to_base_units()

@@ -209,6 +209,7 @@ class Clock(trio.abc.Clock):
         except IndexError:
             if heap or ready:
                 raise
+            self.running = None
             return False
         except TypeError:
             self._foreign_yield(step)
@@ -268,9 +269,7 @@ class Clock(trio.abc.Clock):
         parked here or already on its way.
         """
         first = (self.now, actor.index - BEFORE_ALL, actor)
-        if (target := actor.waits_for) is not None:
-            actor.waits_for = None
-            target.forget(actor)
+        if (target := actor.waits_for) is not None and target.forget(actor):
             heappush(self.heap, first)
         elif not self._bring_forward(actor, first):
             return False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import types
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Awaitable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim.actor import PASSED, uninterrupted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,43 +77,51 @@ class Lock:
     def held_by_me(self) -> bool:
         return self.owner is not None and self.owner is self.sim.current
 
-    def forget(self, actor: Actor) -> None:
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because the lock has been handed to it."""
+        if actor not in self.waiters:
+            return False
         self.waiters.remove(actor)
         self._wait_s += self.sim.now - actor.waits_since
+        return True
+
+    @uninterrupted
+    def acquire(self) -> Awaitable[None]:
+        """Wait until the lock is mine. Await it at once: a free lock is taken by the call."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.owner is None and sim.fuel:
+            sim.fuel -= 1
+            self._take(me)
+            return PASSED
+        return self._acquire(me)
 
     @uninterrupted
     @types.coroutine
-    def acquire(self) -> Generator[Any, Any, None]:
-        """Wait until the lock is mine."""
+    def _acquire(self, me: Actor) -> Generator[Any, Any, None]:
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
         if sim.fuel:
             sim.fuel -= 1
         else:
             yield from sim.pause(me)
-        if self.owner is None:
-            self.owner = me
-        else:
+        if self.owner is not None:
             if self.owner is me:
                 raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
             self._contended += 1
             if sim.observer is not None:
                 sim.observer.lock_waited(self, me)
-            since = sim.now
             self.waiters.append(me)
-            while True:
-                me.waits_for = self
-                me.waits_since = since
-                me.story.append((since, self.name))
-                yield me.trap
-                if me.trouble is not None:
-                    yield from sim.interrupted(me)
-                if self._is_mine(me):
-                    break
+            yield from sim.park(me, self)
+            self._wait_s += sim.now - me.waits_since
+            while self.owner is not me and self.owner is not None:  # barging: somebody was faster
                 self.waiters.appendleft(me)
-            self._wait_s += sim.now - since
+                yield from sim.park(me, self)
+                self._wait_s += sim.now - me.waits_since
+        self._take(me)
+
+    def _take(self, me: Actor) -> None:
+        sim = self.sim
+        self.owner = me
         self._acquired += 1
         self._held_since = sim.now
         if sim.observer is not None:
@@ -129,11 +137,7 @@ class Lock:
         if me is None or self.owner is not None or not sim.fuel:
             return False
         sim.fuel -= 1
-        self.owner = me
-        self._acquired += 1
-        self._held_since = sim.now
-        if sim.observer is not None:
-            sim.observer.lock_acquired(self, me)
+        self._take(me)
         return True
 
     @uninterrupted
@@ -146,18 +150,11 @@ class Lock:
         self._acquired += 1
         return True
 
-    def _is_mine(self, me: Actor) -> bool:
-        if self.owner is None:  # barging: nobody was faster
-            self.owner = me
-        return self.owner is me
-
     @uninterrupted
     def release(self) -> None:
         """Give the lock up. RuntimeError if the caller does not hold it."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         if self.owner is not me:
             raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
         self._hold_s += sim.now - self._held_since
@@ -166,7 +163,6 @@ class Lock:
         if self.waiters:
             successor = self.waiters.popleft()
             self.owner = successor if self.handoff == "fifo" else None
-            successor.waits_for = None
             sim.ready.append(successor)
         else:
             self.owner = None

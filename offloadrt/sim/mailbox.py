@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,8 +55,10 @@ class Call:
         """Whom the caller really waits for, when the one who serves the mailbox says so."""
         return list(self.box.served_for())
 
-    def forget(self, actor: Actor) -> None:
-        self.open = False
+    def forget(self, actor: Actor) -> bool:
+        """Give the call up; False if the reply is there already."""
+        was_open, self.open = self.open, False
+        return was_open
 
     @uninterrupted
     def reply(self, value: Any = None) -> bool:
@@ -66,7 +68,6 @@ class Call:
         self.open = False
         caller = self.caller
         caller.value = value
-        caller.waits_for = None
         self.box.sim.ready.append(caller)
         return True
 
@@ -91,8 +92,12 @@ class Mailbox:
         self._put = 0
         sim.primitives.append(self)
 
-    def forget(self, actor: Actor) -> None:
+    def forget(self, actor: Actor) -> bool:
+        """Take a getter off the queue; False if it is not there, because a message has been handed to it."""
+        if actor not in self.getters:
+            return False
         self.getters.remove(actor)
+        return True
 
     @uninterrupted
     def put(self, item: Any) -> None:
@@ -100,81 +105,64 @@ class Mailbox:
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
-            getter.waits_for = None
             getter.value = item
             self.sim.ready.append(getter)
         else:
             self.items.append(item)
 
     @uninterrupted
-    @types.coroutine
-    def get(self) -> Generator[Any, Any, Any]:
-        """The next message."""
+    def get(self) -> Awaitable[Any]:
+        """Wait for the next message, and return it. Await it at once."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         if self.items:
-            if sim.fuel:
-                sim.fuel -= 1
-            else:
-                yield from sim.pause(me)
-            if self.items:
-                return self.items.popleft()
+            return self._take(me)
         self.getters.append(me)
-        me.waits_for = self
-        me.waits_since = sim.now
-        yield me.trap
-        if me.trouble is not None:
-            yield from sim.interrupted(me)
-        return me.value
+        return sim.park(me, self)
+
+    @uninterrupted
+    @types.coroutine
+    def _take(self, me: Actor) -> Generator[Any, Any, Any]:
+        sim = self.sim
+        if sim.fuel:
+            sim.fuel -= 1
+        else:
+            yield from sim.pause(me)
+            if not self.items:  # somebody else got it during the pause
+                self.getters.append(me)
+                return (yield from sim.park(me, self))
+        return self.items.popleft()
 
     @uninterrupted
     @types.coroutine
     def get_until(self, time: float) -> Generator[Any, Any, Any]:
         """The next message, or TIMED_OUT when virtual time ``time`` has come without one."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         if self.items:
-            return (yield from self.get())
+            return (yield from self._take(me))
         if time < sim.now:
             time = sim.now
-        if sim.pass_to(time):  # nobody is there who could leave a message before
-            return TIMED_OUT
         expiry = Expiry(self, me)
         sim.events = number = sim.events + 1
         heappush(sim.heap, (time, number, expiry))
+        if sim.goes_on(me, expiry):  # nobody is there who could leave a message before
+            return TIMED_OUT
         self.getters.append(me)
-        me.waits_for = self
-        me.waits_since = sim.now
         try:
-            yield me.trap
-            if me.trouble is not None:
-                yield from sim.interrupted(me)
+            return (yield from sim.park(me, self))
         finally:
             if not expiry.fired:
                 sim.remove_timer(expiry)
-        return me.value
 
     @uninterrupted
-    @types.coroutine
-    def call(self, message: Any) -> Generator[Any, Any, Any]:
-        """Send ``message`` in a Call and wait for the reply; returns its value."""
+    def call(self, message: Any) -> Awaitable[Any]:
+        """Send ``message`` in a Call, wait for the reply, and return its value. Await it at once."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         call = Call(self, me, message)
         self.put(call)
-        me.waits_for = call
-        me.waits_since = sim.now
-        me.story.append((sim.now, self.reply_name))
-        yield me.trap
-        if me.trouble is not None:
-            yield from sim.interrupted(me)
-        return me.value
+        return sim.park(me, call)
 
     def statistics(self) -> MailboxStatistics:
         left = len(self.items)
@@ -195,8 +183,6 @@ class Expiry:
     def send(self, _: Any) -> None:
         self.fired = True
         actor = self.target
-        if actor.waits_for is self.box:
-            self.box.getters.remove(actor)
-            actor.waits_for = None
+        if self.box.forget(actor):
             actor.value = TIMED_OUT
             self.box.sim.ready.appendleft(actor)

@@ -72,10 +72,15 @@ class RWLock:
     def holders(self) -> list[Actor]:
         return [self.writer] if self.writer is not None else list(self.readers)
 
-    def forget(self, actor: Actor) -> None:
-        self.waiters = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because the lock has been handed to it."""
+        left = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
+        if len(left) == len(self.waiters):
+            return False
+        self.waiters = left
         self._wait_s += self.sim.now - actor.waits_since
         self._grant()
+        return True
 
     def acquire_read(self) -> Awaitable[None]:
         """Wait until I am a reader."""
@@ -89,9 +94,7 @@ class RWLock:
     @types.coroutine
     def _acquire(self, write: bool) -> Generator[Any, Any, None]:
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         if self.writer is me or me in self.readers:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
         if sim.fuel:
@@ -104,10 +107,9 @@ class RWLock:
             self._contended += 1
             if sim.observer is not None:
                 sim.observer.lock_waited(self, me)
-            since = sim.now
             self.waiters.append((me, write))
             yield from sim.park(me, self)
-            self._wait_s += sim.now - since
+            self._wait_s += sim.now - me.waits_since
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
 
@@ -127,15 +129,13 @@ class RWLock:
         while self.waiters and self._free_for(self.waiters[0][1]):
             actor, write = self.waiters.popleft()
             self._take(actor, write)
-            self.sim.resume(actor)
+            self.sim.ready.append(actor)
 
     @uninterrupted
     def release(self) -> None:
         """Give up what I hold, as reader or writer."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         if self.writer is me:
             self.writer = None
             self._write_hold_s += sim.now - self._since

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import types
 from collections import deque
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim.actor import PASSED, uninterrupted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,43 +42,42 @@ class Semaphore:
         self._wait_s = 0.0
         sim.primitives.append(self)
 
-    def forget(self, actor: Actor) -> None:
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because it has been given a unit."""
+        if actor not in self.waiters:
+            return False
         self.waiters.remove(actor)
         self._wait_s += self.sim.now - actor.waits_since
+        return True
 
     @uninterrupted
-    @types.coroutine
-    def acquire(self) -> Generator[Any, Any, None]:
-        """Wait until one unit is mine."""
+    def acquire(self) -> Awaitable[None]:
+        """Wait until one unit is mine. Await it at once: a free unit is taken by the call."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
-        if sim.fuel:
-            sim.fuel -= 1
-        else:
-            yield from sim.pause(me)
+        me = sim.running or sim.current
+        if not sim.fuel:
+            return self._acquire_after_pause(me)
+        sim.fuel -= 1
         if self.value:
             self.value -= 1
-        else:
-            self._contended += 1
-            since = sim.now
-            self.waiters.append(me)
-            me.waits_for = self
-            me.waits_since = since
-            me.story.append((since, self.name))
-            yield me.trap
-            if me.trouble is not None:
-                yield from sim.interrupted(me)
-            self._wait_s += sim.now - since
-        self._acquired += 1
+            self._acquired += 1
+            return PASSED
+        self._contended += 1
+        self.waiters.append(me)
+        return sim.park(me, self)
+
+    @uninterrupted
+    async def _acquire_after_pause(self, me: Actor) -> None:
+        await self.sim.pause(me)
+        await self.acquire()
 
     @uninterrupted
     def release(self) -> None:
         """Give one unit back; the longest waiter gets it."""
         if self.waiters:
             successor = self.waiters.popleft()
-            successor.waits_for = None
+            self._wait_s += self.sim.now - successor.waits_since
+            self._acquired += 1
             self.sim.ready.append(successor)
         else:
             self.value += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -37,8 +37,12 @@ class Signal:
         self.waiters: list[Actor] = []
         self._action: Callable[[], None] | None = None
 
-    def forget(self, actor: Actor) -> None:
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the list; False if it is not there, because the signal has been set."""
+        if actor not in self.waiters:
+            return False
         self.waiters.remove(actor)
+        return True
 
     @uninterrupted
     def set(self, value: Any = None) -> None:
@@ -50,7 +54,7 @@ class Signal:
         if self.waiters:
             ready = self.sim.ready
             for waiter in self.waiters:
-                waiter.waits_for = None
+                waiter.value = value
                 ready.append(waiter)
             self.waiters.clear()
         if self._action is not None:
@@ -65,25 +69,23 @@ class Signal:
             action()
 
     @uninterrupted
-    @types.coroutine
-    def wait(self) -> Generator[Any, Any, Any]:
-        """Wait until it is set; returns the value."""
+    def wait(self) -> Awaitable[Any]:
+        """Wait until it is set, and return the value. Await it at once."""
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
+        me = sim.running or sim.current
         if self.is_set:
-            if sim.fuel:
-                sim.fuel -= 1
-            else:
-                yield from sim.pause(me)
+            return self._value(me)
+        self.waiters.append(me)
+        return sim.park(me, self)
+
+    @uninterrupted
+    @types.coroutine
+    def _value(self, me: Actor) -> Generator[Any, Any, Any]:
+        sim = self.sim
+        if sim.fuel:
+            sim.fuel -= 1
         else:
-            self.waiters.append(me)
-            me.waits_for = self
-            me.waits_since = sim.now
-            yield me.trap
-            if me.trouble is not None:
-                yield from sim.interrupted(me)
+            yield from sim.pause(me)
         return self.value
 
     def statistics(self) -> SignalStatistics:

@@ -53,10 +53,15 @@ class Station:
         self._wait_s = self._busy_s = self._since = 0.0
         sim.primitives.append(self)
 
-    def forget(self, actor: Actor) -> None:
-        self.waiters = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because it is being served."""
+        left = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
+        if len(left) == len(self.waiters):
+            return False
+        self.waiters = left
         self._wait_s += self.sim.now - actor.waits_since
         actor.value = self  # it leaves the queue, not a server
+        return True
 
     @uninterrupted
     @types.coroutine
@@ -65,26 +70,24 @@ class Station:
         if not 0.0 <= dt < inf:
             raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")
         sim = self.sim
-        me = sim.running
-        if me is None:
-            me = sim.current
-        me.value = None
+        me = sim.running or sim.current
         if self._free:
             self._account()
             self._free -= 1
             sim.events = number = sim.events + 1
             heappush(sim.heap, (sim.now + dt, number, me))
+            visit: Any = sim.until_due(me)
         else:
             self._waited += 1
             self.waiters.append((me, dt))
-            me.waits_for = self
-            me.waits_since = sim.now
-            me.story.append((sim.now, self.name))
-        yield me.trap
-        if me.trouble is not None:
+            visit = sim.park(me, self)
+        me.value = None
+        try:
+            yield from visit
+        except BaseException:
             if me.value is not self:
                 self._leave()
-            yield from sim.interrupted(me)
+            raise
         self.served += 1
         self._leave()
 
@@ -98,7 +101,6 @@ class Station:
         if self.waiters:
             sim = self.sim
             actor, dt = self.waiters.popleft()
-            actor.waits_for = None
             self._wait_s += sim.now - actor.waits_since
             sim.events = number = sim.events + 1
             heappush(sim.heap, (sim.now + dt, number, actor))

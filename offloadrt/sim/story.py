@@ -21,15 +21,15 @@ def holder(target: Any) -> str:
 
 
 def waiting(actor: Actor) -> str:
-    if (target := actor.waits_for) is None:
-        sim = actor.sim
-        for time, _, item in sim.heap:
-            if item is actor:
-                return f"{actor.name} sleeps until t={time:g}"
-        if actor in sim.ready or actor is sim.running:
-            return f"{actor.name} runs"
-        return f"{actor.name} waits in Trio, outside the primitives of the run"
-    return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}"
+    sim = actor.sim
+    for time, _, item in sim.heap:
+        if item is actor:
+            return f"{actor.name} sleeps until t={time:g}"
+    if actor in sim.ready or actor is sim.running:
+        return f"{actor.name} runs"
+    if (target := actor.waits_for) is not None:
+        return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}"
+    return f"{actor.name} waits in Trio, outside the primitives of the run"
 
 
 def held(sim: Clock, actor: Actor) -> list[str]:

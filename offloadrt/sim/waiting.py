@@ -13,7 +13,7 @@ import trio
 from trio.lowlevel import current_task, reattach_detached_coroutine_object, temporarily_detach_coroutine_object
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import GO, SELF, Actor, hand_over, uninterrupted
+from offloadrt.sim.actor import GO, PASSED, SELF, Actor, hand_over, uninterrupted
 from offloadrt.sim.clock import SLICE, Clock
 from offloadrt.sim.errors import Expired, UnregisteredTask
 
@@ -26,8 +26,9 @@ class _Paused:
     def __init__(self, sim: Clock) -> None:
         self._sim = sim
 
-    def forget(self, actor: Actor) -> None:
+    def forget(self, actor: Actor) -> bool:
         self._sim.ready.remove(actor)
+        return True
 
 
 class WaitingClock(Clock):
@@ -89,7 +90,18 @@ class WaitingClock(Clock):
         self.now = due
         return True
 
-    def goes_on(self, me: Actor) -> bool:
+    def until_due(self, me: Actor) -> Awaitable[None]:
+        """Wait for the timer that ``me`` has just set for itself."""
+        return PASSED if self.goes_on(me) else self._suspended(me)
+
+    @uninterrupted
+    @types.coroutine
+    def _suspended(self, me: Actor) -> Generator[Any, Any, None]:
+        yield me.trap
+        if me.trouble is not None:
+            yield from self.interrupted(me)
+
+    def goes_on(self, me: Actor, timer: Any = None) -> bool:
         """Let time pass to the timer that ``me`` has just set, if it is the next thing to happen; False if it is not.
 
         For whoever sets a timer for itself: ``if not sim.goes_on(me): yield me.trap``. An actor that is alone then
@@ -97,7 +109,7 @@ class WaitingClock(Clock):
         trampoline would pop it. An actor that parks without a timer may ask as well: the answer is False.
         """
         heap = self.heap
-        if self.ready or not self.strides or me.trap is not None or not heap or heap[0][2] is not me:
+        if self.ready or not self.strides or me.trap is not None or not heap or heap[0][2] is not (timer or me):
             return False
         self.strides -= 1
         self.now = heappop(heap)[0]
@@ -121,16 +133,21 @@ class WaitingClock(Clock):
 
     @uninterrupted
     @types.coroutine
-    def park(self, me: Actor, target: Any) -> Generator[Any, Any, None]:
-        """Wait until somebody puts ``me`` back on ``ready``. ``target`` is what is waited for: it has a ``name`` and
-        a method ``forget(actor)`` that takes the actor off its queue when the wait is cancelled.
+    def park(self, me: Actor, target: Any) -> Generator[Any, Any, Any]:
+        """Wait until somebody appends ``me`` to ``ready``, and return the ``value`` that it has left there.
+
+        ``target`` is what the actor waits for. It has a ``name`` for messages and a method ``forget(actor)``, which
+        takes the actor off its queue when the wait is cancelled or times out. All primitives wait here.
         """
         me.waits_for = target
-        me.waits_since = self.now
-        me.story.append((self.now, target.name))
+        me.waits_since = now = self.now
+        me.story.append((now, target.name))
+        me.value = None
         yield me.trap
+        me.waits_for = None
         if me.trouble is not None:
             yield from self.interrupted(me)
+        return me.value
 
     @uninterrupted
     @types.coroutine
@@ -152,11 +169,6 @@ class WaitingClock(Clock):
         me.waits_for = None
         if me.trouble is not None:
             yield from self.interrupted(me)
-
-    def resume(self, actor: Actor) -> None:
-        """What ``actor`` waits for has happened: it is ready, after all that are ready already."""
-        actor.waits_for = None
-        self.ready.append(actor)
 
     def cancel_scope(self, scope: trio.CancelScope) -> None:
         """Cancel a Trio scope at an instant of the kernel's choosing, from within the clock hook."""

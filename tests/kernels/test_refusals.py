@@ -30,7 +30,7 @@ IN_THE_LOOP = [
     ("a[i] = x", "x is no number that a kernel can see", "pass it as a parameter"),
     ("a[i] = a[i] ** 0.5", "the power a[i] ** 0.5", "write a whole exponent from 1 to 16, or math.pow(x, y)"),
     ("a[i] = ~i", "~i is not in the subset", "write scalars, elements"),
-    ("a[i] = 1j", "1j is not in the subset", "write scalars"),
+    ("a[i] = 1j", "a complex number is stored in a[i]", "annotate a as NDArray[np.complex128]"),
     ("a[i] = [1.0][0]", "[1.0][0]", "index the kernel's array parameters only"),
     ("a[i] = min(a[i])", "min(a[i]) has 1 operands", "its own operands"),
     ("a[i] = math.sqrt(x=a[i])", "a call of math.sqrt", "write math.sqrt"),

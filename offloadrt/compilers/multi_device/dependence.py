@@ -373,10 +373,14 @@ class _Backwards:
             case ast.Subscript(value=ast.Name()):
                 self.load(node, guard, needs, statement)
                 self.need(node.slice, guard, needs, statement)
+            case ast.Attribute(value=value, attr="real" | "imag"):
+                self.need(value, guard, needs, statement)
             case ast.Subscript() | ast.Attribute():
                 return
             case ast.Call(args=arguments):
                 self.note(node, "value", guard)
+                if isinstance(node.func, ast.Attribute) and node.func.attr == "conjugate":
+                    self.need(node.func.value, guard, needs, statement)
                 for argument in arguments:
                     if called(self.nest.source, node) != "len":
                         self.need(argument, guard, needs, statement)

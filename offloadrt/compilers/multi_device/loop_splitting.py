@@ -76,7 +76,7 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     assert analysis is not None
     outer, loop = nest.distributed[0], analysis.distributed[0]
     names = Names(source)
-    separated = separate(nest, names, element_of)
+    separated = separate(nest, names, element_of, analysis.walked.complex_scalars)
     left = nest if separated is None else separated.nest
     for statement in left.source.body[left.source.body.index(outer) + 1 :]:
         source.refuse(statement, "it stands after the loop that is split", "run it on one device")
@@ -101,8 +101,8 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     body += [] if separated is None else separated.stores
     used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     parameters = [argument for argument in source.parameters if argument.arg in used]
-    added = (low, high) if separated is None else (low, high, *separated.parameters)
-    text = written(source.tree.name, len(nest.distributed), [*parameters, *map(ast.arg, added)], body)
+    added = [ast.arg(low), ast.arg(high), *(() if separated is None else separated.parameters)]
+    text = written(source.tree.name, len(nest.distributed), [*parameters, *added], body)
     changed = of_source(kernel, source.rewritten(text, "split"), len(nest.distributed))
     combining = None if separated is None else combination(kernel, nest, separated)
     return SplitKernel(kernel, changed, text, tuple(regions), combining)

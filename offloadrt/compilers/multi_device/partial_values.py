@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -39,6 +39,12 @@ class PartialValue:
     """Of the changed kernel and of the combination: the array of partial values, an element for each device."""
     element_of: str | None
     """The array of which the scalar stands for an element (`reduced_elements.py`)."""
+    is_complex: bool = False
+
+    @property
+    def declaration(self) -> ast.arg:
+        """The parameter as it is declared, with a type where the partial values are complex."""
+        return ast.arg(self.parameter, ast.Name("complex128", ast.Load()) if self.is_complex else None)
 
 
 @attrs.frozen(eq=False)
@@ -51,9 +57,9 @@ class Separated:
     """The parameter that says which element is the device's own, and the combination's loop variable."""
 
     @property
-    def parameters(self) -> tuple[str, ...]:
+    def parameters(self) -> tuple[ast.arg, ...]:
         """That the changed kernel takes after its bounds."""
-        return (*(one.parameter for one in self.partials), self.device)
+        return (*(one.declaration for one in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
@@ -86,12 +92,15 @@ class Combination:
         floating = _floating(self.nest, given)
         for one in self.partials:
             kind = "f" if one.element_of is None else np.dtype(getattr(given[one.element_of], "dtype", "f8")).kind
-            if kind == "b" or (kind != "f" and one.scalar in floating):
+            if kind == "b" or (kind not in "fc" and one.scalar in floating):
                 raise KernelError(
                     f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {one.element_of} is reduced, "
                     f"and would be rounded in each iteration; make {one.element_of} an array of float64"
                 )
-        return tuple(np.dtype(np.float64 if one.scalar in floating else np.int64) for one in self.partials)
+        return tuple(
+            np.dtype(np.complex128 if one.is_complex else np.float64 if one.scalar in floating else np.int64)
+            for one in self.partials
+        )
 
     def used(self, kind: str) -> tuple[str, ...]:
         """The original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
@@ -105,7 +114,9 @@ class Combination:
         return self.kernel.analysis.parameters
 
 
-def separate(nest: LoopNest, names: Names, element_of: Mapping[str, str]) -> Separated | None:
+def separate(
+    nest: LoopNest, names: Names, element_of: Mapping[str, str], complex_scalars: Collection[str]
+) -> Separated | None:
     """The nest with partial values; None when no reduced scalar is used after the loop. element_of: by scalar the array
     of which it stands for an element.
 
@@ -130,7 +141,14 @@ def separate(nest: LoopNest, names: Names, element_of: Mapping[str, str]) -> Sep
     tree = copy.copy(nest.source.tree)
     tree.body = [*body, loop]
     partials = tuple(
-        PartialValue(name, nest.reduced[name], names.fresh(f"{name}_parts"), element_of.get(name)) for name in live
+        PartialValue(
+            name,
+            nest.reduced[name],
+            names.fresh(f"{name}_parts"),
+            element_of.get(name),
+            name in complex_scalars,
+        )
+        for name in live
     )
     left = attrs.evolve(nest, source=attrs.evolve(nest.source, tree=tree))
     return Separated(left, partials, names.fresh("device"))
@@ -150,7 +168,7 @@ def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combina
     used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     parameters = [argument for argument in nest.source.parameters if argument.arg in used]
     name = f"combine_{nest.source.tree.name}"
-    source = written(name, 1, [*parameters, *(ast.arg(one.parameter) for one in partials)], body)
+    source = written(name, 1, [*parameters, *(one.declaration for one in partials)], body)
     plain = attrs.evolve(kernel, name=name, dependent_accesses=0.0)
     combining = of_source(plain, nest.source.rewritten(source, "combining"), 1)
     return Combination(combining, source, partials, nest)

@@ -143,7 +143,7 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     assert reducing.analysis is not None
     walked, loop = reducing.analysis.walked, reducing.analysis.distributed[0]
     names = Names(source)
-    separated = separate(nest, names, element_of)
+    separated = separate(nest, names, element_of, walked.complex_scalars)
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
     scalars = [one.scalar for one in partials]
     reductions = [one for one in walked.reductions if one.target in scalars]
@@ -174,9 +174,10 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     bounds = {name: (names.fresh(f"{name}_lb"), names.fresh(f"{name}_ub")) for name in shared}
     body = Filter(left, guards, bounds, names).block(left.source.body)
     body += [] if separated is None else separated.stores
-    added = [*(name for pair in bounds.values() for name in pair), *(() if separated is None else separated.parameters)]
+    added = [ast.arg(name) for pair in bounds.values() for name in pair]
+    added += () if separated is None else separated.parameters
     used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    parameters = [argument for argument in (*source.parameters, *map(ast.arg, added)) if argument.arg in used]
+    parameters = [argument for argument in (*source.parameters, *added) if argument.arg in used]
     text = written(source.tree.name, len(nest.distributed), parameters, body)
     return PredicatedKernel(
         kernel,

@@ -81,5 +81,9 @@ class Walk:
     work: list[Work] = attrs.field(factory=list)
     loops: list[Loop] = attrs.field(factory=list)
     reductions: list[Reduction] = attrs.field(factory=list)
+    complex_nodes: set[ast.expr] = attrs.field(factory=set)
+    """Expressions whose value is a complex number."""
+    complex_scalars: set[str] = attrs.field(factory=set)
+    """Scalars that may hold a complex number."""
     operations: dict[str, Operation] = attrs.field(factory=dict)
     """What symbols stand for that are no scalar, length or loop variable; each after those that it is made of."""

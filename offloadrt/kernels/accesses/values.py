@@ -12,6 +12,7 @@ from typing import Any, get_args
 import attrs
 
 from offloadrt.kernels.accesses.frequency import Hint
+from offloadrt.kernels.accesses.number_kinds import WHOLE, Kind, operated
 from offloadrt.kernels.algebra.operations import Operation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.source.function_source import range_of
@@ -44,6 +45,7 @@ class Value:
     """How many loads must have been done, one after the other, before it is known."""
     near: Hint = None
     """Where data decide it: the part of it that lies near its own iteration."""
+    kind: Kind = attrs.field(default=WHOLE, eq=False)
 
     @classmethod
     def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
@@ -51,25 +53,27 @@ class Value:
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
         """A number made of this one and others in a way that has no polynomial."""
-        loops, arrays, level, near = self.loops, self.arrays, self.level, self.near
+        loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
             near = other.near if near is None else near
-        return Value(None, None, loops, arrays, integer, level, near)
+            kind |= other.kind
+        return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
         """This one or the other one, as a condition decides."""
+        kind = self.kind | other.kind
         if self == other:
-            return self
+            return attrs.evolve(self, kind=kind)
         if self.polynomial is not None and self.polynomial == other.polynomial:
-            return attrs.evolve(self, level=max(self.level, other.level))
-        return self.mixed((other, condition), self.integer and other.integer)
+            return attrs.evolve(self, level=max(self.level, other.level), kind=kind)
+        return attrs.evolve(self.mixed((other, condition), self.integer and other.integer), kind=kind)
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
     """What comes out of an operator."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
-    combined = left.mixed((right,), integer)
+    combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (places := _places(right)) is not None:
         op, right = (
             ast.Mult() if isinstance(op, ast.LShift) else ast.FloorDiv(),
@@ -139,15 +143,21 @@ def whole_names(nest: LoopNest) -> set[str]:
                 if any(isinstance(target, ast.Name) and target.id == name for target in targets):
                     roots.append(node.value)
     annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
-    floating = {name for name, kind in annotated.items() if kind and kind.startswith("float")}
-    return (found | {name for name, kind in annotated.items() if kind and not kind.startswith("float")}) - floating
+    floating = {name for name, kind in annotated.items() if kind and kind.startswith(("float", "complex"))}
+    return (found | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
 
 
 def _names(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
-_SIZES = {"int": 8, "float": 8, "bool": 1, "bool_": 1}
+def complex_names(nest: LoopNest) -> set[str]:
+    """The parameters, numbers and arrays, that are annotated as complex."""
+    kinds = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
+    return {name for name, kind in kinds.items() if kind is not None and kind.startswith("complex")}
+
+
+_SIZES = {"int": 8, "float": 8, "bool": 1, "bool_": 1, "complex": 16, "complex128": 16}
 _SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
 
 

@@ -14,9 +14,9 @@ import attrs
 
 from offloadrt.kernels.accesses.access import Access, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
-from offloadrt.kernels.accesses.index_kinds import Counter, check_counters, counters_of
+from offloadrt.kernels.accesses.number_kinds import IndexParameter, check_index_parameters
 from offloadrt.kernels.accesses.traffic import elements
-from offloadrt.kernels.accesses.values import element_size
+from offloadrt.kernels.accesses.values import complex_names, element_size
 from offloadrt.kernels.accesses.walk import walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.costs.waits import Waits, waits
@@ -48,8 +48,10 @@ class KernelAnalysis:
     waits: Waits
     """Loads from memory of an iteration, and how often its thread waits for some."""
     walked: Walk = attrs.field(repr=False)
-    counters: tuple[Counter, ...] = attrs.field(repr=False)
+    index_parameters: tuple[IndexParameter, ...] = attrs.field(repr=False)
     """Parameters that bounds and indices are made of."""
+    complex_parameters: frozenset[str] = attrs.field(repr=False)
+    """Parameters that are annotated as complex."""
     counted: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
 
     @classmethod
@@ -58,8 +60,7 @@ class KernelAnalysis:
 
         Raises SourceRefused for a bound or an index that is no whole number by its form.
         """
-        counters = counters_of(nest)
-        walked = walk(nest)
+        walked, index_parameters = walk(nest)
         distributed = tuple(loop for loop in walked.loops if loop.distributed)
 
         def frequency(access: Access, shared: Callable[[Loop], bool]) -> float:
@@ -92,7 +93,8 @@ class KernelAnalysis:
             flops,
             waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency),
             walked,
-            counters,
+            index_parameters,
+            frozenset(complex_names(nest)),
         )
 
     @property
@@ -132,13 +134,13 @@ class KernelAnalysis:
         """Iterations of the distributed loop for these arguments. KernelError as for `at`."""
         from offloadrt.kernels.costs.counts import trip_count
 
-        self.check_counters(arguments)
+        self.check_index_parameters(arguments)
         return trip_count(self, arguments)
 
-    def check_counters(self, arguments: Sequence[Any]) -> None:
+    def check_index_parameters(self, arguments: Sequence[Any]) -> None:
         """KernelError for an argument that makes a bound or an index a float or a truth value."""
         if len(arguments) == len(self.parameters):
-            check_counters(self.name, self.counters, arguments)
+            check_index_parameters(self.name, self.index_parameters, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:
         """What a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
@@ -148,7 +150,7 @@ class KernelAnalysis:
         """
         from offloadrt.kernels.costs.counts import counts_of
 
-        self.check_counters(arguments)
+        self.check_index_parameters(arguments)
         return counts_of(self, arguments)
 
 

@@ -204,7 +204,7 @@ def counting_of(analysis: KernelAnalysis, arguments: Sequence[Any]) -> Counting:
             numbers.update(_lengths(name, argument))
         elif hasattr(argument, "__index__"):
             numbers[name] = scalars[name] = argument.__index__()
-        else:
+        elif name not in analysis.complex_parameters:
             try:
                 if isinstance(argument, str):
                     raise TypeError("a text is no number, whatever it spells")
@@ -222,7 +222,8 @@ def _check_array(analysis: KernelAnalysis, name: str, argument: Any) -> None:
     if (elements := getattr(argument, "dtype", None)) is None:
         return
     shape = getattr(argument, "shape", None)
-    check_type(analysis.name, name, type(argument) if shape == () else elements)
+    given = type(argument) if shape == () else elements
+    check_type(analysis.name, name, given, name in analysis.complex_parameters)
     for access in analysis.accesses:
         if access.array == name and shape is not None and len(access.index) != len(shape):
             raise KernelError(

@@ -67,12 +67,75 @@ def _greatest(a: Any, b: Any) -> Any:
     return b if b > a else a
 
 
+def _complex_sum(a: Any, b: Any) -> complex:
+    return complex(a.real + b.real, a.imag + b.imag)
+
+
+def _complex_difference(a: Any, b: Any) -> complex:
+    return complex(a.real - b.real, a.imag - b.imag)
+
+
+def _complex_product(a: Any, b: Any) -> complex:
+    return complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+def _complex_scaled(a: Any, factor: Any) -> complex:
+    return complex(a.real * factor, a.imag * factor)
+
+
+def _complex_power(a: Any, exponent: int) -> Any:
+    product = a
+    for _ in range(exponent - 1):
+        product = complex(product.real * a.real - product.imag * a.imag, product.real * a.imag + product.imag * a.real)
+    return product
+
+
+def _conjugate(a: Any) -> complex:
+    return complex(a.real, -a.imag)
+
+
+def _complex_shrunk_by(divide: Callable[..., Any]) -> Callable[..., Any]:
+    def shrunk(a: Any, divisor: Any) -> complex:
+        return complex(divide(a.real, divisor), divide(a.imag, divisor))
+
+    return shrunk
+
+
+def _complex_quotient_by(divide: Callable[..., Any]) -> Callable[..., Any]:
+    def quotient(a: Any, b: Any) -> complex:
+        # Smith's algorithm (Communications of the ACM 5(8), 1962): the squares of large numbers do not overflow.
+        if abs(b.real) >= abs(b.imag):
+            ratio = divide(b.imag, b.real)
+            divisor = b.real + b.imag * ratio
+            return complex(divide(a.real + a.imag * ratio, divisor), divide(a.imag - a.real * ratio, divisor))
+        ratio = divide(b.real, b.imag)
+        divisor = b.real * ratio + b.imag
+        return complex(divide(a.real * ratio + a.imag, divisor), divide(a.imag * ratio - a.real, divisor))
+
+    return quotient
+
+
 def _widened(value: Any) -> Any:
     return value * 1  # of a bool, an int32 or a float32 and a 64-bit integer Numba makes 64 bits; no value changes
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
 def _quotient(a: Any, b: Any) -> Any:
     return a / b
+
+
+_COMPLEX: Functions = {
+    "_complex_sum": _complex_sum,
+    "_complex_difference": _complex_difference,
+    "_complex_product": _complex_product,
+    "_complex_scaled": _complex_scaled,
+    "_complex_power": _complex_power,
+    "_conjugate": _conjugate,
+}
+"""Complex arithmetic written out, as Python's own differs between its versions in infinities and signed zeros."""
 
 
 @functools.cache
@@ -87,6 +150,10 @@ def interpreted() -> Functions:
         "_power": _power,
         "_least": _least,
         "_greatest": _greatest,
+        "_complex_load": _load,
+        "_complex_shrunk": _complex_shrunk_by(_divide),
+        "_complex_quotient": _complex_quotient_by(_divide),
+        **_COMPLEX,
         **_of_the_c_library(),
     }
 
@@ -97,15 +164,20 @@ def compiled() -> Functions:
     import numba
 
     own = numba.njit(error_model="python")
+    divide = numba.njit(error_model="numpy")(_quotient)
     return {
         "_load": own(_widened),
         "_within": own(_within),
-        "_divide": numba.njit(error_model="numpy")(_quotient),
+        "_divide": divide,
         "_floor_divide": own(_floor_divide),
         "_remainder": own(_remainder),
         "_power": own(_power),
         "_least": own(_least),
         "_greatest": own(_greatest),
+        "_complex_load": own(_unchanged),
+        "_complex_shrunk": own(_complex_shrunk_by(divide)),
+        "_complex_quotient": own(_complex_quotient_by(divide)),
+        **{name: own(function) for name, function in _COMPLEX.items()},
         **_of_the_c_library(),
     }
 

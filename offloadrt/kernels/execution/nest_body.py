@@ -4,7 +4,7 @@ Both run one rewritten form of the source, in which loads, divisions, powers and
 what is left is loops, branches, sums and products in the order of the source. Numba compiles it without fast-math and
 with checked indices. Of a NaN the sign and the payload may differ, as those of 0.0 / 0.0 - 1.0 do. Whole numbers that
 leave 64 bits, or the type of the array that they are stored to, are undefined, also those made of NaN or infinity. A
-bound or an index that is no whole number is refused before either runs (`index_kinds.py`).
+bound or an index that is no whole number is refused before either runs (`number_kinds.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import contextlib
 import copy
 import functools
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -35,6 +35,13 @@ _HELPERS: dict[type[ast.operator], str] = {
     ast.FloorDiv: "_floor_divide",
     ast.Mod: "_remainder",
     ast.Pow: "_power",
+}
+_COMPLEX_HELPERS: dict[type[ast.operator], str] = {
+    ast.Add: "_complex_sum",
+    ast.Sub: "_complex_difference",
+    ast.Mult: "_complex_product",
+    ast.Div: "_complex_quotient",
+    ast.Pow: "_complex_power",
 }
 
 
@@ -68,7 +75,7 @@ class NestBody:
         taken = self._taken(arguments)
         in_sections = len(taken) > len(arguments)
         if in_sections not in self._interpreted:
-            self._interpreted[in_sections] = build(self.nest, arithmetic.interpreted(), in_sections)
+            self._interpreted[in_sections] = self._built(arithmetic.interpreted(), in_sections)
         with np.errstate(all="ignore"), _told_of(arguments):
             self._interpreted[in_sections](*taken)
 
@@ -83,7 +90,7 @@ class NestBody:
         taken = self._taken(arguments)
         in_sections = len(taken) > len(arguments)
         if in_sections not in self._compiled:
-            made = build(self.nest, arithmetic.compiled(), in_sections)
+            made = self._built(arithmetic.compiled(), in_sections)
             self._compiled[in_sections] = numba.njit(error_model="python", boundscheck=True, fastmath=False)(made)
         try:
             with _told_of(arguments):
@@ -94,6 +101,9 @@ class NestBody:
                 f"{self.analysis.file}:{self.analysis.line}: kernel {self.analysis.name!r} cannot be compiled for "
                 f"these arguments: {line[-1] if line else error!r}"
             ) from error
+
+    def _built(self, functions: arithmetic.Functions, in_sections: bool) -> Callable[..., None]:
+        return build(self.nest, functions, in_sections, self.analysis.walked.complex_nodes)
 
     def _work(self, arguments: tuple[Any, ...]) -> float:
         try:
@@ -115,18 +125,20 @@ class NestBody:
                 f"kernel {analysis.name!r} takes {len(analysis.parameters)} arguments "
                 f"({', '.join(analysis.parameters)}), not {len(arguments)}"
             )
-        analysis.check_counters(arguments)
+        analysis.check_index_parameters(arguments)
         taken: list[Any] = []
         for name, argument in zip(analysis.parameters, arguments, strict=True):
             if name in self.nest.arrays:
                 is_array = isinstance(argument, np.ndarray | MappedSection)
-                check_type(analysis.name, name, argument.dtype if is_array else type(argument))
+                given = argument.dtype if is_array else type(argument)
+                check_type(analysis.name, name, given, name in analysis.complex_parameters)
                 taken.append(argument.values if isinstance(argument, MappedSection) else argument)
             else:
                 number = (
                     argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
                 )
-                if not isinstance(number, int | float):
+                is_complex = name in analysis.complex_parameters and isinstance(number, complex)
+                if not isinstance(number, int | float) and not is_complex:
                     raise KernelError(
                         f"kernel {analysis.name!r}: {name} is a number in its source, but {type(argument)} was given"
                     )
@@ -155,14 +167,25 @@ def numba_is_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def build(nest: LoopNest, functions: arithmetic.Functions, in_sections: bool = False) -> Callable[..., None]:
-    """A Python function of the rewritten source, which calls these functions.
+def build(
+    nest: LoopNest,
+    functions: arithmetic.Functions,
+    in_sections: bool = False,
+    complex_nodes: Collection[ast.expr] = (),
+) -> Callable[..., None]:
+    """Build a Python function of the rewritten source, which calls these functions.
 
-    in_sections: it takes of each array what the device has, and after all arguments, for each array in order, one of
-    the whole's shape and the first index that is there.
+    complex_nodes: the expressions of the source whose value is complex. in_sections: it takes of each array what the
+    device has, and after all arguments, for each array in order, one of the whole's shape and the first index that is
+    there.
     """
     tree = nest.source.tree
-    rewritten = _InSections(nest) if in_sections else _Rewriter(nest)
+    body = copy.deepcopy(nest.source.body)
+    pairs = zip(map(ast.walk, nest.source.body), map(ast.walk, body), strict=True)
+    complex_copies = {
+        copied for one, other in pairs for node, copied in zip(one, other, strict=True) if node in complex_nodes
+    }
+    rewriter = (_InSections if in_sections else _Rewriter)(nest, complex_copies)
     parameters = list(nest.parameters)
     if in_sections:
         parameters += [given(name) for name in nest.arrays for given in (_whole, _lower)]
@@ -171,14 +194,14 @@ def build(nest: LoopNest, functions: arithmetic.Functions, in_sections: bool = F
         args=ast.arguments(
             posonlyargs=[], args=[ast.arg(name) for name in parameters], kwonlyargs=[], kw_defaults=[], defaults=[]
         ),
-        body=[rewritten.visit(copy.deepcopy(statement)) for statement in nest.source.body],
+        body=[rewriter.visit(statement) for statement in body],
         decorator_list=[],
     )
     ast.copy_location(plain, tree)
     if "type_params" in plain._fields:
         plain.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
     module = ast.fix_missing_locations(ast.Module([plain], []))
-    numbers = {name: value for name, value in nest.source.names.items() if isinstance(value, int | float)}
+    numbers = {name: value for name, value in nest.source.names.items() if isinstance(value, int | float | complex)}
     names: dict[str, Any] = {**numbers, **functions}
     exec(compile(module, nest.source.file, "exec"), names)
     made: Callable[..., None] = names[tree.name]
@@ -186,24 +209,37 @@ def build(nest: LoopNest, functions: arithmetic.Functions, in_sections: bool = F
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, nest: LoopNest) -> None:
+    def __init__(self, nest: LoopNest, complex_nodes: set[ast.AST]) -> None:
         self.nest = nest
+        self.complex_nodes = complex_nodes
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         is_element = isinstance(node.value, ast.Name) and node.value.id in self.nest.arrays
-        return _call("_load", node) if is_element and isinstance(node.ctx, ast.Load) else node
+        if not is_element or isinstance(node.ctx, ast.Store):
+            return node
+        return _call("_complex_load" if node in self.complex_nodes else "_load", node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         before = copy.deepcopy(node.target)
         for part in ast.walk(before):
             if isinstance(part, ast.Name | ast.Subscript) and isinstance(part.ctx, ast.Store):
                 part.ctx = ast.Load()
+        if node.target in self.complex_nodes:
+            self.complex_nodes.add(before)
         return self.visit(ast.copy_location(ast.Assign([node.target], ast.BinOp(before, node.op, node.value)), node))  # type: ignore[no-any-return]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        in_complex = node.left in self.complex_nodes, node.right in self.complex_nodes
         self.generic_visit(node)
         helper = _HELPERS.get(type(node.op))
+        if any(in_complex):
+            helper = _COMPLEX_HELPERS[type(node.op)]
+            if not all(in_complex) and isinstance(node.op, ast.Mult):
+                left, right = (node.left, node.right) if in_complex[0] else (node.right, node.left)
+                return _call("_complex_scaled", left, right)
+            if not in_complex[1] and isinstance(node.op, ast.Div):
+                helper = "_complex_shrunk"
         return node if helper is None else _call(helper, node.left, node.right)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -216,7 +252,9 @@ class _Rewriter(ast.NodeTransformer):
             for operand in node.args[1:]:
                 result = _call("_least" if name == "min" else "_greatest", result, operand)
             return result
-        if name in ("len", "range", "abs", "int", "float", "bool"):
+        if isinstance(node.func, ast.Attribute) and name == "conjugate":
+            return _call("_conjugate", node.func.value)
+        if name in ("len", "range", "abs", "int", "float", "bool", "complex"):
             return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), node.args, []), node)
         return _call(f"_{name}", *node.args)
 
@@ -235,6 +273,8 @@ class _InSections(_Rewriter):
         return made
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if node.attr not in ("size", "shape"):
+            return self.generic_visit(node)
         return ast.copy_location(ast.Attribute(self._lengths_of(node.value), node.attr, ast.Load()), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

@@ -9,6 +9,9 @@ Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * /
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
 ``a.size``, the functions of ``math`` in `MATH`, numbers that are globals, and `expect`.
 
+Elements and numbers whose parameter is annotated as complex (``NDArray[np.complex128]``, ``complex``) are complex:
+``+ - * /``, ``**``, ``== !=``, ``z.real``, ``z.imag``, ``z.conjugate()``, ``complex(x, y)`` and numbers such as ``2j``.
+
 A scalar that one iteration of the distributed loop takes over from another must be a reduction: ``s += e`` (also
 ``- *``), ``s = min(s, e)``, ``s = max(s, e)``.
 """
@@ -33,9 +36,11 @@ MATH = (
 """Functions of the module `math` that a kernel may call."""
 
 _CALLABLE = {id(getattr(math, name)): name for name in MATH} | {
-    id(function): function.__name__ for function in (min, max, abs, int, float, bool, len, range, expect)
+    id(function): function.__name__ for function in (min, max, abs, int, float, bool, complex, len, range, expect)
 }
-_TWO_OPERANDS = {"atan2", "pow"}
+_TWO_OPERANDS = {"atan2", "pow", "complex"}
+_OF_COMPLEX = ("real", "imag", "conjugate")
+"""Attributes of complex numbers."""
 _OPERATORS = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
     *(ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift),
@@ -62,10 +67,10 @@ class LoopNest:
         """The name of the function that is called, one of `MATH` or of those in this module's docstring."""
         return called(self.source, call) or ""
 
-    def constant(self, name: str) -> int | float | None:
-        """The number that a global name stands for."""
+    def constant(self, name: str) -> complex | None:
+        """The number that a global name stands for: an int, a float or a complex one."""
         value = self.source.names.get(name)
-        return value if isinstance(value, int | float) else None
+        return value if isinstance(value, int | float | complex) else None
 
 
 def read(source: Source, collapse: int = 1) -> LoopNest:
@@ -79,6 +84,8 @@ def called(source: Source, call: ast.Call) -> str | None:
     target: object = None
     if isinstance(function, ast.Name):
         target = source.names.get(function.id)
+    elif isinstance(function, ast.Attribute) and function.attr == "conjugate":
+        return "conjugate"
     elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
         target = getattr(source.names.get(function.value.id), function.attr, None)
     return _CALLABLE.get(id(target))
@@ -100,7 +107,11 @@ class _Reader:
         self.refuse = source.refuse
         self.names = [parameter.arg for parameter in source.parameters]
         nodes = source.nodes
-        based = [node.value for node in nodes if isinstance(node, ast.Subscript | ast.Attribute)]
+        based = [
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr not in _OF_COMPLEX)
+        ]
         based += [
             node.args[0] for node in nodes if isinstance(node, ast.Call) and text(node.func) == "len" and node.args
         ]
@@ -228,7 +239,7 @@ class _Reader:
 
     def expression(self, node: ast.expr, assigned: set[str]) -> None:
         match node:
-            case ast.Constant(value=bool() | int() | float()):
+            case ast.Constant(value=bool() | int() | float() | complex()):
                 return
             case ast.Name():
                 self.name(node, assigned)
@@ -258,6 +269,8 @@ class _Reader:
                 self.element(node, assigned)
             case ast.Attribute(value=ast.Name(id=name), attr="size") if name in self.arrays:
                 return
+            case ast.Attribute(value=value, attr="real" | "imag"):
+                self.expression(value, assigned)
             case _:
                 instead = "write scalars, elements, arithmetic and math functions"
                 self.refuse(node, f"{text(node)} is not in the subset", instead)
@@ -270,7 +283,7 @@ class _Reader:
             return
         if name in self.stored:
             self.refuse(node, f"{name} may have no value here", "assign it on every path before")
-        if not isinstance(self.source.names.get(name), int | float):
+        if not isinstance(self.source.names.get(name), int | float | complex):
             self.refuse(node, f"{name} is no number that a kernel can see", "pass it as a parameter")
 
     def element(self, node: ast.Subscript, assigned: set[str]) -> None:
@@ -303,6 +316,11 @@ class _Reader:
             short = word.rpartition(".")[2]
             instead = f"write math.{short}" if short in MATH else "write what it does here, or use " + ", ".join(MATH)
             self.refuse(node, f"a call of {word}", instead)
+        if isinstance(node.func, ast.Attribute) and name == "conjugate":
+            if arguments:
+                self.refuse(node, f"{text(node)} has {arguments} operands", f"write {text(node.func)}()")
+            self.expression(node.func.value, assigned)
+            return
         if name == "len":
             if arguments != 1 or not (isinstance(node.args[0], ast.Name) and node.args[0].id in self.arrays):
                 self.refuse(node, text(node), "write len(a) of an array parameter")

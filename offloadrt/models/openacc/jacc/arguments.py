@@ -75,7 +75,7 @@ def jacc_arg_build(
             raise ValueError(f"argument {symbol!r}: bounds {bounds} lie outside of {value.name}[0:{value.shape[0]}]")
         return Argument(symbol, value.dtype, value.address, value.nbytes, attributes, bounds, value)
     number = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(number, (bool, int, float)):
+    if not isinstance(number, (bool, int, float, complex)):
         raise TypeError(f"argument {symbol!r}: {value!r} is neither an array nor a number")
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         raise ValueError(f"argument {symbol!r} has {number.bit_length()} bits: whole numbers of a kernel have 64")

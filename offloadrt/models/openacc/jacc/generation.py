@@ -97,14 +97,15 @@ def _source_of(kernel: Kernel) -> Source:
 
 
 def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
-    """The scalars that become constants: those that the kernel does not assign and that have a literal."""
+    """The scalars that become constants: those that the kernel does not assign and that have a literal. Python
+    has none for a complex number."""
     if not flags & PushFlags.VAR_OPT:
         return {}
     stored = {node.id for node in source.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return {
         one.symbol: one.value
         for one in arguments
-        if not one.is_array and one.symbol not in stored and math.isfinite(one.value)
+        if not (one.is_array or one.symbol in stored or isinstance(one.value, complex)) and math.isfinite(one.value)
     }
 
 
@@ -131,12 +132,12 @@ def _restricted(annotation: ast.expr | None) -> ast.expr:
     return ast.Subscript(ast.Name("Annotated", ast.Load()), ast.Tuple([annotation, mark], ast.Load()), ast.Load())
 
 
-def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, Number]:
+def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, complex]:
     """Numbers that are no parameters: globals and what the closure holds."""
     used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
     found = {name: source.names.get(name) for name in sorted(used - parameters)}
-    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float))}
+    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float, complex))}
 
 
 def _header(
@@ -144,7 +145,7 @@ def _header(
     arguments: Sequence[Argument],
     flags: PushFlags,
     constants: dict[str, Number],
-    around: dict[str, Number],
+    around: dict[str, complex],
 ) -> str:
     types = ", ".join(
         f"{one.symbol}: {one.type}{'[' + ','.join(':' * len(one.value.shape)) + ']' if one.is_array else ''}"

@@ -36,7 +36,8 @@ class Number:
     for which it would have to be compiled again and again.
     """
 
-    value: float = 0.0
+    value: Any = 0.0
+    """A real or complex number."""
 
 
 class Step(Protocol):
