@@ -143,7 +143,7 @@ def test_threads_share_one_handler_thread() -> None:
             await t.target_update(omp.from_(a))
 
     def waited(threads: int) -> float:
-        return float(run_body(body, threads, dma__rings=8).engines["device 0 async handler"].wait_s)
+        return float(run_body(body, threads, dma__rings=8).statistics.engines["device 0 async handler"].wait_s)
 
     assert waited(1) == 0.0
     assert waited(8) > 0.0
@@ -166,7 +166,7 @@ def test_streams_take_another_queue_each_when_there_are_enough() -> None:
         for _ in range(3):
             await t.target(TOUCH, teams=10, iterations=1 << 20)
 
-    found = run_body(body, 6).engines
+    found = run_body(body, 6).statistics.engines
     assert [name for name in found if "hsa queue" in name] == [f"device 0 hsa queue {n}" for n in range(4)]
 
 

@@ -170,7 +170,7 @@ def test_a_section_is_prefetched_alone(blocks: int) -> None:
         a = t.array("a", N, fill=1.0, align=BLOCK)
         await t.prefetch(omp.section(a, 0, blocks * BLOCK // 8))
 
-    assert run_body(body)[0].faults["bytes_transfer_htod"] == blocks * BLOCK
+    assert run_body(body)[0].statistics.faults["bytes_transfer_htod"] == blocks * BLOCK
 
 
 def test_advice_for_a_section_keeps_only_that_on_the_host() -> None:
@@ -179,4 +179,4 @@ def test_advice_for_a_section_keeps_only_that_on_the_host() -> None:
         await t.advise(omp.section(a, 0, BLOCK // 8), "prefer_host")
         await t.target(add_scaled, a, b, 2.0, teams=8)
 
-    assert run_body(body)[0].faults["bytes_transfer_htod"] == 5 * BLOCK
+    assert run_body(body)[0].statistics.faults["bytes_transfer_htod"] == 5 * BLOCK

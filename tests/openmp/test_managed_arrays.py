@@ -59,7 +59,7 @@ def test_only_the_managed_array_migrates() -> None:
 
 
 def test_all_arrays_migrate_under_managed() -> None:
-    assert run_body(both_kinds, "managed").faults["bytes_transfer_htod"] >= 4 * BLOCK
+    assert run_body(both_kinds, "managed").statistics.faults["bytes_transfer_htod"] >= 4 * BLOCK
 
 
 def test_both_gears_give_the_same_hash() -> None:
@@ -76,7 +76,7 @@ def test_a_pointer_that_no_clause_names_reaches_the_kernel_as_it_is() -> None:
         await t.host_access(a)
         assert np.all(a.data == 1.0)
 
-    assert run_body(body).faults["first_on_gpu"] == 1
+    assert run_body(body).statistics.faults["first_on_gpu"] == 1
 
 
 def test_prefetch_and_copies_on_the_host_know_managed_arrays() -> None:

@@ -41,7 +41,7 @@ def test_pinning_takes_away_the_migrations_of_one_object_and_no_other() -> None:
     assert mechanisms(pinned) == {"c": "implicit", "a": "implicit", "b": "pinned"}
     assert faults(fits, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [3 * SIZE, 3 * SIZE, 0]
     assert faults(pinned, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [2 * SIZE, 2 * SIZE, 0]
-    assert faults(managed, "evicted_blocks") > [0] and managed.faults["bytes_transfer_htod"] > 3 * SIZE
+    assert faults(managed, "evicted_blocks") > [0] and managed.statistics.faults["bytes_transfer_htod"] > 3 * SIZE
 
 
 @pytest.mark.parametrize("body", [three_objects, plain_targets])
@@ -62,7 +62,7 @@ def test_when_everything_is_implicit_it_is_managed_memory() -> None:
     free = {"otm.decision": "0 s"}
     implicit, _ = run_body(three_objects, overrides={**ALL_IMPLICIT, **free})
     managed, _ = run_body(three_objects, "managed")
-    assert implicit.faults == managed.faults
+    assert implicit.statistics.faults == managed.statistics.faults
     assert implicit.elapsed == pytest.approx(managed.elapsed, rel=1e-9)
 
 

@@ -54,7 +54,7 @@ def acquisitions(run: Run) -> int:
 def test_one_thread_takes_the_same_time_in_fewer_holds(configuration: str) -> None:
     one_by_one = run_program(1, 1, configuration=configuration)
     together = run_program(64, 1, configuration=configuration)
-    assert together.now == pytest.approx(one_by_one.now, rel=1e-9)
+    assert together.sim.now == pytest.approx(one_by_one.sim.now, rel=1e-9)
     assert acquisitions(together) < acquisitions(one_by_one) / 4
 
 
@@ -62,7 +62,7 @@ def test_one_thread_takes_the_same_time_in_fewer_holds(configuration: str) -> No
 def test_many_threads_take_nearly_the_same_time(configuration: str) -> None:
     one_by_one = run_program(1, 8, configuration=configuration)
     together = run_program(64, 8, configuration=configuration)
-    assert together.now == pytest.approx(one_by_one.now, rel=0.02)
+    assert together.sim.now == pytest.approx(one_by_one.sim.now, rel=0.02)
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -64,7 +64,7 @@ def test_the_pool_is_one_allocation_of_the_driver_and_keeps_its_pages_on_the_dev
     calls = [run.calls.table() for run in (with_pool, without)]
     assert calls[0]["cuMemAllocManaged"].count == 1
     assert calls[1]["cuMemAllocManaged"].count == calls[1]["cuMemFree"].count == 20
-    assert with_pool.now < without.now
+    assert with_pool.sim.now < without.sim.now
 
 
 def test_memory_beyond_half_of_the_pool_comes_from_the_driver() -> None:

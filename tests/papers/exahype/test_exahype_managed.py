@@ -105,7 +105,7 @@ def test_faults_of_all_threads_are_served_by_one(update: Callable[..., Any]) -> 
     assert handler(crowd).blocks == 8 * handler(alone).blocks
     assert handler(crowd).block_s == pytest.approx(8 * handler(alone).block_s, rel=0.25)
     assert handler(crowd).wait_s > 0.0
-    assert ran(8, **{"fault_handler.uncontended": "true"}).now < crowd.now
+    assert ran(8, **{"fault_handler.uncontended": "true"}).sim.now < crowd.sim.now
 
 
 def test_temporaries_in_device_memory_are_no_managed_blocks(update: Callable[..., Any]) -> None:
