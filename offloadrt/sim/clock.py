@@ -269,7 +269,7 @@ class Clock(trio.abc.Clock):
         parked here or already on its way.
         """
         first = (self.now, actor.index - BEFORE_ALL, actor)
-        if (target := actor.waits_for) is not None and target.forget(actor):
+        if (target := actor.waits_for) is not None and target.forget(actor) is not False:
             heappush(self.heap, first)
         elif not self._bring_forward(actor, first):
             return False
