@@ -13,11 +13,10 @@
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
 overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=..., configuration=...,
-allocator=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=..., devices=...,
-record=True)` says how the run is made;
-`strategy`, `configuration` and `allocator` may be objects of one's own (`runtime/configurations/base.py` says what
-one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
-installed.
+allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=...,
+devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and `table_policy` may be
+objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what one has).
+A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs pytest-trio.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ _OF_THE_PROGRAM = {
     "configuration": "configuration",
     "allocator": "allocator",
     "host_program": "host_program",
+    "table_policy": "table_policy",
     "implementation": "implementation",
     "pool_gb": "pool_gb",
     "system_usm": "system_usm",
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "offload(machine, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, allocator, "
-        "implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
+        "table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
         "how the emulated machine of the fixture `offload` is made",
     )
 

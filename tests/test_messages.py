@@ -89,7 +89,7 @@ def table_of_messages() -> list[str]:
 def test_the_audit_finds_the_messages() -> None:
     names = [message.__name__ for message in MESSAGES]
     assert len(names) == len(set(names)), "two classes of message have one name"
-    assert {"CopyPacket", "DrainKernels", "AcquireTable", "RunTask"} <= set(names)
+    assert {"CopyPacket", "DrainKernels", "LockRequest", "RunTask"} <= set(names)
 
 
 def test_the_architecture_lists_every_message_and_no_other() -> None:
@@ -202,11 +202,11 @@ async def to_a_peer_relay(actors: Actors) -> None:
 
 
 async def to_the_device_table_lock(actors: Actors) -> None:
-    mailbox_of(actors.program.devices[0].table_lock, "_requests").put(Stranger())
+    mailbox_of(actors.program.devices[0].table_arbiter, "_requests").put(Stranger())
 
 
 async def to_the_device_table_lock_as_a_call(actors: Actors) -> None:
-    await mailbox_of(actors.program.devices[0].table_lock, "_requests").call(Stranger())
+    await mailbox_of(actors.program.devices[0].table_arbiter, "_requests").call(Stranger())
 
 
 async def to_the_hidden_helper_threads(actors: Actors) -> None:

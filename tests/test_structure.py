@@ -61,7 +61,6 @@ OPEN_NAMES: set[str] = {
     "Named",
     "Operation",
     "Outcome",
-    "Place",
     "Placement",
     "Places",
     "Program",

@@ -91,8 +91,7 @@ class AsyncHandler:
             self._busy.rise()
             if handler.written and not pages.covers(handler.written, handler.nbytes):
                 await self._kfd.host_touch(handler.written, handler.nbytes, of_program=False)
-            if not cores.take_now():
-                await cores.take()
+            await cores.take()
             try:
                 await sim.sleep(machine.jitter(self._spec.cost))
                 await copy(handler.nbytes)

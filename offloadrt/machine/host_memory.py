@@ -143,8 +143,7 @@ class HostMemory:
         ``category`` is one of ``trace.HOST_TIME``.
         """
         arrival = self._sim.now
-        if not self._cores.take_now():
-            await self._cores.take()
+        await self._cores.take()
         try:
             await self.copy_on_core(nbytes)
         finally:

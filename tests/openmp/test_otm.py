@@ -232,8 +232,7 @@ def test_an_object_is_active_while_any_target_uses_it() -> None:
     assert run_body(body, threads=2)[1] == [0, SIZE]
 
 
-@pytest.mark.parametrize("items_per_hold", ["1", "8"])
-def test_a_construct_that_is_run_again_follows_a_new_decision(items_per_hold: str) -> None:
+def test_a_construct_that_is_run_again_follows_a_new_decision() -> None:
     sparse = Kernel("sparse", arrays=(ArrayUse("c", 0, reads=0.01),))
 
     async def body(t: omp.HostThread) -> None:
@@ -246,8 +245,7 @@ def test_a_construct_that_is_run_again_follows_a_new_decision(items_per_hold: st
         await t.run(both)
 
     run_now: list[Run] = []
-    overrides = {**room_for(1), "table.items_per_hold": items_per_hold}
-    run, _ = run_body(body, overrides=overrides, before=run_now.append)
+    run, _ = run_body(body, overrides=room_for(1), before=run_now.append)
     assert mechanisms(run) == {"c": "implicit", "a": "explicit", "b": "pinned"}
     assert run.calls.table()["cuMemAlloc"].count == 1
 

@@ -128,7 +128,7 @@ def test_the_numbers_are_those_of_copies_and_of_managed_memory(body: Body, gear:
         ("otm", ALL_IMPLICIT),
         ("otm", room_for(4)),
         ("otm", {**room_for(5), "otm.leave": "region"}),
-        ("otm", {**room_for(5), "otm.leave": "program", "table.items_per_hold": "8"}),
+        ("otm", {**room_for(5), "otm.leave": "program"}),
     ]
     for configuration, overrides in variants:
         _, found = run_body(body, configuration, overrides=overrides, threads=3, gear=gear)
@@ -229,7 +229,6 @@ def program_of(steps: list[tuple[str, list[str], str]]) -> Body:
     st.fixed_dictionaries({
         "otm.leave": st.sampled_from(["region", "data", "program"]),
         "otm.evicts": st.sampled_from(["true", "false"]),
-        "table.items_per_hold": st.sampled_from(["1", "8"]),
     }),
 )  # fmt: skip
 def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks: int, rules: dict[str, str]) -> None:

@@ -184,16 +184,15 @@ def test_eager_maps_call_once_for_each_map_and_fault_nowhere() -> None:
     assert run.statistics.faults["gpu"] == 0
 
 
-def test_items_that_share_a_hold_of_the_table_are_prefaulted_one_by_one() -> None:
+def test_the_items_of_a_construct_are_prefaulted_one_by_one() -> None:
     async def body(t: omp.HostThread) -> None:
         arrays = [t.array(f"a{i}", 100, fill=0.0) for i in range(10)]
         step = t.construct_target(TOUCH, *arrays, maps=omp.map(to=arrays))
         for _ in range(3):
             await t.run(step)
 
-    for together in (1, 64):
-        run, _ = run_body(body, "eager_maps", table__items_per_hold=together)
-        assert run.calls.count("svm_attributes_set") == 30
+    run, _ = run_body(body, "eager_maps")
+    assert run.calls.count("svm_attributes_set") == 30
 
 
 def test_first_touch_by_the_host_spares_the_kernel_the_populating() -> None:
