@@ -95,14 +95,15 @@ class Kernel:
         self.body(*args)
 
     def moved_per_byte(self, sector: int, cache: float) -> float:
-        """Bytes that move for each byte of elements where memory gives sectors of so many bytes, and a cache holds so
-        many (`sectors.py`).
+        """Return the bytes that move for each byte of elements.
+
+        Memory gives sectors of so many bytes, and a cache holds so many (`costs/sectors.py`).
         """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """How many arguments a body over views takes, at least and at most; a loop nest's analysis counts its own."""
+        """How many arguments a body over views takes, at least and at most; a loop nest's analysis checks its own."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
@@ -120,7 +121,7 @@ class Kernel:
         iterations: int | None = None,
         arguments: Sequence[Any] | None = None,
     ) -> Launch:
-        """This kernel with a launch configuration.
+        """Launch this kernel with so many teams and threads.
 
         Without ``iterations`` a loop nest does those that its source and ``arguments`` say, any other kernel one in
         every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`); IndexOutOfRange
@@ -136,10 +137,10 @@ class Kernel:
         return Launch(self, teams, threads, teams * threads if iterations is None else iterations)
 
     def with_arguments(self, *arguments: Any) -> Kernel:
-        """A loop nest with the costs per iteration of a launch with these arguments, instead of a compiler's guess.
+        """Return a loop nest with the costs of a launch with these arguments, instead of a compiler's guess.
 
-        Arrays may be phantoms. A kernel that is declared by its costs is returned as it is. KernelError when a length
-        or a scalar that a loop needs is not known.
+        The costs are per iteration. Arrays may be phantoms. A kernel that is declared by its costs is returned as it
+        is. KernelError when a length or a scalar that a loop needs is not known.
         """
         if self.analysis is None:
             return self
@@ -183,5 +184,5 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def bytes_moved(self, sector: int, cache: float) -> float:
-        """The same where memory gives sectors of so many bytes, and a cache holds so many (`sectors.py`)."""
+        """Return the bytes that move where memory gives sectors of so many bytes, and a cache holds so many."""
         return self.bytes * self.kernel.moved_per_byte(sector, cache)

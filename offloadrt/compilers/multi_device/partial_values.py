@@ -31,12 +31,12 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """Of a scalar that the distributed loop reduces and that is used after it."""
+    """The partial values of a scalar that the distributed loop reduces and that is used after it."""
 
     scalar: str
     operator: str
     parameter: str
-    """Of the changed kernel and of the combination: the array of partial values, an element for each device."""
+    """The array of partial values, an element for each device, as the changed kernel and the combination call it."""
     element_of: str | None
     """The array of which the scalar stands for an element (`reduced_elements.py`)."""
     is_complex: bool = False
@@ -58,12 +58,12 @@ class Separated:
 
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
-        """That the changed kernel takes after its bounds."""
+        """What the changed kernel takes after its bounds."""
         return (*(one.declaration for one in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
-        """Of the partial values, after the loop."""
+        """The stores of the partial values, after the loop."""
         return [_statement(f"{one.parameter}[{self.device}] = {one.scalar}") for one in self.partials]
 
 
@@ -75,16 +75,16 @@ class Combination:
     source: str = attrs.field(repr=False)
     partials: tuple[PartialValue, ...]
     nest: LoopNest = attrs.field(repr=False)
-    """Of the original kernel."""
+    """The original kernel's nest."""
 
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """What it is called with, of the original kernel's arguments and the arrays of partial values."""
+        """Return what it is called with, of the original kernel's arguments and the arrays of partial values."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         given.update(zip((one.parameter for one in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
+        """Return the types of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
 
         KernelError for an element of whole numbers that would be rounded to one in each iteration, and of booleans.
         """
@@ -103,7 +103,7 @@ class Combination:
         )
 
     def used(self, kind: str) -> tuple[str, ...]:
-        """The original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
+        """Return the original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
         assert self.kernel.analysis is not None
         touched = {access.array for access in self.kernel.analysis.accesses if access.kind == kind}
         return tuple(name for name in self.nest.parameters if name in touched)
@@ -117,9 +117,9 @@ class Combination:
 def separate(
     nest: LoopNest, names: Names, element_of: Mapping[str, str], complex_scalars: Collection[str]
 ) -> Separated | None:
-    """The nest with partial values; None when no reduced scalar is used after the loop. element_of: by scalar the array
-    of which it stands for an element.
+    """Make the nest reduce into partial values; None when no reduced scalar is used after the loop.
 
+    element_of: by scalar the array of which it stands for an element. complex_scalars: scalars that may be complex.
     Raises SourceRefused where what stands around the loop needs more of it than reductions.
     """
     before, (loop, *after) = _around(nest)
@@ -155,7 +155,7 @@ def separate(
 
 
 def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
-    """The kernel that combines partial values of a nest in the order of the devices."""
+    """Make the kernel that combines partial values of a nest in the order of the devices."""
     partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
     lines = [f"for {device} in range(len({partials[0].parameter})):"]
@@ -175,7 +175,7 @@ def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combina
 
 
 def _around(nest: LoopNest) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """What stands before the distributed loop; the loop, and what stands after it."""
+    """Return what stands before the distributed loop; and the loop with what stands after it."""
     place = nest.source.body.index(nest.distributed[0])
     return nest.source.body[:place], nest.source.body[place:]
 
@@ -195,7 +195,10 @@ def _is_number(node: ast.expr, number: int) -> bool:
 
 
 def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt, after: Sequence[ast.stmt]) -> None:
-    """What is around the loop is done again when its stores have been made, without the scalars that it has left."""
+    """Refuse what cannot be done again around the loop.
+
+    It is done again when the loop's stores have been made, without the scalars that the loop has left.
+    """
     inside = [node for node in ast.walk(loop) if isinstance(node, ast.Assign | ast.AugAssign)]
     targets = [node.targets[0] if isinstance(node, ast.Assign) else node.target for node in inside]
     stored = {ast.unparse(target.value) for target in targets if isinstance(target, ast.Subscript)}
@@ -213,7 +216,7 @@ def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt
 
 
 def _floating(nest: LoopNest, arguments: Mapping[str, Any]) -> set[str]:
-    """The scalars that may hold a floating-point number."""
+    """Return the scalars that may hold a floating-point number."""
     found = {
         name for name, value in arguments.items() if name not in nest.arrays and isinstance(value, float | np.floating)
     }

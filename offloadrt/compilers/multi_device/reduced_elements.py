@@ -1,4 +1,4 @@
-"""Elements that the distributed loop reduces, such as ``total[0] += e``: as scalars that are stored after the loop."""
+"""Elements that the distributed loop reduces, such as ``total[0] += e``, become scalars that are stored after it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from offloadrt.kernels.source.subset import LoopNest
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """The kernel with a scalar for each element that every iteration reduces, of an array that its loop uses for no
-    more; and by scalar the array. Lines of the source stay.
+    """Give the kernel a scalar for each element that every iteration reduces; also return by scalar the array.
+
+    The loop must use the array for no more. Lines of the source stay.
     """
     assert kernel.analysis is not None and isinstance(kernel.body, NestBody)
     nest = kernel.body.nest
@@ -47,7 +48,7 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
 
 
 def _is_alone(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
-    """Is all that the loop does with the array this reduction, of an element that the launch decides?"""
+    """Whether this reduction, of an element that the launch decides, is all that the loop does with the array."""
     array = target.partition("[")[0]
     inside = list(ast.walk(nest.distributed[0]))
     elements = [node for node in inside if isinstance(node, ast.Subscript) and text(node.value) == array]

@@ -26,7 +26,7 @@ class Cut:
 
     @classmethod
     def of(cls, index: Polynomial, low: int, high: int) -> Cut:
-        """low <= index <= high."""
+        """Make the cut ``low <= index <= high``."""
         constant = index.value(dict.fromkeys(index.symbols, 0))
         return cls(index - Polynomial.number(constant), low - constant, high - constant)
 
@@ -41,7 +41,7 @@ EVERYWHERE: Share = {(): 1.0}
 
 
 def both(one: Share, other: Share) -> Share:
-    """Where both conditions hold."""
+    """Return the share in which both conditions hold."""
     total: Share = {}
     for first, weight in one.items():
         for second, factor in other.items():
@@ -52,13 +52,13 @@ def both(one: Share, other: Share) -> Share:
 
 
 def neither(share: Share) -> Share:
-    """Where a condition does not hold."""
+    """Return the share in which a condition does not hold."""
     left = {cuts: -weight for cuts, weight in share.items() if cuts}
     return {(): 1.0 - share.get((), 0.0), **left}
 
 
 def intersection(first: Cuts, second: Cuts) -> Cuts | None:
-    """The cuts that hold where both do; None when that is nowhere."""
+    """Return the cuts that hold where both do; None when that is nowhere."""
     found = {cut.index: cut for cut in first}
     for cut in second:
         mine = found.get(cut.index, cut)
@@ -69,7 +69,7 @@ def intersection(first: Cuts, second: Cuts) -> Cuts | None:
 
 
 def cut_range(values: range, cut: Cut, symbol: str, known: Mapping[str, int]) -> range:
-    """The values of a loop's variable for which a cut holds, the variables around it being `known`."""
+    """Return the values of a loop's variable for which a cut holds, the variables around it being `known`."""
     slope = cut.index.coefficient(symbol).value(known)
     rest = cut.index.without({symbol}).value(known)
     per_step = slope * values.step

@@ -29,7 +29,7 @@ class Polynomial:
 
     @classmethod
     def _added(cls, terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
-        """The same for monomials whose symbols are in order."""
+        """Add terms whose monomials have their symbols in order."""
         total: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
             total[monomial] = total.get(monomial, 0) + coefficient
@@ -78,7 +78,7 @@ class Polynomial:
         return True
 
     def coefficient(self, variable: str) -> Polynomial:
-        """What the variable is multiplied with, in a polynomial that is affine in it."""
+        """Return the factor of a variable, in a polynomial that is affine in it."""
         found = [
             (tuple([symbol for symbol in monomial if symbol != variable]), value)
             for monomial, value in self.terms
@@ -87,17 +87,17 @@ class Polynomial:
         return Polynomial._added(found) if len(found) > 1 else Polynomial(tuple(found))
 
     def without(self, variables: set[str]) -> Polynomial:
-        """The terms in which none of the variables is."""
+        """Return the terms in which none of the variables is."""
         return Polynomial(tuple([term for term in self.terms if variables.isdisjoint(term[0])]))
 
     def substitute(self, variable: str, value: Polynomial) -> Polynomial:
-        """With a polynomial in the place of a variable in which this one is affine."""
+        """Put a polynomial in the place of a variable in which this one is affine."""
         if variable not in self.symbols:
             return self
         return self.without({variable}) + self.coefficient(variable) * value
 
     def value(self, symbols: Mapping[str, int]) -> int:
-        """The number that it is for these values; KeyError names a symbol without one."""
+        """Compute the number that it is for these values; KeyError names a symbol without one."""
         total = 0
         for monomial, coefficient in self.terms:
             for symbol in monomial:
@@ -106,7 +106,7 @@ class Polynomial:
         return total
 
     def known(self, symbols: Mapping[str, int]) -> Polynomial:
-        """With numbers in the place of the symbols that have one."""
+        """Put numbers in the place of the symbols that have one."""
         if not any(symbol in symbols for symbol in self.symbols):
             return self
         found = []
@@ -126,7 +126,7 @@ class Polynomial:
         return -1 if all(value <= 0 for _, value in self.terms) else None
 
     def show(self, name_of: Callable[[str], str] = str) -> str:
-        """As it would be written."""
+        """Write it as source."""
         shown = ""
         for monomial, value in sorted(self.terms, key=lambda term: (-len(term[0]), term)):
             factors = [name_of(symbol).removeprefix(SIGNED) for symbol in monomial]

@@ -1,4 +1,4 @@
-"""From which to which value an index runs, as polynomials in what is not known: ``0`` to ``rows*cols - 1``."""
+"""The range of an index, as polynomials in what is not known: ``0`` to ``rows*cols - 1``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Range = tuple[Polynomial, Polynomial]
 
 
 def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
-    """Smallest and largest value of an index in a block; None when it is not affine, or runs over data.
+    """Return the smallest and the largest value of an index in a block.
 
-    Never narrower than what is touched; exact when no loop is empty and no branch excludes anything. Scalars and
-    lengths that are not `known` are taken not to be negative.
+    None when the index is not affine, or runs over data. The range is never narrower than what is touched, and exact
+    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are taken not to be
+    negative.
     """
     lowest = highest = index.known(known)
     for loop in reversed(loops_of(path)):
@@ -35,7 +36,7 @@ def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | N
 
 
 def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
-    """Smallest and largest value of a loop's variable, over the variables around it."""
+    """Return the smallest and the largest value of a loop's variable, over the variables around it."""
     if loop.start is None or loop.stop is None:
         return None
     start, stop = loop.start.known(known), loop.stop.known(known)
@@ -48,7 +49,7 @@ def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
 
 
 def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
-    """The index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
     dimensions: dict[int, list[Range | None]] = {}
     for access in accesses:
         for dimension, index in enumerate(access.index):
@@ -69,7 +70,7 @@ def _hull(ranges: Sequence[Range | None]) -> str:
 
 
 def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
-    """The bounds and another one, without those that are surely not the outermost."""
+    """Add a bound to others, and leave out those that are surely not the outermost."""
     if any((other - bound).sign == direction or other == bound for bound in bounds):
         return list(bounds)
     return [bound for bound in bounds if (bound - other).sign != direction] + [other]

@@ -140,7 +140,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """The functions for the interpreter, by the names that `execution.py` writes."""
+    """Return the functions for the interpreter, by the names that `nest_body.py` writes."""
     return {
         "_load": _load,
         "_within": _within,
@@ -160,7 +160,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """The functions for Numba. Raises ImportError without it."""
+    """Return the functions for Numba. Raises ImportError without it."""
     import numba
 
     own = numba.njit(error_model="python")

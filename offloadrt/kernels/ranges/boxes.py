@@ -24,7 +24,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Boxes in which every element lies that an access may touch; None when data decide a place."""
+    """Return boxes in which every element lies that an access may touch; None when data decide a place."""
     found = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)
@@ -41,7 +41,7 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """The cuts under one of which a block runs."""
+    """Return the cuts under one of which a block runs."""
     found: list[Cuts] = [()]
     for part in path:
         if isinstance(part, Branch):
@@ -55,7 +55,7 @@ def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
 
 
 def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
-    """Where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
+    """Return the cuts where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
     if condition.kind == "not":
         return _of_condition(condition.parts[0], counting, not negated)
     if condition.kind == "branch":
@@ -83,7 +83,7 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
 
 
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
-    """Smallest and largest value of the loops' variables; None when no iteration is left."""
+    """Return the smallest and the largest value of each loop's variable; None when no iteration is left."""
     found: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
         ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
@@ -100,7 +100,7 @@ def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int
 
 
 def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
-    """What some cuts leave of the outer loops of a nest, the variables of all others being between their `ends`."""
+    """Return what some cuts leave of the outer loops of a nest, all other variables being between their `ends`."""
     kept = {loop.symbol for loop in loops}
     found: list[Cut] = []
     for cut in cuts:
@@ -139,7 +139,7 @@ def _dimension(
 
 
 def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-    """What an index runs between under some cuts, its loops' variables being between their `ends`."""
+    """Return what an index runs between under some cuts, its loops' variables being between their `ends`."""
     low = high = None
     if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
         low = high = index.value(dict.fromkeys(index.symbols, 0))
@@ -156,8 +156,9 @@ def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]])
 
 
 def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
-    """By dimension: does a box reach from the first to the last index of all of these? Not when there are none: a share
-    comes to the second part of an `or` also where the launch never does.
+    """Say by dimension whether a box reaches from the first to the last index of all the others.
+
+    It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
     """
     if not found:
         return [False] * len(box)
@@ -168,7 +169,7 @@ def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
 
 
 def ranges(found: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
-    """The bytes of some boxes of an array in C order; pieces that meet are one."""
+    """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
     starts: list[int] = []
     ends: list[int] = []
     for box in found:

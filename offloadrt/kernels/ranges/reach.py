@@ -70,7 +70,7 @@ class _Stretch:
 def ranges(
     counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
-    """In which everything lies that some accesses to one array may touch; None when data decide."""
+    """Return the ranges in which everything lies that some accesses to one array may touch; None when data decide."""
     found: list[Range] = []
     for access in accesses:
         shape = shape_of(counting, access)
@@ -94,7 +94,7 @@ def ranges(
 
 
 def merged(found: Iterable[Range]) -> tuple[Range, ...]:
-    """The same elements in ranges that do not touch one another."""
+    """Merge ranges that touch one another."""
     apart: list[Range] = []
     for low, high in sorted(found):
         if apart and low <= apart[-1][1] + 1:
@@ -107,9 +107,9 @@ def merged(found: Iterable[Range]) -> tuple[Range, ...]:
 def even_places(
     counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
-    """The places of some affine accesses that follow the iterations; None when they cannot be told.
+    """Return the places of some affine accesses that follow the iterations; None when they cannot be told.
 
-    Runs that touch one another are one place; of accesses that walk the same elements under the same conditions one
+    Runs that touch one another are one place. Of accesses that walk the same elements under the same conditions one
     counts.
     """
     stretches: list[_Stretch] = []
@@ -131,7 +131,7 @@ def even_places(
 
 
 def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
-    """The conditions under which accesses walk the same elements, each once: none when they always do."""
+    """Return the conditions under which accesses walk the same elements, each once: none when they always do."""
     if not all(access.guarded and counting.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
@@ -148,7 +148,7 @@ def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[
 
 
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
-    """Those that touch one another as one."""
+    """Join the stretches that touch one another."""
     joined: list[_Stretch] = []
     for one in sorted(stretches, key=lambda one: (one.slopes, one.repeats, one.first)):
         last = joined[-1] if joined else None
@@ -200,7 +200,7 @@ def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cut
 
 
 def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
-    """Does a cut set the first of the elements that a loop comes to by the variables of other loops?"""
+    """Whether a cut makes the first element that a loop comes to depend on the variables of other loops."""
     if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
         return False
     upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign
@@ -214,8 +214,10 @@ def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
 def _around(
     counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
 ) -> tuple[list[Loop], list[Loop]]:
-    """The loops that repeat what a loop walks, without and with it: those with longer steps, whichever is the outer one
-    in the source; those around it where bounds depend on one another.
+    """Return the loops that repeat what a loop walks, without and with it.
+
+    They are those with longer steps, whichever is the outer one in the source; those around it where bounds depend on
+    one another.
     """
     if not all(_is_number(bound, counting) for one in distances for bound in (one.start, one.stop)):
         place = loops.index(loop)
@@ -227,16 +229,16 @@ def _around(
 def _trips(
     counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
 ) -> float:
-    """Iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
+    """Return the iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
     entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
     return often / entered if entered else 0.0
 
 
 def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
-    """An index that is data as it stands, and lies near its iteration of one loop: the range of that loop.
+    """Return the range of the loop near whose iteration an index from data lies; None where that is not known.
 
-    Where anything is computed with the data, or several loops count the iterations, it is not known which element is
-    near.
+    The index must be data as it stands. Where anything is computed with the data, or several loops count the
+    iterations, it is not known which element is near.
     """
     index = access.node.slice
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):
