@@ -124,7 +124,7 @@ def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> i
 
 
 def _block(access: ArrayAccess, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
-    """Return the distance between the blocks of neighbouring values of the loop's variable; and a block's ends."""
+    """Return the distance between the blocks of neighbouring values of the loop's variable, and a block's ends."""
     index = access.index[dimension]
     if index is None or not index.is_affine_in({loop.symbol}):
         return None
