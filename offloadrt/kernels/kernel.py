@@ -110,9 +110,15 @@ class Kernel:
             parameters = inspect.signature(self.body).parameters.values()
         except ValueError:  # a function of C that does not say
             return 0, math.inf
-        places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-        open_ended = any(one.kind is one.VAR_POSITIONAL for one in parameters)
-        return sum(one.default is one.empty for one in places), math.inf if open_ended else len(places)
+        places = [
+            parameter
+            for parameter in parameters
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        ]
+        open_ended = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+        return sum(parameter.default is parameter.empty for parameter in places), math.inf if open_ended else len(
+            places
+        )
 
     def launch(
         self,

@@ -65,15 +65,15 @@ def _wrapped(line: str) -> list[str]:
     if len(line) <= _WIDTH or not sign:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()) + 4)
-    found = [margin]
+    pieces = [margin]
     inside = start = 0
     for end, character in enumerate([*value, ""]):
         inside += (character == "[") - (character == "]")
         if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
             piece = value[start:end]
-            if len(found[-1]) + len(piece) > _WIDTH and found[-1] != margin:
-                found.append(margin)
+            if len(pieces[-1]) + len(piece) > _WIDTH and pieces[-1] != margin:
+                pieces.append(margin)
                 piece = piece.lstrip()
-            found[-1] += piece
+            pieces[-1] += piece
             start = end
-    return [f"{place}{sign}(", *found, f"{margin[4:]})"]
+    return [f"{place}{sign}(", *pieces, f"{margin[4:]})"]

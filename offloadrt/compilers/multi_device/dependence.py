@@ -78,10 +78,10 @@ class Guard:
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
         """Return the guard as it is known outside of a statement, or of an iteration of the loop over `symbol`."""
         if symbol is None:
-            unknown = [one.region for one in self.predicates if one.index is None]
+            unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
             if unknown:
                 return Guard(always=NeededByAll(node, f"where it goes in {min(unknown)} is not known yet"))
-        elif any(one.index is not None and symbol in one.index.symbols for one in self.predicates):
+        elif any(predicate.index is not None and symbol in predicate.index.symbols for predicate in self.predicates):
             what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
             return Guard(always=NeededByAll(node, what))
         return self
@@ -148,10 +148,10 @@ def guards_of(
     kept: Iterable[str] = (),
 ) -> Guards:
     """Return the guard of each access of a nest. kept: scalars that every device needs at its end."""
-    found = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
+    walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
-    found.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
-    return found.guards
+    walk.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
+    return walk.guards
 
 
 def contribution_of(
@@ -162,13 +162,13 @@ def contribution_of(
     It is of the first divided region whose element the iteration knows; None when there is none.
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
-    found = _Backwards(nest, walked, {}, {})
+    walk = _Backwards(nest, walked, {}, {})
     around = {loop.symbol for loop in loops_of(reduction.path)}
     outer = {loop.symbol for loop in loops_of(reduction.path) if loop.distributed}
     for access in walked.accesses:
         dimension = divided.get(access.array)
         if access.kind == "write" and dimension is not None:
-            index = found.index(access, dimension)
+            index = walk.index(access, dimension)
             variables = set() if index is None else {symbol for symbol in index.symbols if "@" in symbol}
             if index is not None and variables & outer and variables <= around:
                 return Predicate(access.array, index)
@@ -282,7 +282,7 @@ class _Backwards:
     def widen(self, needs: Needs, node: ast.For) -> None:
         """Need all of an array for good when ever more of its elements are needed, so that the loop's walk ends."""
         for name, elements in sorted(needs.elements.items()):
-            kinds = [(one.dimension, one.region) for one in elements]
+            kinds = [(element.dimension, element.region) for element in elements]
             everything = needs.arrays.get(name, NEVER).always is not None
             if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
                 what = f"elements of {name} are handed on from iteration to iteration"
@@ -304,7 +304,9 @@ class _Backwards:
             guard = Guard(always=NeededByAll(statement, what))
         else:
             guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
-        for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
+        for elements in sorted(
+            needs.elements.get(access.array, ()), key=lambda element: (element.region, element.shift.terms)
+        ):
             guard |= self.at(access, elements)
         guard |= needs.arrays.get(access.array, NEVER)
         self.note(node, "write", guard)
@@ -345,7 +347,7 @@ class _Backwards:
         self.note(node, "read", guard)
         if access.array not in self.regions:
             return
-        for predicate in sorted(guard.predicates, key=lambda one: (one.region, one.show())):
+        for predicate in sorted(guard.predicates, key=lambda condition: (condition.region, condition.show())):
             elements = self.elements(access, predicate)
             if elements is None:
                 rest = Guard(frozenset({predicate})).leaving(statement)

@@ -155,19 +155,19 @@ class DividedKernel(abc.ABC):
         needs all of the array. What it owns is among them, because a store need not reach all of it. A dimension along
         which shares do not differ is taken whole.
         """
-        found: dict[str, Ranges | None] = {}
+        reads: dict[str, Ranges | None] = {}
         if self.combination is not None:
-            found.update(dict.fromkeys(self.combination.used("read")))
+            reads.update(dict.fromkeys(self.combination.used("read")))
         for use in self.original.arrays:
-            if use.name in found or all(access.array != use.name for access in self._accesses):
+            if use.name in reads or all(access.array != use.name for access in self._accesses):
                 continue
             loads = [access for access in self._accesses if access.array == use.name and access.kind == "read"]
             reached = self.reach(loads, share, arguments)
             mine = [region for region in self.written if region.name == use.name and region.dimension is not None]
             if reached is not None:
                 reached += [box for region in mine for box in self.owned(region, share, arguments)]
-            found[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
-        return found
+            reads[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
+        return reads
 
     def reach(
         self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
@@ -179,7 +179,7 @@ class DividedKernel(abc.ABC):
         piece of its own.
         """
         now, all_ = self._countings_of(share, arguments)
-        found: list[Box] = []
+        reached: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
             some, most = boxes(access, now, shape), boxes(access, all_, shape)
@@ -189,12 +189,12 @@ class DividedKernel(abc.ABC):
                 alike = reaching_as_much(box, most)
                 last = divided if divided is not None else alike.index(False) if False in alike else -1
                 sides = zip(box, shape, alike, strict=True)
-                found.append(
+                reached.append(
                     tuple(
                         (0, length - 1) if same and at > last else side for at, (side, length, same) in enumerate(sides)
                     )
                 )
-        return found
+        return reached
 
     def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
         """Return the numbers of the changed kernel in a share, and in one that is everything."""
@@ -204,7 +204,8 @@ class DividedKernel(abc.ABC):
                 self._wholes.clear()
             self._wholes[known] = self.split(1, arguments)[0]
         now, whole = (
-            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
+            self._counting(self.kernel, self.arguments(each_share, arguments))
+            for each_share in (share, self._wholes[known])
         )
         return now, whole
 
@@ -255,8 +256,8 @@ class DividedKernel(abc.ABC):
                 )
         for region in self.written:
             for use in analysis.arrays:
-                one, other = arguments[region.position], arguments[use.position]
-                if use.position != region.position and _overlap(one, other):
+                written, other = arguments[region.position], arguments[use.position]
+                if use.position != region.position and _overlap(written, other):
                     raise KernelError(
                         f"{who}: {region.name}, which it writes, overlaps {use.name}; give each argument memory of its "
                         "own, or do not divide the kernel"
@@ -279,9 +280,9 @@ def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, c
         )
 
 
-def _overlap(one: Any, other: Any) -> bool:
-    arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    return one is other or (arrays and np.may_share_memory(one, other))
+def _overlap(first: Any, other: Any) -> bool:
+    arrays = isinstance(first, np.ndarray) and isinstance(other, np.ndarray)
+    return first is other or (arrays and np.may_share_memory(first, other))
 
 
 def nest_body(kernel: Kernel) -> NestBody:
@@ -306,8 +307,8 @@ def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -
     assert kernel.analysis is not None
     if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
         raise KernelError(f"{kernel.analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
-    found = []
+    values_of_devices = []
     for first, after in evenly(len(values), devices):
         low, high = sorted((values[first], values[after - 1])) if after > first else (0, -1)
-        found.append((low, high))
-    return found
+        values_of_devices.append((low, high))
+    return values_of_devices

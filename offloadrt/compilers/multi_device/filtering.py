@@ -59,15 +59,15 @@ class Filter:
 
     def _made_up(self) -> set[str]:
         """Find the scalars that may hold what was computed from a load that was left out."""
-        found: set[str] = set()
+        made_up: set[str] = set()
         statements = [node for node in self.nest.source.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
         while True:
-            before = len(found)
+            before = len(made_up)
             for node in statements:
-                if self.is_made_up(node.value, found):
-                    found |= assigned_scalars(node)
-            if len(found) == before:
-                return found
+                if self.is_made_up(node.value, made_up):
+                    made_up |= assigned_scalars(node)
+            if len(made_up) == before:
+                return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
         """Whether a value may come from a load that is left out."""

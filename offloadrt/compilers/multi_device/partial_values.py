@@ -59,12 +59,12 @@ class Separated:
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
         """What the changed kernel takes after its bounds."""
-        return (*(one.declaration for one in self.partials), ast.arg(self.device))
+        return (*(partial.declaration for partial in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
         """The stores of the partial values, after the loop."""
-        return [_statement(f"{one.parameter}[{self.device}] = {one.scalar}") for one in self.partials]
+        return [_statement(f"{partial.parameter}[{self.device}] = {partial.scalar}") for partial in self.partials]
 
 
 @attrs.frozen(eq=False)
@@ -80,7 +80,7 @@ class Combination:
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
         """Return what it is called with, of the original kernel's arguments and the arrays of partial values."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
-        given.update(zip((one.parameter for one in self.partials), values, strict=True))
+        given.update(zip((partial.parameter for partial in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
@@ -90,16 +90,18 @@ class Combination:
         """
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         floating = _floating(self.nest, given)
-        for one in self.partials:
-            kind = "f" if one.element_of is None else np.dtype(getattr(given[one.element_of], "dtype", "f8")).kind
-            if kind == "b" or (kind not in "fc" and one.scalar in floating):
+        for partial in self.partials:
+            kind = (
+                "f" if partial.element_of is None else np.dtype(getattr(given[partial.element_of], "dtype", "f8")).kind
+            )
+            if kind == "b" or (kind not in "fc" and partial.scalar in floating):
                 raise KernelError(
-                    f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {one.element_of} is reduced, "
-                    f"and would be rounded in each iteration; make {one.element_of} an array of float64"
+                    f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {partial.element_of} is "
+                    f"reduced, and would be rounded in each iteration; make {partial.element_of} an array of float64"
                 )
         return tuple(
-            np.dtype(np.complex128 if one.is_complex else np.float64 if one.scalar in floating else np.int64)
-            for one in self.partials
+            np.dtype(np.complex128 if partial.is_complex else np.float64 if partial.scalar in floating else np.int64)
+            for partial in self.partials
         )
 
     def used(self, kind: str) -> tuple[str, ...]:
@@ -159,16 +161,18 @@ def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combina
     partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
     lines = [f"for {device} in range(len({partials[0].parameter})):"]
-    for one in partials:
-        value = f"{one.parameter}[{device}]"
-        sign = one.operator
-        reduced = f"+= {value}" if sign == "+" else f"*= {value}" if sign == "*" else f"= {sign}({one.scalar}, {value})"
-        lines.append(f"    {one.scalar} {reduced}")
+    for partial in partials:
+        value = f"{partial.parameter}[{device}]"
+        sign = partial.operator
+        reduced = (
+            f"+= {value}" if sign == "+" else f"*= {value}" if sign == "*" else f"= {sign}({partial.scalar}, {value})"
+        )
+        lines.append(f"    {partial.scalar} {reduced}")
     body = [*before, _statement("\n".join(lines)), *after]
     used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     parameters = [argument for argument in nest.source.parameters if argument.arg in used]
     name = f"combine_{nest.source.tree.name}"
-    source = written(name, 1, [*parameters, *(one.declaration for one in partials)], body)
+    source = written(name, 1, [*parameters, *(partial.declaration for partial in partials)], body)
     plain = attrs.evolve(kernel, name=name, dependent_accesses=0.0)
     combining = of_source(plain, nest.source.rewritten(source, "combining"), 1)
     return Combination(combining, source, partials, nest)
@@ -217,18 +221,18 @@ def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt
 
 def _floating(nest: LoopNest, arguments: Mapping[str, Any]) -> set[str]:
     """Return the scalars that may hold a floating-point number."""
-    found = {
+    floating = {
         name for name, value in arguments.items() if name not in nest.arrays and isinstance(value, float | np.floating)
     }
     assigned = [node for node in ast.walk(nest.source.tree) if isinstance(node, ast.Assign | ast.AugAssign)]
     while True:
-        count = len(found)
+        count = len(floating)
         for node in assigned:
             divides = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
-            if divides or _may_be_floating(nest, node.value, found, arguments):
-                found |= assigned_scalars(node)
-        if len(found) == count:
-            return found
+            if divides or _may_be_floating(nest, node.value, floating, arguments):
+                floating |= assigned_scalars(node)
+        if len(floating) == count:
+            return floating
 
 
 def _may_be_floating(nest: LoopNest, node: ast.expr, scalars: set[str], arguments: Mapping[str, Any]) -> bool:

@@ -147,17 +147,18 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     names = Names(source)
     separated = separate(nest, names, element_of, walked.complex_scalars)
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
-    scalars = [one.scalar for one in partials]
-    reductions = [one for one in walked.reductions if one.target in scalars]
-    found = candidates = written_regions(nest, walked)
-    if not found:
+    scalars = [reduction.scalar for reduction in partials]
+    reductions = [reduction for reduction in walked.reductions if reduction.target in scalars]
+    regions_found = candidates = written_regions(nest, walked)
+    if not regions_found:
         source.refuse(source.tree, "it writes no array", "run it on one device")
     while True:
         contributions = {
-            one: contribution_of(left, walked, candidates, one) or _in_iteration(loop) for one in reductions
+            reduction: contribution_of(left, walked, candidates, reduction) or _in_iteration(loop)
+            for reduction in reductions
         }
-        feeding = {one.statement: predicate for one, predicate in contributions.items()}
-        guards = guards_of(left, walked, found, feeding, scalars)
+        feeding = {reduction.statement: predicate for reduction, predicate in contributions.items()}
+        guards = guards_of(left, walked, regions_found, feeding, scalars)
         stores = [access for access in walked.accesses if (access.node, "write") in guards]
         divided = {access.array for access in stores if guards[access.node, "write"].restricts}
         if all(predicate.region in {*divided, loop.name} for predicate in contributions.values()):
@@ -167,7 +168,9 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
         why = guards[stores[0].node, "write"].always
         assert why is not None
         source.refuse(why.node, f"{stores[0].text} cannot be divided: {why.what}", "run it on one device")
-    regions = tuple(region if region.name in divided else attrs.evolve(region, dimension=None) for region in found)
+    regions = tuple(
+        region if region.name in divided else attrs.evolve(region, dimension=None) for region in regions_found
+    )
     split = any(predicate.region == loop.name for predicate in contributions.values())
     if split and (loop.start is None or loop.stop is None):
         what = "the bounds of the loop whose reductions are divided are read from data"

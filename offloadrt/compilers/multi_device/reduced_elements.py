@@ -25,9 +25,9 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
     assert kernel.analysis is not None and isinstance(kernel.body, NestBody)
     nest = kernel.body.nest
     by_target: dict[str, list[Reduction]] = {}
-    for one in kernel.analysis.reductions:
-        if "[" in one.target:
-            by_target.setdefault(one.target, []).append(one)
+    for reduction in kernel.analysis.reductions:
+        if "[" in reduction.target:
+            by_target.setdefault(reduction.target, []).append(reduction)
     names = Names(nest.source)
     scalars = {
         target: names.fresh(f"{target.partition('[')[0]}_value")
@@ -52,14 +52,14 @@ def _is_alone(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
     array = target.partition("[")[0]
     inside = list(ast.walk(nest.distributed[0]))
     elements = [node for node in inside if isinstance(node, ast.Subscript) and text(node.value) == array]
-    uses = sum(1 if isinstance(one.statement, ast.AugAssign) else 2 for one in reductions)
+    uses = sum(1 if isinstance(reduction.statement, ast.AugAssign) else 2 for reduction in reductions)
     changing = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     mentioned = {node.id for node in ast.walk(elements[0].slice) if isinstance(node, ast.Name)}
     return (
         {text(node) for node in elements} == {target}
         and len(elements) == uses
-        and len({one.operator for one in reductions}) == 1
-        and not any(isinstance(part, Branch) for one in reductions for part in one.path)
+        and len({reduction.operator for reduction in reductions}) == 1
+        and not any(isinstance(part, Branch) for reduction in reductions for part in reduction.path)
         and not mentioned & {*changing, *nest.arrays}
     )
 

@@ -34,13 +34,13 @@ class WrittenRegion:
 def written_regions(nest: LoopNest, walked: Walk) -> tuple[WrittenRegion, ...]:
     """Return the written arrays of a nest in the order of its parameters."""
     parallel = parallel_loops(nest, walked)
-    found = []
+    regions = []
     for position, name in enumerate(nest.parameters):
         stores = [access for access in walked.accesses if access.array == name and access.kind == "write"]
         if stores:
             line = min(access.line for access in stores)
-            found.append(WrittenRegion(name, position, _dimension(stores, parallel), line))
-    return tuple(found)
+            regions.append(WrittenRegion(name, position, _dimension(stores, parallel), line))
+    return tuple(regions)
 
 
 def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:

@@ -28,9 +28,9 @@ def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within
     They are ranges of whole numbers that have a form over loop variables, scalars and lengths. The result is empty when
     some part is no range.
     """
-    found = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
-    known = tuple(one for one in found if one is not None)
-    return known if len(known) == len(found) else ()
+    ranges = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
+    known = tuple(within for within in ranges if within is not None)
+    return known if len(known) == len(ranges) else ()
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:

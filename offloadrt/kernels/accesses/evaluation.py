@@ -199,7 +199,7 @@ class Evaluation:
         if isinstance(node.func, ast.Attribute) and name == "conjugate":
             return self.complex_operand(node.func.value, node, path)
         first, *others = [self.expression(argument, path) for argument in node.args]
-        if any(one.kind.is_complex for one in (first, *others)):
+        if any(operand.kind.is_complex for operand in (first, *others)):
             self.nest.source.refuse(node, f"{text(node)} is not defined for complex numbers", "use .real and .imag")
         made = self.result_of(node, name, first, others, path)
         kind = first.kind

@@ -77,8 +77,8 @@ class Probability:
             return of_branch(self.hint)
         product = 1.0
         for part in self.parts:
-            found = part.value(of_branch)
-            product *= 1.0 - found if self.kind in ("not", "or") else found
+            holds = part.value(of_branch)
+            product *= 1.0 - holds if self.kind in ("not", "or") else holds
         return 1.0 - product if self.kind == "or" else product
 
     @property

@@ -21,7 +21,7 @@ Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 
 def streams(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
     """Group the accesses to one array: together are those that walk the same elements."""
-    found: list[list[ArrayAccess]] = []
+    groups: list[list[ArrayAccess]] = []
     alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:
         candidates = alike.setdefault(_constants(access), [])
@@ -30,9 +30,9 @@ def streams(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
                 stream.append(access)
                 break
         else:
-            found.append([access])
-            candidates.append(found[-1])
-    return found
+            groups.append([access])
+            candidates.append(groups[-1])
+    return groups
 
 
 def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
@@ -94,17 +94,19 @@ def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
     return loops[: len(around)] == around and holds
 
 
-def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
+def _steps_apart(index: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
     """Whether the indices differ by whole steps of the loops that they vary with, by fewer than these loops have."""
-    if one is None or other is None:
+    if index is None or other is None:
         return False
-    difference = one - other
+    difference = index - other
     if difference.constant == 0:
         return True
     variables = set(loops)
-    if difference.symbols & variables or not (one.is_affine_in(variables) and other.is_affine_in(variables)):
+    if difference.symbols & variables or not (index.is_affine_in(variables) and other.is_affine_in(variables)):
         return False
-    steps = [(one.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(one.symbols & variables)]
+    steps = [
+        (index.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(index.symbols & variables)
+    ]
     single = [(*terms[0], trips) for terms, trips in steps if len(terms) == 1]
     return all(
         any(

@@ -108,7 +108,7 @@ def _places(value: Value) -> int | None:
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
     """Make a number by an operation; it is `combined` in all else. It is a constant when all its operands are."""
-    parts = [one.operation if one.polynomial is None else one.polynomial for one in operands]
+    parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
         return combined
@@ -125,26 +125,26 @@ def whole_names(nest: LoopNest) -> set[str]:
     All others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
     """
     nodes = nest.source.nodes
-    found: set[str] = set()
+    whole: set[str] = set()
     roots: list[ast.AST] = []
     for node in nodes:
         if isinstance(node, ast.Subscript):
             roots.append(node.slice)
         elif isinstance(node, ast.For):
-            found.update(_names(node.target))
+            whole.update(_names(node.target))
             call = range_of(node.iter)
             roots.extend(call.args if call else ())
     assignments = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
     while roots:
-        for name in _names(roots.pop()) - found:
-            found.add(name)
+        for name in _names(roots.pop()) - whole:
+            whole.add(name)
             for node in assignments:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(isinstance(target, ast.Name) and target.id == name for target in targets):
                     roots.append(node.value)
     annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     floating = {name for name, kind in annotated.items() if kind and kind.startswith(("float", "complex"))}
-    return (found | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
+    return (whole | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -169,9 +169,9 @@ def annotated_type(argument: ast.arg, names: Mapping[str, Any]) -> str | None:
     for node in ast.walk(argument.annotation or ast.Constant(None)):
         if isinstance(node, ast.Name | ast.Attribute):
             name = node.id if isinstance(node, ast.Name) else node.attr
-            found = name if name in _SIZES else _scalar_of(names.get(name))
-            if found is not None:
-                return found
+            kind = name if name in _SIZES else _scalar_of(names.get(name))
+            if kind is not None:
+                return kind
     return None
 
 
@@ -179,9 +179,9 @@ def _scalar_of(alias: Any) -> str | None:
     """Return the type of elements of an alias such as ``Floats = NDArray[np.float32]``."""
     for part in get_args(alias):
         name = getattr(part, "__name__", None)
-        found = name if name in _SIZES else _scalar_of(part)
-        if found is not None:
-            return found
+        kind = name if name in _SIZES else _scalar_of(part)
+        if kind is not None:
+            return kind
     return None
 
 

@@ -185,7 +185,7 @@ class _Walker:
         begins, ends = (ast.GtE(), ast.Lt()) if step > 0 else (ast.LtE(), ast.Gt())
         ranges = [ranges_of((variable, other), [begins]) for other in later]
         ranges += [ranges_of((variable, other), [ends]) for other in earlier]
-        return Probability(hint=1.0, within=tuple([one for found in ranges for one in found]))
+        return Probability(hint=1.0, within=tuple([within for parts in ranges for within in parts]))
 
     def note_reduction(self, node: ast.Assign | ast.AugAssign, path: Path) -> None:
         target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]

@@ -40,10 +40,10 @@ Share = dict[Cuts, float]
 EVERYWHERE: Share = {(): 1.0}
 
 
-def both(one: Share, other: Share) -> Share:
+def both(first_share: Share, other: Share) -> Share:
     """Return the share in which both conditions hold."""
     total: Share = {}
-    for first, weight in one.items():
+    for first, weight in first_share.items():
         for second, factor in other.items():
             cuts = intersection(first, second)
             if cuts is not None:
@@ -59,13 +59,13 @@ def neither(share: Share) -> Share:
 
 def intersection(first: Cuts, second: Cuts) -> Cuts | None:
     """Return the cuts that hold where both do; None when that is nowhere."""
-    found = {cut.index: cut for cut in first}
+    by_index = {cut.index: cut for cut in first}
     for cut in second:
-        mine = found.get(cut.index, cut)
-        found[cut.index] = Cut(cut.index, max(mine.low, cut.low), min(mine.high, cut.high))
-        if found[cut.index].low > found[cut.index].high:
+        mine = by_index.get(cut.index, cut)
+        by_index[cut.index] = Cut(cut.index, max(mine.low, cut.low), min(mine.high, cut.high))
+        if by_index[cut.index].low > by_index[cut.index].high:
             return None
-    return tuple(sorted(found.values(), key=lambda cut: (cut.index.terms, cut.low, cut.high)))
+    return tuple(sorted(by_index.values(), key=lambda cut: (cut.index.terms, cut.low, cut.high)))
 
 
 def cut_range(values: range, cut: Cut, symbol: str, known: Mapping[str, int]) -> range:

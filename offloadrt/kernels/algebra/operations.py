@@ -53,9 +53,11 @@ class SymbolicOperation:
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
         """Return what it lies between when its polynomials lie between `ends_of`; None when that is not known."""
-        found = [part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands]
-        known = [ends for ends in found if ends is not None]
-        if len(known) < len(found):
+        ends_of_operands = [
+            part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands
+        ]
+        known = [ends for ends in ends_of_operands if ends is not None]
+        if len(known) < len(ends_of_operands):
             return None
         (low, high), *others = known
         function = _FUNCTIONS[self.name]

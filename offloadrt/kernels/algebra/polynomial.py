@@ -33,10 +33,10 @@ class Polynomial:
         total: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
             total[monomial] = total.get(monomial, 0) + coefficient
-        found = [term for term in total.items() if term[1]]
-        if len(found) > 1:
-            found.sort()
-        return cls(tuple(found))
+        kept = [term for term in total.items() if term[1]]
+        if len(kept) > 1:
+            kept.sort()
+        return cls(tuple(kept))
 
     @classmethod
     def number(cls, value: int) -> Polynomial:
@@ -79,12 +79,12 @@ class Polynomial:
 
     def coefficient(self, variable: str) -> Polynomial:
         """Return the factor of a variable, in a polynomial that is affine in it."""
-        found = [
+        factors = [
             (tuple([symbol for symbol in monomial if symbol != variable]), value)
             for monomial, value in self.terms
             if variable in monomial
         ]
-        return Polynomial._added(found) if len(found) > 1 else Polynomial(tuple(found))
+        return Polynomial._added(factors) if len(factors) > 1 else Polynomial(tuple(factors))
 
     def without(self, variables: set[str]) -> Polynomial:
         """Return the terms in which none of the variables is."""
@@ -109,12 +109,12 @@ class Polynomial:
         """Put numbers in the place of the symbols that have one."""
         if not any(symbol in symbols for symbol in self.symbols):
             return self
-        found = []
+        terms = []
         for monomial, coefficient in self.terms:
             for symbol in monomial:
                 coefficient *= symbols.get(symbol, 1)
-            found.append((tuple([symbol for symbol in monomial if symbol not in symbols]), coefficient))
-        return Polynomial._added(found)
+            terms.append((tuple([symbol for symbol in monomial if symbol not in symbols]), coefficient))
+        return Polynomial._added(terms)
 
     @property
     def sign(self) -> int | None:

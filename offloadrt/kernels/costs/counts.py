@@ -106,9 +106,9 @@ class LaunchCounts:
 
     def array(self, name: str) -> ArrayCounts:
         """Return what is done with an array. KeyError when the kernel has none of that name."""
-        for found in self.arrays:
-            if found.name == name:
-                return found
+        for counts in self.arrays:
+            if counts.name == name:
+                return counts
         raise KeyError(name)
 
 

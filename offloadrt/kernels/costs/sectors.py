@@ -66,8 +66,8 @@ class Moves:
 
     def per_byte(self, sector: int, cache: float) -> float:
         """Bytes that move for each byte of elements, in sectors of so many bytes and with a cache of so many."""
-        moved = math.fsum(one.bytes(sector, cache) for one in self._moved)
-        return moved / math.fsum(one.nbytes for one in self._moved) if self._moved else 1.0
+        moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
+        return moved / math.fsum(part.nbytes for part in self._moved) if self._moved else 1.0
 
 
 def moved_of(
@@ -77,24 +77,24 @@ def moved_of(
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
-    found: list[Moved] = []
+    moves: list[Moved] = []
     steady: list[ArrayAccess] = []
     for stream in streams(access for access in happening if access.pattern in ("constant", "affine")):
         if not any(counting.decides(access.path) for access in stream):
-            found += _moved(stream, runs, beginning, 1.0, element_size, array)
+            moves += _moved(stream, runs, beginning, 1.0, element_size, array)
         else:
             steady += stream
     for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
         mine = [access for access in steady if access.kind == kind]
         spread = functools.cache(functools.partial(_spread, counting, mine, shape, element_size))
-        found.append(Moved(nbytes * element_size, element_size, array, spread=spread))
+        moves.append(Moved(nbytes * element_size, element_size, array, spread=spread))
     by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
     for part in sorted(set(by_data.values())):
         some = [access for access, near in by_data.items() if near == part]
-        found += _moved(some, runs, beginning, part, element_size, array)
-        found += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False)
+        moves += _moved(some, runs, beginning, part, element_size, array)
+        moves += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False)
     irregular = sum(elements([access for access in happening if access.pattern == "irregular"], runs))
-    return [*found, Moved(irregular * element_size, element_size, array)]
+    return [*moves, Moved(irregular * element_size, element_size, array)]
 
 
 def _moved(

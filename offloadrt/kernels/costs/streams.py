@@ -76,11 +76,11 @@ def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple
 
 def _come_back(counting: Counting, access: ArrayAccess) -> bool:
     """Whether different iterations of the loops that an index varies with come to one element."""
-    found = steps_of(counting, access, shape_of(counting, access))
-    if found is None:  # no rectangle
+    rectangle = steps_of(counting, access, shape_of(counting, access))
+    if rectangle is None:  # no rectangle
         return access.pattern == "affine"
     reached = 0
-    for step, count in sorted((abs(step), count) for step, count in found[1] if step and count > 1):
+    for step, count in sorted((abs(step), count) for step, count in rectangle[1] if step and count > 1):
         if step <= reached:
             return True
         reached += step * (count - 1)
@@ -94,7 +94,7 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
     by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
     nearness = {access: nearness_of(counting, access) for access in by_data}
-    found = []
+    made = []
     along = affine + [access for access in by_data if nearness[access]]
     if along:
         read, written = moved_elements(counting, affine)
@@ -110,7 +110,7 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
         among = math.inf if swept else _among(counting, along, nearness)
-        found.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
+        made.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
     read = written = places = 0.0
     away = [access for access in by_data if nearness[access] < 1.0]
     for part in sorted({nearness[access] for access in away}):
@@ -119,8 +119,8 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
     if away:
         reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
         level = min(access.level for access in away)
-        found.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
-    return tuple(found)
+        made.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
+    return tuple(made)
 
 
 def _reach_along(
@@ -154,15 +154,15 @@ def _places_along(
         if access not in dense:
             others.setdefault(nearness.get(access, 1.0), []).append(access)
     by_data = any(access in nearness for access in dense)
-    found = None if by_data else even_places(counting, dense, moves)
-    if found is None:  # neighbours share elements, so that nothing is left out between them
-        found = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
+    runs = None if by_data else even_places(counting, dense, moves)
+    if runs is None:  # neighbours share elements, so that nothing is left out between them
+        runs = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
     count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
     if count:
         moved = max([max(elements(some, moves)) * near for near, some in others.items()])
         among = _among(counting, [access for some in others.values() for access in some], nearness)
-        found = (*found, ElementRuns(count, min(moved, limit) / count, among=among))
-    return found
+        runs = (*runs, ElementRuns(count, min(moved, limit) / count, among=among))
+    return runs
 
 
 def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:

@@ -206,17 +206,17 @@ class Counting:
                 values = cut_range(values, cut, loop.symbol, known)
         bounds = [bound for other in inner for bound in (other.start, other.stop) if bound]
         depends = [*bounds, *(cut.index for cut in later)]
-        if not any(loop.symbol in one.symbols for one in depends):
+        if not any(loop.symbol in polynomial.symbols for polynomial in depends):
             return len(values) * self.iterations(inner, outer, later)
 
         def at(number: int) -> int:
             return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
 
-        found = summation.exact(at, len(values), breaks(loop, values, inner, later, known))
-        if found is None:
+        total = summation.exact(at, len(values), breaks(loop, values, inner, later, known))
+        if total is None:
             self.assumed.add("loops that depend on one another are counted from samples")
-            found = summation.sampled(at, len(values))
-        return found
+            total = summation.sampled(at, len(values))
+        return total
 
     def range_of(self, loop: Loop, known: Numbers) -> range | None:
         """Return the values of a loop's variable; None when a bound is not known."""
@@ -234,8 +234,8 @@ class Counting:
         """Return the smallest and the largest value of an index (`index_ranges.extent`), in numbers."""
         key = index, *map(id, path)
         if key not in self._extents:
-            found = extent(index, path, self.numbers)
-            low, high = (None, None) if found is None else (found[0].constant, found[1].constant)
+            ends = extent(index, path, self.numbers)
+            low, high = (None, None) if ends is None else (ends[0].constant, ends[1].constant)
             self._extents[key] = path, None if low is None or high is None else (low, high)
         return self._extents[key][1]
 

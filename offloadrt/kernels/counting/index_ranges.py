@@ -53,19 +53,19 @@ def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
     dimensions: dict[int, list[Range | None]] = {}
     for access in accesses:
         for dimension, index in enumerate(access.index):
-            found = None if index is None or access.through else extent(index, access.path, {})
-            dimensions.setdefault(dimension, []).append(found)
+            ends = None if index is None or access.through else extent(index, access.path, {})
+            dimensions.setdefault(dimension, []).append(ends)
     return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
 
 
 def _hull(ranges: Sequence[Range | None]) -> str:
-    known = [found for found in ranges if found is not None]
+    known = [ends for ends in ranges if ends is not None]
     if not known or len(known) < len(ranges):
         return "any"
     lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
     highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
-    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(one.show() for one in lows)})"
-    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(one.show() for one in highs)})"
+    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
+    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
     return low if low == high else f"{low} … {high}"
 
 

@@ -40,14 +40,14 @@ def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequenc
         ends |= {place - _MARGIN, place + _MARGIN}
     total = 0
     for low, high in itertools.pairwise(sorted(end for end in ends if 0 <= end <= count)):
-        found = None
+        part = None
         if high - low > _ADDED_ONE_BY_ONE:
-            found = _by_differences(function, low, high, degree)
-        if found is None:
+            part = _by_differences(function, low, high, degree)
+        if part is None:
             if high - low > _ADDED_AT_MOST:
                 return None
-            found = _one_by_one(function, low, high)
-        total += found
+            part = _one_by_one(function, low, high)
+        total += part
     return total
 
 
@@ -86,8 +86,8 @@ def breaks(
     matrices, right = systems[:, :, :-1], -systems[:, :, -1]
     regular = np.abs(np.linalg.det(matrices)) > 0.5  # of whole numbers
     met = np.linalg.solve(matrices[regular], right[regular][:, :, np.newaxis])[:, 0, 0]
-    found = {round(float(place)) for place in (met - values.start) / values.step}
-    return 2 * len(inner) + 1, sorted(found)
+    meeting = {round(float(place)) for place in (met - values.start) / values.step}
+    return 2 * len(inner) + 1, sorted(meeting)
 
 
 def _row(side: Polynomial, places: Mapping[str, int]) -> list[float] | None:

@@ -260,7 +260,7 @@ class _InSections(_Rewriter):
         made = super().visit_Subscript(node)
         if isinstance(node.value, ast.Name) and (name := node.value.id) in self.nest.arrays:
             first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            lower, mine, whole = (ast.Name(one, ast.Load()) for one in (_lower(name), name, _whole(name)))
+            lower, mine, whole = (ast.Name(operand, ast.Load()) for operand in (_lower(name), name, _whole(name)))
             position = ast.Constant(self.nest.parameters.index(name))
             first = _call("_within", first, lower, _call("len", mine), _call("len", whole), position)
             node.slice = ast.Tuple([first, *others], ast.Load()) if others else first

@@ -53,9 +53,9 @@ def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs
             count = max(1, min(count, most // number))
             number *= count
         taken.append((step, count))
-    found = runs(offset, taken)
-    assert found is not None
-    return found
+    first = runs(offset, taken)
+    assert first is not None
+    return first
 
 
 def union(several: list[Runs]) -> int:
@@ -65,8 +65,8 @@ def union(several: list[Runs]) -> int:
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
     """Return the first element of each run, and the one after its last."""
-    starts = np.concatenate([found.starts for found in several])
-    return starts, np.concatenate([found.starts + found.length for found in several])
+    starts = np.concatenate([run.starts for run in several])
+    return starts, np.concatenate([run.starts + run.length for run in several])
 
 
 def covered(starts: Whole, after: Whole) -> int:

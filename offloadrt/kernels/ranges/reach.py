@@ -71,7 +71,7 @@ def ranges(
     counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
     """Return the ranges in which everything lies that some accesses to one array may touch; None when data decide."""
-    found: list[Range] = []
+    pieces: list[Range] = []
     for access in accesses:
         shape = shape_of(counting, access)
         if shape is None:
@@ -80,7 +80,7 @@ def ranges(
             around = _near_its_iterations(counting, access, shape)
             if around is None:
                 return None
-            found.append(around)
+            pieces.append(around)
             continue
         sides = boxes(access, counting, shape)
         if sides is None:
@@ -89,14 +89,14 @@ def ranges(
             if any(low > high for low, high in box):
                 continue
             low, high = (_element([side[end] for side in box], shape) for end in (0, 1))
-            found.append((low, high))
-    return merged(found)
+            pieces.append((low, high))
+    return merged(pieces)
 
 
-def merged(found: Iterable[Range]) -> tuple[Range, ...]:
+def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
     """Merge ranges that touch one another."""
     apart: list[Range] = []
-    for low, high in sorted(found):
+    for low, high in sorted(pieces):
         if apart and low <= apart[-1][1] + 1:
             apart[-1] = apart[-1][0], max(apart[-1][1], high)
         else:
@@ -114,19 +114,19 @@ def even_places(
     """
     stretches: list[_Stretch] = []
     for alike in streams(accesses):
-        found: list[_Stretch] = []
+        walked: list[_Stretch] = []
         ways = _ways(counting, alike)
         for loops, cuts, access in ways:
             stretch = _stretch(counting, access, loops, cuts)
             if stretch is None:
                 return None
-            found.append(stretch)
-        if len(found) > 1 or any(cuts for _, cuts, _ in ways):
-            found = _joined(found)
-            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in found])
+            walked.append(stretch)
+        if len(walked) > 1 or any(cuts for _, cuts, _ in ways):
+            walked = _joined(walked)
+            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in walked])
             if total > most:  # what happens under several conditions, or where one has a slope
-                found = [attrs.evolve(one, count=one.count * most / total) for one in found]
-        stretches += found
+                walked = [attrs.evolve(one, count=one.count * most / total) for one in walked]
+        stretches += walked
     return tuple([ElementRuns(one.count, one.run, True, one.step) for one in _joined(stretches)])
 
 
@@ -136,12 +136,12 @@ def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
         return [(loops_of(access.path), (), access)]
-    found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
+    ways: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
     for access in alike:
-        found.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
+        ways.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
     return [
         (loops, cuts, access)
-        for (loops, several), access in found.items()
+        for (loops, several), access in ways.items()
         for cuts in several
         if counting.iterations(loops, {}, cuts)
     ]
@@ -150,14 +150,14 @@ def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     """Join the stretches that touch one another."""
     joined: list[_Stretch] = []
-    for one in sorted(stretches, key=lambda one: (one.slopes, one.repeats, one.first)):
+    for stretch in sorted(stretches, key=lambda stretch: (stretch.slopes, stretch.repeats, stretch.first)):
         last = joined[-1] if joined else None
-        alike = last is not None and (last.slopes, last.repeats) == (one.slopes, one.repeats)
-        if last is not None and alike and one.first <= last.first + last.run:
-            run = max(last.run, one.first + one.run - last.first)
-            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, one.count))
+        alike = last is not None and (last.slopes, last.repeats) == (stretch.slopes, stretch.repeats)
+        if last is not None and alike and stretch.first <= last.first + last.run:
+            run = max(last.run, stretch.first + stretch.run - last.first)
+            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, stretch.count))
         else:
-            joined.append(one)
+            joined.append(stretch)
     return joined
 
 
@@ -219,11 +219,11 @@ def _around(
     They are those with longer steps, whichever is the outer one in the source; those around it where bounds depend on
     one another.
     """
-    if not all(_is_number(bound, counting) for one in distances for bound in (one.start, one.stop)):
+    if not all(_is_number(bound, counting) for each in distances for bound in (each.start, each.stop)):
         place = loops.index(loop)
         return list(loops[:place]), list(loops[: place + 1])
-    longer = [one for one in distances if distances[one] > distances[loop]]
-    return longer, [one for one in distances if one in longer or one is loop]
+    longer = [each for each in distances if distances[each] > distances[loop]]
+    return longer, [each for each in distances if each in longer or each is loop]
 
 
 def _trips(

@@ -50,7 +50,7 @@ def range_around(
         if access.kind == kind and counting.runs(access.path)
     ]
     ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
-    known = [found for found in ranges if found is not None]
+    known = [ends for ends in ranges if ends is not None]
     if not ranges:
         return None
     if len(known) < len(ranges):
@@ -74,14 +74,14 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
             continue
         seen.add(key)
         steps = None if _wraps_midway(counting, access) else steps_of(counting, access, shape)
-        found = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
-        if found is None or access.guarded:
+        elements = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
+        if elements is None or access.guarded:
             exact = False
             flat = flat_index(access, shape)
             reached = None if flat is None else counting.extent(flat, access.path)
             at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
         else:
-            surely.append(found)
+            surely.append(elements)
     total = footprint.union(surely) + at_most
     return (total if size is None else min(total, float(size))), exact
 

@@ -92,13 +92,13 @@ _TOO_DEEP = (f"a statement is nested more than {DEEPEST} levels deep", "divide i
 
 def _deeper_than(levels: int, tree: ast.AST) -> ast.stmt | None:
     """Find the first statement with a part that lies deeper in the tree, without recursion."""
-    found: list[tuple[int, ast.AST, ast.stmt | None]] = [(0, tree, None)]
-    while found:
-        depth, node, statement = found.pop()
+    waiting: list[tuple[int, ast.AST, ast.stmt | None]] = [(0, tree, None)]
+    while waiting:
+        depth, node, statement = waiting.pop()
         if depth > levels:
             return statement
         statement = node if isinstance(node, ast.stmt) else statement
-        found += [(depth + 1, child, statement) for child in reversed(list(ast.iter_child_nodes(node)))]
+        waiting += [(depth + 1, child, statement) for child in reversed(list(ast.iter_child_nodes(node)))]
     return None
 
 

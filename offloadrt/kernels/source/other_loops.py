@@ -46,14 +46,16 @@ def refuse_loops(source: Source) -> None:
                 case ast.While():
                     source.refuse(node, f"{first_line(node)} is not in the subset", WHILE + _DECLARE)
                 case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                    if not _is_short([(one.target, one.iter) for one in node.generators], [node]):
+                    if not _is_short([(generator.target, generator.iter) for generator in node.generators], [node]):
                         source.refuse(node, f"a loop in {text(node)}", "write for i in range(n)" + _DECLARE)
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
     """Whether loops only go through dimensions or written names, and what they do indexes nothing with them."""
     for _, iterated in loops:
-        named = isinstance(iterated, ast.Tuple | ast.List) and all(isinstance(one, ast.Name) for one in iterated.elts)
+        named = isinstance(iterated, ast.Tuple | ast.List) and all(
+            isinstance(element, ast.Name) for element in iterated.elts
+        )
         if not named and not (isinstance(iterated, ast.Attribute) and iterated.attr == "shape"):
             return False
     variables = {node.id for target, _ in loops for node in ast.walk(target) if isinstance(node, ast.Name)}

@@ -39,7 +39,7 @@ def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[s
 
     Raises SourceRefused for a scalar that one iteration takes over from another in any other way.
     """
-    found: dict[str, str] = {}
+    reduced: dict[str, str] = {}
     inside = [node for statement in loop.body for node in ast.walk(statement)]
     stored = [node for node in inside if isinstance(node, ast.Assign | ast.AugAssign)]
     for name in sorted({name for node in stored for name in assigned_scalars(node)} & assigned):
@@ -56,8 +56,8 @@ def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[s
                 f"{name} is handed from one iteration of the distributed loop to another",
                 f"reduce it ({name} += e, {name} = max({name}, e)) or assign it in the iteration that uses it",
             )
-        found[name] = operators.pop()
-    return found
+        reduced[name] = operators.pop()
+    return reduced
 
 
 def assigned_scalars(node: ast.stmt) -> set[str]:
@@ -77,12 +77,12 @@ def statements_in(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 def stored_names(body: Iterable[ast.stmt]) -> set[str]:
     """Return the names that statements and those in them give a value, loop variables included."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in statements_in(body):
-        found |= assigned_scalars(node)
+        names |= assigned_scalars(node)
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
+            names.add(node.target.id)
+    return names
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
