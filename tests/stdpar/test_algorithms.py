@@ -226,7 +226,7 @@ def test_a_wrongly_elided_barrier_is_caught() -> None:
         return await t.read(a)
 
     run = made()
-    run.stdpar.make_window = Careless
+    run.stdpar.runtime.make_window = Careless
     with pytest.raises(std.UnfinishedRead, match=r"reads array 'a', which 'fill' writes; that has not finished"):
         play(run, body)
 
@@ -268,7 +268,7 @@ def sampled(database: std.HeuristicDatabase, sampling: std.Sampling, calls: int,
             await t.wait()
 
     run = made(heuristic=std.HeuristicRules(sampling=sampling, **rules))
-    run.stdpar.database = database
+    run.stdpar.runtime.database = database
     play(run, body)
     return run.stdpar
 
