@@ -285,7 +285,7 @@ def test_the_heuristic_offloads_until_it_knows_the_host() -> None:
     assert offload is not None and host is not None
     decided = sampled(database, std.Sampling.NONE, 4)
     assert (decided.counts.on_host > 0) == (host < offload)
-    assert decided.heuristics[0].decisions[0].why is std.Why.FASTER
+    assert decided.runtime.heuristics[0].decisions[0].why is std.Why.FASTER
 
 
 def test_runtimes_are_kept_in_a_file(tmp_path: Any) -> None:
