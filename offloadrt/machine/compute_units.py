@@ -18,7 +18,7 @@ import attrs
 from offloadrt.kernels import Launch
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.kernel_faults import KernelFaults, Missing
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import (
@@ -93,7 +93,7 @@ class ComputeUnits:
         self._times: dict[int, tuple[Launch, float, float]] = {}
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
-        self._delayed = Level(sim)
+        self._delayed = LevelOverTime(sim)
         self._draining: list[Call] = []
         self._drains = self._suspends = 0
         self._then = sim.now

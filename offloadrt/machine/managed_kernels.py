@@ -16,7 +16,7 @@ import attrs
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.managed_sweep import ManagedSweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
@@ -72,7 +72,7 @@ class ManagedKernels:
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(swept, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
-        resident.sweep = Sweep.of(
+        resident.sweep = ManagedSweep.of(
             resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
         )
         self._step(resident, resident.sweep)
@@ -107,7 +107,7 @@ class ManagedKernels:
 
     # steps
 
-    def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
+    def _step(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """A kernel runs up to its next fault, or waits for the faults that it raises here."""
         if missing := self._missing(sweep):
             self._stall(resident, sweep, missing)
@@ -118,7 +118,7 @@ class ManagedKernels:
         self.running += 1
         self._kernels.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
 
-    def _missing(self, sweep: Sweep) -> PageSets:
+    def _missing(self, sweep: ManagedSweep) -> PageSets:
         """What its window misses at the next level at which it misses something."""
         while sweep.level < len(sweep.levels):
             if sweep.level == 1:
@@ -129,7 +129,7 @@ class ManagedKernels:
                 return missing
         return ()
 
-    def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: Sweep) -> None:
+    def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Translations were taken away that a kernel may have ahead: its step may end sooner.
 
         A step that waits for the link stays as it is.
@@ -146,7 +146,7 @@ class ManagedKernels:
 
     # faults
 
-    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
+    def _stall(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
         packet = resident.packet
         resident.stalled_since = self.sim.now
         self._kernels.stalled[packet.number] = resident
@@ -155,7 +155,7 @@ class ManagedKernels:
             queue = packet.stream.queue.number
             trace(events.PageFaultBegin, self._kernels.device, queue, packet.cause, packet.number, how_many(missing))
 
-    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
+    def _raise(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
         sweep.needed = merged(missing)
         self._tell(resident, missing)
 
@@ -184,7 +184,7 @@ class ManagedKernels:
 
     # host memory over the link
 
-    def _reach(self, resident: ResidentKernel, sweep: Sweep) -> None:
+    def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """What a step reads and writes in host memory goes over the link meanwhile."""
         reads = writes = 0.0
         for access, read, written in sweep.remote_bytes(self.pages, self.spec.sector):

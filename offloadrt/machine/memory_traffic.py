@@ -13,7 +13,7 @@ from typing import Annotated
 
 import attrs
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import TrafficChanged
 from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.resident_kernels import ResidentKernels
@@ -61,7 +61,7 @@ class MemoryTraffic:
         self.shared = False
         """Whether there have been copies since kernels last had all that they can use."""
         self.pool = SharedPool(sim, spec.bandwidth, self.name)
-        self.dividing = Level(sim)
+        self.dividing = LevelOverTime(sim)
         """Of the copies that divide."""
         self.wait_s = 0.0
         self.resident = units.resident
