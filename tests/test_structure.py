@@ -17,10 +17,6 @@ LONGEST = 400
 
 # What is still open. Nothing may be added; an entry that no longer applies fails the test until it is taken out.
 OPEN_CIRCLES: set[str] = {
-    "offloadrt.driver.migration_worker",
-    "offloadrt.driver.uvm",
-    "offloadrt.driver.uvm_alone",
-    "offloadrt.driver.uvm_fault_handler",
     "offloadrt.kernels.costs.analysis",
     "offloadrt.kernels.costs.counts",
     "offloadrt.kernels.kernel",

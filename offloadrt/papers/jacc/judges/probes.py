@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal
 
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
-from offloadrt.papers.jacc.judges.events import copies, directives, kernels
+from offloadrt.study.probing import Facts, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.trace import events
 
-Facts = dict[str, int | float | bool | str | None]
 Count = Annotated[int, Range(1, 10_000)]
 
 N: Final = 1 << 18
@@ -54,7 +54,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
         return float(z.data.min() + z.data.max()) / 2.0
 
     (value,) = await run.parallel(body)
-    called = directives(run)
+    called = [event.name for event in recorded(run, events.DirectiveBegin)]
     compiled = run.calls.table()["jacc_compile"]
     return {
         "value": value,
@@ -87,13 +87,11 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
 
     run.set("jit.compile", "0 s")
     await run.parallel(body)
-    found = {span.name: span for span in kernels(run)}
-    return {
-        **{f"{name}_queue": span.queue for name, span in found.items()},
-        **{f"{name}_begin": span.begin for name, span in found.items()},
-        **{f"{name}_end": span.end for name, span in found.items()},
-        "out_begin": min(span.begin for span in copies(run, "d2h")),
-    }
+    facts: Facts = {"out_begin": min(copy.begin for copy in copies(run) if copy.first.direction == "d2h")}
+    for span in sorted(kernels(run), key=lambda span: span.first.kernel):
+        name = span.first.name
+        facts |= {f"{name}_queue": span.first.queue, f"{name}_begin": span.begin, f"{name}_end": span.end}
+    return facts
 
 
 @scenario(machine="dgx1-v100")

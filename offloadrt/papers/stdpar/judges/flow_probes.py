@@ -10,12 +10,11 @@ import attrs
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.heuristic_database import OperationId, Place
+from offloadrt.study.probing import Facts, kernels
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.trace import events
 
-Facts = dict[str, int | float | bool | str | None]
 ROUNDS: Final = 10
 """Iterations of each loop."""
 N: Final = 1 << 16
@@ -62,16 +61,15 @@ async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
         return bool((await t.read(b) == 1.0 + ROUNDS // 2).all())
 
     right = await run.parallel(body, threads)
-    spans = _spans(run)
+    spans = kernels(run)
     overlaps = {True: 0, False: 0}
-    for number, (queue, _, end) in enumerate(spans):
-        for other, begin, _ in spans[number + 1 :]:
-            if begin < end:
-                overlaps[other == queue] += 1
+    for earlier, later in itertools.combinations(spans, 2):
+        if later.begin < earlier.end:
+            overlaps[later.first.queue == earlier.first.queue] += 1
     return {
         "right": all(right),
         "kernels": len(spans),
-        "queues": len({queue for queue, *_ in spans}),
+        "queues": len({span.first.queue for span in spans}),
         "overlaps_within": overlaps[True],
         "overlaps_between": overlaps[False],
     }
@@ -237,12 +235,3 @@ async def transfer(
         "transfer_s": LARGE * 8 / run.stdpar.rules.transfer_bytes_per_s,
         "why": last.why.value,
     }
-
-
-def _spans(run: Run) -> list[tuple[int, int, int]]:
-    """Queue, begin and end of each kernel, in the order of their beginnings."""
-    assert run.trace is not None, "a probe is run with a recording"
-    begins = {one.kernel: one for one in run.trace.events if isinstance(one, events.KernelStart)}
-    ends = {one.kernel: one.time_ps for one in run.trace.events if isinstance(one, events.KernelEnd)}
-    spans = [(one.queue, one.time_ps, ends[number]) for number, one in begins.items()]
-    return sorted(spans, key=lambda span: span[1])

@@ -8,11 +8,11 @@ import attrs
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
+from offloadrt.study.probing import Facts
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
 
-Facts = dict[str, int | float | bool | str | None]
 ROUNDS: Final = 10
 """Allocations of a loop."""
 N: Final = 1 << 16
