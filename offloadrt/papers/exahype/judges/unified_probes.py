@@ -25,14 +25,8 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
     setup = Setup.create(memory="managed", batch=batch, threads=threads, patches=batch * batches)
     updated = await Experiment(run.openmp, setup).update()
     migrations, explicit = _copies(run)
-<<<<<<< HEAD
-    last_kernel = max(row[1] for row in rows(run, "KernelEnd"))
-    kernels = len(rows(run, "KernelEnd"))
-    host = run.statistics.engines["host memory"]
-=======
     ends = [end.time_ps for end in recorded(run, events.KernelEnd)]
-    host = run.engines["host memory"]
->>>>>>> main
+    host = run.statistics.engines["host memory"]
     alone_s = host.bytes / run.spec.value("host.memcpy_1t")
 
     async def ordinary(t: omp.HostThread) -> bool:
@@ -45,17 +39,11 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
     return {
         "kernels": len(ends),
         "device_copies": len(explicit),
-<<<<<<< HEAD
-        "kernels_that_faulted": len({row[6] for row in rows(run, "PageFaultBegin")}),
-        "host_faults": run.statistics.faults["cpu_page_fault_count"],
-        "migrations_after_the_last_kernel": sum(row[7] == "d2h" and row[1] >= last_kernel for row in migrations),
-=======
         "kernels_that_faulted": len({fault.kernel for fault in recorded(run, events.PageFaultBegin)}),
-        "host_faults": run.faults["cpu_page_fault_count"],
+        "host_faults": run.statistics.faults["cpu_page_fault_count"],
         "migrations_after_the_last_kernel": sum(
             copy.direction == "d2h" and copy.time_ps >= max(ends) for copy in migrations
         ),
->>>>>>> main
         "overlapped_s": max(alone_s + host.wait_s - host.busy_s, 0.0),
         "copies_s": alone_s + host.wait_s,
         "blocks": updated.blocks,

@@ -90,15 +90,9 @@ async def objects(
     run.set("otm.threshold", threshold)
     await run.parallel(body)
     await run.finish()
-<<<<<<< HEAD
-    placed = _rows(run, "ObjectPlaced")
-    copies = _rows(run, "CopyBegin")
-    managed, counters, port = run.device().managed, run.statistics.objects, 0.0
-=======
     placed = recorded(run, events.ObjectPlaced)
     copies = recorded(run, events.CopyBegin)
-    managed, counters, port = run.device().managed, run.objects, 0.0
->>>>>>> main
+    managed, counters, port = run.device().managed, run.statistics.objects, 0.0
     if managed is not None:
         port = managed.ports["h2d"].bytes + managed.ports["d2h"].bytes
     calls = run.calls.table()
