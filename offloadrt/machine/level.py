@@ -5,7 +5,7 @@ from __future__ import annotations
 from offloadrt.sim import Simulation
 
 
-class Level:
+class LevelOverTime:
     """A number that rises and falls by one, and what became of it in time, up to now.
 
     ``total_s`` sums the seconds that each of them was there, ``some_s`` the seconds in which there was any.
@@ -37,11 +37,6 @@ class Level:
         self._some_s += dt
         self._since = now
         self.number -= 1
-
-    def was(self, dt: float) -> None:
-        """One more was there for ``dt`` up to now, alone."""
-        self._total_s += dt
-        self._some_s += dt
 
     @property
     def total_s(self) -> float:

@@ -115,12 +115,6 @@ class WaitingClock(Clock):
         self.now = heappop(heap)[0]
         return True
 
-    def is_alone_until(self, due: float, steps: int) -> bool:
-        """Whether ``pass_to`` lets time pass up to ``due``, also in so many ``steps``."""
-        heap, me = self.heap, self.running
-        alone = not self.ready and self.strides >= steps and (not heap or heap[0][0] > due)
-        return alone and me is not None and me.trap is None
-
     @property
     def current(self) -> Actor:
         """The actor that runs now. UnregisteredTask if the calling task is none."""

@@ -33,14 +33,14 @@ CLOVER: Final = 1.0
 """The coefficient of the clover term."""
 X, Y, Z, T = (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)
 STEPS: Final = (X, Y, Z, T)
-"""By direction, in x, y and z; along t a step leads to the other half of the sites."""
+"""For each direction, the step in x, y and z; along t a step leads to the other half of the sites."""
 PLANES: Final = tuple((m, n) for m in range(3) for n in range(m + 1, 4))
 PARITIES: Final = ("e", "o")
 
 
 @attrs.frozen(eq=False)
 class Memory:
-    """Device memory for the next phase, with the host's values or without, and none for what is not needed any more."""
+    """A change of device memory between two phases: arrays with the host's values, without, and to be freed."""
 
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
@@ -61,7 +61,7 @@ class Phases(Program):
 
     @property
     def nbytes(self) -> int:
-        """Of the arrays that are there together, at most."""
+        """Return the largest size of the arrays that are there together."""
         now: int = sum(array.nbytes for array in self.arrays)
         most = now
         for step in (*self.setup, *self.finish):
@@ -117,7 +117,7 @@ class Lattice:
     # the clover term
 
     def clover(self) -> tuple[Step, ...]:
-        """Field strengths from links, and the inverses of 1 - clover term on all sites."""
+        """Compute field strengths from links, and the inverses of 1 - clover term on all sites."""
         legs = (*self.w.values(), *self.v.values())
         matrices = (*self.blocks, *self.inverses, self.work, self.d)
         strengths = tuple(self.strength.values())
@@ -131,7 +131,7 @@ class Lattice:
         )
 
     def _plane(self, plane: int, m: int, n: int) -> list[Call]:
-        """Each kernel of the public code does the even and the odd sites."""
+        """Compute the field strength of a plane; each kernel of the public code does the even and the odd sites."""
         nx, ny, nz, nt = self.size
         found = []
         for one in PARITIES:
@@ -167,7 +167,7 @@ class Lattice:
     # the solver
 
     def begin(self) -> tuple[Step, ...]:
-        """All vectors from the source."""
+        """Start all vectors from the source."""
         fields = self.field
         rest = tuple(array for name, array in fields.items() if name != "b")
         vectors_of = (fields[name] for name in ("b", "x", "r", "rt", "p"))
@@ -179,11 +179,11 @@ class Lattice:
         )
 
     def end(self) -> tuple[Step, ...]:
-        """Nothing but the solution is left."""
+        """Free everything but the solution."""
         return (Memory(delete=tuple(array for name, array in self.field.items() if name != "x")),)
 
     def iteration(self) -> tuple[Step, ...]:
-        """A round of BiCGStab: two applications of the operator."""
+        """Run a round of BiCGStab, which applies the operator twice."""
         x, r, rt, p, q, t = (self.field[name] for name in ("x", "r", "rt", "p", "q", "t"))
         number, sums, size = self.number, self.sums, self.size
         alpha, omega, beta = (number[name] for name in ("alpha", "omega", "beta"))
@@ -202,7 +202,7 @@ class Lattice:
         )
 
     def _operator(self, source: str, target: str) -> list[Step]:
-        """Even to odd to even, subtracted from the source."""
+        """Apply the operator: even to odd to even, subtracted from the source."""
         y, out, my = (self.field[name] for name in (source, target, "my"))
         even, odd = self.u["e"], self.u["o"]
         return [
@@ -237,7 +237,7 @@ class Lattice:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A lattice of so many sites in x, y, z and t; the last number is that of applications of the operator."""
+    """Build the program on a lattice of sites in x, y, z, t; the last number is that of the operator's applications."""
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)
     return Phases(
@@ -252,8 +252,8 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 DIVIDED_S: Final = 3040 * 6.34e-3
-"""Executions that the paper's runtime divides, and their time on one device: by their number, those of the hopping term
-and of its subtraction, and 40 before the solver.
+"""The seconds of the executions that the paper's runtime divides, on one device. By their number, these are the hopping
+term, its subtraction, and 40 executions before the solver.
 """
 BENCHMARK = Benchmark(
     name="CCS-QCD",

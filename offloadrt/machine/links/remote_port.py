@@ -1,0 +1,41 @@
+"""How kernels reach host memory over the link: each access takes its share of the bandwidth of its direction.
+
+Copies and migrations in that direction share the same bandwidth.
+"""
+
+from __future__ import annotations
+
+from offloadrt.machine.messages import RemoteAccess, RemoteDone
+from offloadrt.machine.servers import Servers, numbered
+from offloadrt.machine.share import SharedPool
+from offloadrt.sim import Mailbox, Simulation
+
+
+class RemotePort:
+    """One direction of a device's link, as kernels use it; there is always an actor for an access that comes."""
+
+    def __init__(
+        self, sim: Simulation, device: int, direction: str, link: SharedPool, bandwidth: float, compute: Mailbox
+    ) -> None:
+        self.sim = sim
+        self.mailbox = Mailbox(sim, f"device {device} remote port {direction}")
+        self.bytes = 0.0
+        """Of the accesses that have ended."""
+        self._link = link
+        self._bandwidth = bandwidth
+        self._compute = compute
+        names = numbered(self.mailbox.name)
+        self._servers: Servers[RemoteAccess] = Servers(sim, self.mailbox, self._run, names, grow=True)
+        self.submit = self._servers.submit
+        """A kernel's step reaches over the link; the compute units get a ``RemoteDone``."""
+
+    async def _run(self) -> None:
+        """The actor: one access after the other, for ever."""
+        while True:
+            message = await self.mailbox.get()
+            if not isinstance(message, RemoteAccess):
+                raise TypeError(f"a remote port does not understand {message!r}")
+            await self._link.serve(message.nbytes, self._bandwidth)
+            self.bytes += message.nbytes
+            self._servers.ended()
+            self._compute.put(RemoteDone(message.kernel))
