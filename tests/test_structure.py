@@ -19,9 +19,6 @@ OPEN_CIRCLES: set[str] = {
     "offloadrt.kernels.costs.counts",
     "offloadrt.kernels.kernel",
     "offloadrt.kernels.loop_kernel",
-    "offloadrt.machine.compute_units",
-    "offloadrt.machine.managed_kernels",
-    "offloadrt.machine.memory_traffic",
     "offloadrt.models.stdpar.execution",
     "offloadrt.models.stdpar.heap",
     "offloadrt.models.stdpar.host_thread",
@@ -40,7 +37,6 @@ OPEN_CIRCLES: set[str] = {
     "offloadrt.sim.watch",
 }
 OPEN_NAMES: set[str] = {
-    "Access",
     "Benchmark",
     "Branch",
     "Call",
@@ -50,14 +46,12 @@ OPEN_NAMES: set[str] = {
     "Domain",
     "Experiment",
     "Free",
-    "Level",
     "LockWait",
     "Loop",
     "Named",
     "Operation",
     "Outcome",
     "Placement",
-    "Places",
     "Program",
     "Reason",
     "Repeat",
@@ -70,7 +64,6 @@ OPEN_NAMES: set[str] = {
     "Stream",
     "Sweep",
     "Variant",
-    "Watch",
 }
 OPEN_LONG: set[str] = {
     "offloadrt.kernels.accesses.walk",
