@@ -26,7 +26,7 @@ from offloadrt.study.reporting.table import Cell, row
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import Outcome, sweep
+from offloadrt.study.sweep import SweepOutcome, sweep
 
 ELAPSED = "elapsed_s"
 MOST = 3
@@ -135,7 +135,7 @@ def compare(
     measures: Sequence[str] = (),
     options: Options | None = None,
     jobs: int = 1,
-    advanced: Callable[[Outcome], None] | None = None,
+    advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> Comparison:
     """Runs all combinations of `axes` (texts are read as on the command line) on `pool` and sets them side by side.
 
@@ -160,7 +160,7 @@ def compare(
     points = grid(scenario, read, options)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
-    def looked_at(outcome: Outcome) -> None:
+    def looked_at(outcome: SweepOutcome) -> None:
         if outcome.failures:
             failure = outcome.failures[0]
             named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
