@@ -31,13 +31,13 @@ import pytest
 if TYPE_CHECKING:
     from offloadrt.study import Run
 
-_ATTRIBUTES = {
+_OF_THE_PROGRAM = {
     "phantom": "phantom",
-    "model": "model",
     "compiler": "compiler",
     "pools": "pools",
     "configuration": "configuration",
     "allocator": "allocator",
+    "host_program": "host_program",
     "table_policy": "table_policy",
     "implementation": "implementation",
     "pool_gb": "pool_gb",
@@ -46,7 +46,10 @@ _ATTRIBUTES = {
     "heuristic_file": "heuristic_file",
     "devices": "num_devices",
 }
-_OPTIONS = ("machine", "overrides", "range_end", "seed", "gear", "strategy", "record", "hash", "sinks")
+"""Options of the mark that are options of the program, and their names there."""
+_OF_THE_RUN = (
+    "machine", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
+)  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,21 +86,21 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
     from offloadrt.study.running.clock import ClockedRun
+    from offloadrt.study.running.options import options_for
 
     if not request.config.pluginmanager.hasplugin("trio"):
         raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs
-    unknown = [name for name in options if name not in _OPTIONS and name not in _ATTRIBUTES]
-    if unknown:
-        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_ATTRIBUTES))}")
+    known = (*_OF_THE_RUN, "model", *_OF_THE_PROGRAM)
+    if unknown := [name for name in options if name not in known]:
+        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
     try:
-        run = ClockedRun(**{name: value for name, value in options.items() if name in _OPTIONS})
-        for name, attribute in _ATTRIBUTES.items():
-            if name in options:
-                setattr(run, attribute, options[name])
-        check(run)
+        run = ClockedRun(**{name: value for name, value in options.items() if name in _OF_THE_RUN})
+        run.options = options_for(options.get("model", "openmp"))()
+        run.configure(**{_OF_THE_PROGRAM[name]: value for name, value in options.items() if name in _OF_THE_PROGRAM})
+        check(run.spec, run.options)
     except UserError as error:
         raise UserError(f"mark offload: {str(error).removeprefix('--')}") from None
     return run

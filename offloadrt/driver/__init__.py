@@ -17,13 +17,12 @@ from offloadrt.driver.call_names import call_name
 from offloadrt.driver.context import Context
 from offloadrt.driver.copies import Copies, HostRange
 from offloadrt.driver.costs import DriverCosts
-from offloadrt.driver.driver import Driver
+from offloadrt.driver.driver import Driver, DriverStatistics
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
 from offloadrt.driver.event import StreamEvent
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.hsa_signal import HsaSignal
 from offloadrt.driver.kfd import Kfd, KfdStatistics
-from offloadrt.driver.library import DriverStatistics
 from offloadrt.driver.peer_copies import PeerCopies
 from offloadrt.driver.pinning import PinnedRanges
 from offloadrt.driver.rocr import Rocr
@@ -66,5 +65,5 @@ __all__ = [
 
 
 def open_driver(machine: Machine, number: int = 0) -> Driver | Rocr:
-    """The driver library on device ``number`` of a machine: the one of ``driver.api``."""
+    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says."""
     return Rocr.of(machine, number) if machine.spec.text("driver.api") == "rocr" else Driver.of(machine, number)

@@ -12,7 +12,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.driver.kfd import Kfd
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal
 
@@ -69,7 +69,7 @@ class AsyncHandler:
         """Spawn the thread."""
         self.submit = self._servers.submit
         """A handler whose signal is set."""
-        self._busy = Level(machine.sim)
+        self._busy = LevelOverTime(machine.sim)
         self._handlers = 0
         self._born = machine.sim.now
 

@@ -1,4 +1,9 @@
-"""The context of one device: its lock, the accounting of calls, submission to streams, and waiting for them."""
+"""The context of one device: what all calls of CUDA's driver library share.
+
+Its lock, the accounting of calls, submission to streams, and waiting for them.  The lock is why calls of several
+threads queue.  One lock for each context is an assumption: CUDA does not document its locking.  The ablation
+``driver.context.uncontended`` shows how much of a result rests on it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from types import TracebackType
 import attrs
 
 from offloadrt.driver.call_names import CALL_NAMES
+from offloadrt.driver.calls import CallAccounts, DriverCall
 from offloadrt.driver.costs import DriverCosts
-from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import Packet
@@ -17,45 +22,13 @@ from offloadrt.sim import Signal
 from offloadrt.trace import events
 
 
-class Call:
-    """One call of the driver library, from entry to return: ``with context.call("cuMemAlloc") as call``."""
-
-    __slots__ = ("_begin", "_context", "api", "cause", "queue")
-
-    def __init__(self, context: Context, api: str, queue: int, cause: int) -> None:
-        self._context = context
-        self.api = api
-        self.queue = queue
-        self.cause = cause
-
-    def __enter__(self) -> Call:
-        context = self._context
-        self._begin = context.sim.now
-        if (trace := context.machine.trace) is not None:
-            trace(events.CallBegin, context.device.index, self.queue, self.cause, self.api)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        context = self._context
-        if isinstance(error, DriverError):
-            error.rename(context.names)
-        if (calls := context.machine.calls) is not None:
-            calls.add(self.api, context.sim.now - self._begin)
-        if (trace := context.machine.trace) is not None:
-            device = context.device.index
-            if isinstance(error, DriverError):
-                trace(events.RuntimeError_, device, self.queue, self.cause, self.api, str(error))
-            trace(events.CallEnd, device, self.queue, self.cause, self.api)
-
-
 @attrs.frozen(eq=False)
 class Locked:
-    """``async with``: the body holds the lock, after ``dt`` virtual seconds of work under it."""
+    """What ``Context.locked`` returns; in ``async with``, its body holds the lock."""
 
     lock: HostLock
     dt: float
+    """Virtual seconds of work under the lock before the body begins."""
 
     def __aenter__(self) -> Awaitable[None]:
         return self.lock.enter(self.dt)
@@ -69,7 +42,8 @@ class Locked:
 class Context:
     """What all calls on one device share.
 
-    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover``.
+    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover`` with the
+    lock in its hands, which is what makes a contended lock slower than the sum of the work under it.
     """
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
@@ -87,26 +61,22 @@ class Context:
             wait_category="driver lock",
             uncontended=machine.spec.flag("driver.context.uncontended"),
         )
-        self.names = CALL_NAMES[machine.spec.text("driver.calls")]
-        """What this library calls its calls and errors, where CUDA's have other names."""
+        self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
-    def call(self, api: str, stream: Stream | None, cause: int | None) -> Call:
-        """Account for one call; ``cause`` is the directive that asks for it (None: the running actor's)."""
-        queue = -1 if stream is None else stream.queue.number
-        return Call(
-            self,
-            self.names.get(api, api),
-            queue,
-            (self.sim.running or self.sim.current).cause if cause is None else cause,
-        )
+    def call(self, api: str, stream: Stream | None, cause: int | None) -> DriverCall:
+        """Account for one call, in a stream or none: ``with context.call("cuMemAlloc", None, cause) as call``.
+
+        ``cause`` is the directive that asks for it; None: that of the running actor.
+        """
+        return self._accounts.call(api, -1 if stream is None else stream.queue.number, cause)
 
     def locked(self, dt: float = 0.0) -> Locked:
         """Hold the context lock in the body of ``async with``, which begins when ``dt`` of work under it is done."""
         return Locked(self.lock, dt)
 
     def work(self, dt: float) -> Awaitable[None]:
-        """The calling thread works for ``dt`` seconds on a core."""
+        """Let the calling thread work for ``dt`` seconds on a core."""
         return self._work(dt, "driver")
 
     async def locked_work(self, dt: float) -> None:
@@ -115,7 +85,7 @@ class Context:
         self.lock.release()
 
     async def submit(self, packet: Packet, dt: float) -> Signal:
-        """Work under the context lock, then put a packet into its stream; returns its completion.
+        """Work under the context lock, then put a packet into its stream; return its completion.
 
         When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.
         """
@@ -133,7 +103,7 @@ class Context:
             self.lock.release()
 
     async def wait(self, stream: Stream, done: Signal) -> None:
-        """Wait for a completion in a stream, and wake up."""
+        """Wait for a completion in a stream, then pay for waking up."""
         machine = self.machine
         sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
         begin = sim.now
@@ -148,7 +118,7 @@ class Context:
         await self.work(self.costs.wake)
 
     async def synchronize(self, stream: Stream, done: Signal | None) -> None:
-        """Return when ``done`` is set: at a small cost if it is already."""
+        """Return when ``done`` is set, at a small cost if it is set already."""
         if done is None or done.is_set:
             stream.spans()
             await self.work(self.costs.synchronize_idle)

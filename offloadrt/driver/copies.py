@@ -13,10 +13,10 @@ from typing import Protocol
 from offloadrt.driver.context import Context
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.driver.pinning import PinnedRanges
-from offloadrt.driver.staging import DeviceBytes, Move, Staging
+from offloadrt.driver.staging import DeviceBytes, Staging
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
 from offloadrt.machine.backing import Bytes
-from offloadrt.machine.messages import CopyPacket
+from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
 
 

@@ -18,10 +18,9 @@ import numpy as np
 
 from offloadrt.machine import Stream
 from offloadrt.machine.backing import Bytes
+from offloadrt.machine.messages import Move
 from offloadrt.sim import Signal
 
-Move = Callable[[], None]
-"""Moves the bytes of a copy at its completion in virtual time."""
 DeviceBytes = Callable[[int, int], Bytes]
 """Returns, for (offset, n), a view of n bytes of the device's end of a copy."""
 

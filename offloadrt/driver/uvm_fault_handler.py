@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.driver.uvm_blocks import UvmBlocks
 from offloadrt.driver.uvm_gpu_faults import GpuFaults
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.page_sets import how_many, merged, up_to
 from offloadrt.machine.servers import Servers, numbered_from_the_second
@@ -52,7 +52,7 @@ class UvmFaultHandler:
         self._workers: Servers[ManagedFault] = Servers(self._sim, mailbox, self._run, names, grow=uncontended)
         self.start = self._workers.start
         """Spawn a worker."""
-        self._busy = Level(self._sim)
+        self._busy = LevelOverTime(self._sim)
         self._wait_s = self._block_s = 0.0
         self._served = 0
         self._born = self._sim.now

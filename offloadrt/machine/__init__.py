@@ -30,7 +30,7 @@ from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, Queu
 from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
 from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.machine import Machine, Statistics
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed_access import ManagedAccess
 from offloadrt.machine.managed_pages import ManagedPages
 from offloadrt.machine.memory_traffic import TrafficStatistics
 from offloadrt.machine.messages import MESSAGES
@@ -48,7 +48,6 @@ from offloadrt.machine.topology import Topology
 
 __all__ = [
     "MESSAGES",
-    "Access",
     "AccessFault",
     "Block",
     "ComputeSpec",
@@ -77,6 +76,7 @@ __all__ = [
     "LinkStatistics",
     "Machine",
     "MachineSpec",
+    "ManagedAccess",
     "ManagedPages",
     "Mechanism",
     "MemoryAccessFault",

@@ -18,7 +18,7 @@ import attrs
 from offloadrt.kernels import Launch
 from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.kernel_faults import KernelFaults, Missing
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed_kernels import ManagedKernels
 from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import (
@@ -35,8 +35,8 @@ from offloadrt.machine.messages import (
 )
 from offloadrt.machine.page_fault import MemoryAccessFault
 from offloadrt.machine.resident_kernel import ResidentKernel
-from offloadrt.machine.share import FairShare, Ticket
-from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
+from offloadrt.machine.resident_kernels import ResidentKernels
+from offloadrt.sim import TIMED_OUT, Call, Simulation
 from offloadrt.trace import Trace, events
 
 _NEAR = 1e-9
@@ -84,18 +84,16 @@ class ComputeUnits:
         """Who shares the memory's bandwidth with the kernels, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
         """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
-        self.mailbox = Mailbox(sim, f"device {device} compute units")
-        self.share = FairShare(math.inf if spec.uncontended else float(spec.sms))
-        """Of the SMs."""
+        self.kernels = ResidentKernels(sim, device, spec, trace)
+        """Those that have begun and not ended."""
+        self.mailbox = self.kernels.mailbox
+        self._work = self.kernels.work
         self._limit = math.inf if spec.uncontended else spec.max_resident
-        self.resident: dict[Ticket, ResidentKernel] = {}
-        """Kernels that have a share of the SMs."""
-        self.stalled: dict[int, ResidentKernel] = {}
-        """Kernels that wait for pages, by number."""
+        self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
         self._times: dict[int, tuple[Launch, float, float]] = {}
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
-        self._delayed = Level(sim)
+        self._delayed = LevelOverTime(sim)
         self._draining: list[Call] = []
         self._drains = self._suspends = 0
         self._then = sim.now
@@ -104,11 +102,11 @@ class ComputeUnits:
 
     async def run(self) -> None:
         """The actor: serve messages and the ends of kernels, for ever."""
-        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
+        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
         while True:
             if (traffic := self.traffic) is not None and traffic.shared:
                 traffic.divide()
-            ends = first()[1] if self.resident else math.inf
+            ends = first()[1] if self._resident else math.inf
             due = launching[0][0] if launching and launching[0][0] < ends else ends
             message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
             self.account()
@@ -150,7 +148,7 @@ class ComputeUnits:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
-        self.share.halt(self.sim.now)
+        self._share.halt(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         if self._suspends == 1:
@@ -165,26 +163,26 @@ class ComputeUnits:
             if self._suspends == 1:
                 await self._save_or_restore()
             self._suspends -= 1
-            self.share.resume(self.sim.now)
+            self._share.resume(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Resume, self.device, -1, message.cause, message.reason)
 
     async def _save_or_restore(self) -> None:
         """Candidate mechanism: one resident kernel after the other has its state saved, or restored."""
         if self.spec.save_restore:
-            for _ in [*self.resident, *self.stalled]:
+            for _ in [*self._resident, *self._stalled]:
                 await self.sim.sleep(self.spec.save_restore)
             self.account()
 
     def _retire(self) -> None:
         """End the kernels that are through; answer those who wait for none to run."""
-        share, now = self.share, self.sim.now
-        while self.resident:
+        share, now = self._share, self.sim.now
+        while self._resident:
             ticket, _ = share.first()
             if ticket is None or not share.is_finished(ticket):
                 break
             share.leave(now, ticket)
-            resident = self.resident.pop(ticket)
+            resident = self._resident.pop(ticket)
             if resident.missing is not None and resident.missing.head is not None:
                 self._meet(resident, resident.missing)
                 continue
@@ -196,7 +194,7 @@ class ComputeUnits:
             if resident.packet.run is not None:
                 resident.packet.run()
             self._end(resident)
-        if self._draining and not self.resident and not self.stalled:
+        if self._draining and not self._resident and not self._stalled:
             for call in self._draining:
                 call.reply()
             self._draining.clear()
@@ -204,12 +202,12 @@ class ComputeUnits:
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
-        while not halted and waiting and len(self.resident) + len(self.stalled) < self._limit:
+        while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
             self._delayed.fall()
             self._begin(waiting.popleft())
         while self._launching and self._launching[0][0] <= now:
             packet = self._launching.popleft()[1]
-            if halted or waiting or len(self.resident) + len(self.stalled) >= self._limit:
+            if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
                 waiting.append(packet)
                 self._delayed.rise()
             else:
@@ -232,13 +230,13 @@ class ComputeUnits:
         if packet.accesses and self.managed is not None:
             self.managed.begin(resident)
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
-            self.work(resident, 1, 1)
+            self._work(resident, 1, 1)
         elif faults.spec.xnack:
             resident.missing = faults.missing(packet.touches)
             self._meet(resident, resident.missing)
         else:
             self._die(resident, faults)
-        here = len(self.resident) + len(self.stalled)
+        here = len(self._resident) + len(self._stalled)
         if here > tally.most_resident:
             tally.most_resident = here
 
@@ -251,11 +249,6 @@ class ComputeUnits:
             known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
         return known[1:]
 
-    def work(self, resident: ResidentKernel, part: float, whole: int) -> None:
-        """A kernel takes its share of the SMs for ``part`` of the ``whole`` of its work."""
-        amount = resident.alone * part / whole * resident.demand
-        self.resident[self.share.join(self.sim.now, amount, resident.demand)] = resident
-
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
         """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
         faults = self.faults
@@ -267,20 +260,20 @@ class ComputeUnits:
             passed += 1
             met = missing.head
         if passed:
-            self.work(resident, passed, missing.total)
+            self._work(resident, passed, missing.total)
             return
         assert met is not None
         packet = resident.packet
         pages = faults.raise_fault(*met, packet)
         resident.stalled_since = self.sim.now
-        self.stalled[packet.number] = resident
+        self._stalled[packet.number] = resident
         if (trace := self.trace) is not None:
             queue = packet.stream.queue.number
             trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
 
     def _served(self, message: FaultServed) -> None:
         """A stalled kernel has its page: it goes on to the next one."""
-        resident, faults = self.stalled.pop(message.kernel), self.faults
+        resident, faults = self._stalled.pop(message.kernel), self.faults
         assert faults is not None and resident.missing is not None
         faults.served(message, self.sim.now - resident.stalled_since)
         packet = resident.packet
@@ -288,7 +281,7 @@ class ComputeUnits:
             queue = packet.stream.queue.number
             trace(events.PageFaultEnd, self.device, queue, packet.cause, packet.number, message.pages)
         resident.missing.advance()
-        self.work(resident, 1, resident.missing.total)
+        self._work(resident, 1, resident.missing.total)
 
     def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
         """A kernel that may not fault ends at once, without its results."""
@@ -324,12 +317,12 @@ class ComputeUnits:
         now = self.sim.now
         dt = now - self._then
         self._then = now
-        self.share.advance(now)
-        if self._suspends and (self.resident or self.stalled):
+        self._share.advance(now)
+        if self._suspends and (self._resident or self._stalled):
             self._tally.halted_s += dt
-        elif self.resident:
+        elif self._resident:
             self._tally.busy_s += dt
-        elif self.stalled:
+        elif self._stalled:
             self._tally.stalled_s += dt
         if self._drains:
             self._tally.draining_s += dt
@@ -339,5 +332,5 @@ class ComputeUnits:
         self.account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
         return ComputeStatistics(
-            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self.share.delivered
+            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self._share.delivered
         )

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
 from offloadrt.machine.peer_link import PeerLink
 from offloadrt.machine.servers import Servers, numbered
@@ -78,7 +78,7 @@ class CopyEngines:
         )
         self.submit = self._servers.submit
         """Queue a transfer; it starts when an engine is idle."""
-        self._busy = Level(sim)
+        self._busy = LevelOverTime(sim)
         self.bytes = 0
         """Bytes of the transfers that have ended."""
         self._transfers = 0

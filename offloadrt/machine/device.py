@@ -122,7 +122,7 @@ class Device:
         connections = queues = 0
         if self.apu:
             ring, compute = spec.read(RingSpec), self.compute
-            traffic = compute.traffic = MemoryTraffic(sim, compute, spec.read(TrafficSpec))
+            traffic = compute.traffic = MemoryTraffic(compute.kernels, spec.read(TrafficSpec))
             self.rings += [
                 DmaRing(sim, index, number, ring, traffic, trace) for number in range(spec.count("dma.rings"))
             ]
@@ -189,7 +189,7 @@ class Device:
         self._migrations = migrations
         for queue in self.queues.queues:
             queue.migrations = migrations
-        self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
+        self.managed = self.compute.managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
         return self.managed
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import attrs
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.memory_traffic import MemoryTraffic
 from offloadrt.machine.messages import DmaPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
@@ -65,8 +65,8 @@ class DmaRing:
         """Spawn the ring's actor."""
         self.submit = self._servers.submit
         """Append a transfer."""
-        self._busy = Level(sim)
-        self._blocked = Level(sim)
+        self._busy = LevelOverTime(sim)
+        self._blocked = LevelOverTime(sim)
         self._transfers = 0
         self._bytes = 0
         self._born = sim.now

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from offloadrt.machine.copy_engine import CopyEngines
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, PeerPacket, PrefetchPacket
 from offloadrt.machine.peer_relay import PeerRelay
 from offloadrt.machine.stream import Stream, StreamCommand
@@ -67,8 +67,8 @@ class HardwareQueue:
         self._relay = relay
         self._packets = 0
         self._blocked = 0
-        self._blocking = Level(sim)
-        self._behind = Level(sim)
+        self._blocking = LevelOverTime(sim)
+        self._behind = LevelOverTime(sim)
         self._born = born
 
     def submit(self, packet: StreamCommand) -> None:

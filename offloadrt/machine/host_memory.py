@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from offloadrt.machine.cores import Cores
 from offloadrt.machine.host_contents import HostContents
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
@@ -94,7 +94,7 @@ class HostMemory:
         self._sizes: dict[int, tuple[Region, int, int]] = {}
         self._born = sim.now
         self._copies = 0
-        self._copying = Level(sim)
+        self._copying = LevelOverTime(sim)
         self._wait_s = 0.0
         self.bytes_copied = 0
 

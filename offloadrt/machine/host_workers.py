@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.machine.host_memory import HostMemory
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
@@ -70,7 +70,7 @@ class HostWorkers:
         self._memory = memory
         self._host_time = host_time
         self._cores = SharedPool(sim, float(spec.cores), "host workers", uncontended=spec.uncontended)
-        self._running = Level(sim)
+        self._running = LevelOverTime(sim)
         self._born = sim.now
         self._algorithms = 0
         self._wait_s = 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from offloadrt.machine.hardware_queue import QueueStatistics
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
 from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import Mailbox, Simulation
@@ -27,8 +27,8 @@ class HsaQueue:
         self._compute = compute
         self._packets = 0
         self._blocked = 0
-        self._blocking = Level(sim)
-        self._behind = Level(sim)
+        self._blocking = LevelOverTime(sim)
+        self._behind = LevelOverTime(sim)
         self._born = born
 
     def submit(self, packet: StreamCommand | BarrierPacket) -> None:

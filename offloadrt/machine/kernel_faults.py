@@ -12,7 +12,7 @@ from typing import Annotated
 
 import attrs
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault
 from offloadrt.machine.page_fault import AccessFault, FaultStatistics
 from offloadrt.machine.page_table import PageTable, Ranges
@@ -76,7 +76,7 @@ class KernelFaults:
         self.handler = Mailbox(sim, f"device {device} page fault handler")
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
-        self.serving = Level(sim)
+        self.serving = LevelOverTime(sim)
         """Services in progress, which the handler counts."""
         self._wait_s = 0.0
         self._born = sim.now

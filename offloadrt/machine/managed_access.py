@@ -12,7 +12,7 @@ import attrs
 
 
 @attrs.frozen
-class Places:
+class ByteRuns:
     """Runs of bytes in a range."""
 
     count: float
@@ -49,7 +49,7 @@ class Places:
 
 
 @attrs.frozen
-class Access:
+class ManagedAccess:
     """What a kernel does with one range of managed memory."""
 
     begin: int
@@ -59,16 +59,16 @@ class Access:
     """How many loads of other arrays its accesses wait for, one after the other."""
     scattered: float = 0.0
     """Accesses of the whole launch, to places at random; 0: it is swept once, in order."""
-    reads: tuple[Places, ...] | None = None
+    reads: tuple[ByteRuns, ...] | None = None
     """What it loads from memory; None: all that it touches."""
-    writes: tuple[Places, ...] | None = None
+    writes: tuple[ByteRuns, ...] | None = None
     """What it stores."""
-    picked: Places | None = None
+    picked: ByteRuns | None = None
     """The places that a sweep comes to, which decide its pages; None: it leaves no page out."""
 
     @property
     def visits(self) -> float:
-        """Places that data, or a branch, choose; 0 when it is swept and nothing left out."""
+        """ByteRuns that data, or a branch, choose; 0 when it is swept and nothing left out."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
@@ -77,7 +77,7 @@ class Access:
             return 1.0
         return 1.0 - self.picked.left_out(size, self.nbytes)
 
-    def moved(self, places: tuple[Places, ...] | None, sector: int) -> float:
+    def moved(self, places: tuple[ByteRuns, ...] | None, sector: int) -> float:
         """Bytes of the sectors that the whole launch moves for its `reads` or its `writes`.
 
         A sweep moves a sector once, in which several places may lie; an access at random moves its own.
@@ -87,7 +87,7 @@ class Access:
                 return self.scattered * sector
             return math.fsum([one.moved(sector) for one in places])
         if places is None:
-            places = (Places(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
+            places = (ByteRuns(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
         sectors = (-(-(self.begin + self.nbytes) // sector) - self.begin // sector) * sector
         evenly = math.fsum([one.moved(sector) for one in places if one.even]) / sectors
         at_random = math.prod([one.left_out(sector, sectors) for one in places if not one.even])
@@ -95,4 +95,4 @@ class Access:
         return sectors * (1.0 - left_out)
 
 
-Accesses = tuple[Access, ...]
+Accesses = tuple[ManagedAccess, ...]

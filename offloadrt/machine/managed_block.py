@@ -45,7 +45,7 @@ class ManagedBlock:
 
 
 @attrs.define(eq=False)
-class Watch:
+class WatchedPages:
     """Pages [low, high), and how many of them have no translation: in all, and in each span of the table."""
 
     low: int

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed_access import Accesses
 from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.managed_sweep import ManagedSweep
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.remote_port import RemotePort
 from offloadrt.machine.resident_kernel import ResidentKernel
+from offloadrt.machine.resident_kernels import ResidentKernels
 from offloadrt.machine.share import Ticket
-from offloadrt.sim import Mailbox, Simulation
+from offloadrt.sim import Mailbox
 from offloadrt.trace import events
-
-if TYPE_CHECKING:
-    from offloadrt.machine.compute_units import ComputeUnits
 
 
 @attrs.frozen
@@ -48,24 +46,24 @@ class ManagedSpec:
 class ManagedKernels:
     """The part of a device's compute units that knows managed memory; ``handler`` is the mailbox of who serves faults.
 
-    It runs in the actor of the compute units.
+    It runs in the actor of the compute kernels.
     """
 
     def __init__(
-        self, sim: Simulation, units: ComputeUnits, spec: ManagedSpec, pages: ManagedPages, ports: dict[str, RemotePort]
+        self, kernels: ResidentKernels, spec: ManagedSpec, pages: ManagedPages, ports: dict[str, RemotePort]
     ) -> None:
-        self.sim = sim
+        self.sim = kernels.sim
         self.spec = spec
         self.pages = pages
-        self.handler = Mailbox(sim, f"device {units.device} page fault handler")
+        self.handler = Mailbox(kernels.sim, f"device {kernels.device} page fault handler")
         self.running = 0
-        """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
-        self._units = units
+        """Kernels that are in a step: whoever takes translations away has to tell the compute kernels."""
+        self._kernels = kernels
         self.ports = ports
 
     def begin(self, resident: ResidentKernel) -> None:
         """A kernel starts: its windows are what its resident threads execute at a time."""
-        compute, launch, total, swept = self._units.spec, resident.packet.launch, 0, 0
+        compute, launch, total, swept = self._kernels.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
             swept += 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.pages.page_size))
@@ -74,7 +72,7 @@ class ManagedKernels:
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(swept, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
-        resident.sweep = Sweep.of(
+        resident.sweep = ManagedSweep.of(
             resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
         )
         self._step(resident, resident.sweep)
@@ -86,7 +84,7 @@ class ManagedKernels:
         self.running -= 1
         sweep.enter(sweep.until)
         if sweep.remote:
-            self._units.stalled[resident.packet.number] = resident
+            self._kernels.stalled[resident.packet.number] = resident
         elif not sweep.over:
             self._step(resident, sweep)
         else:
@@ -98,18 +96,18 @@ class ManagedKernels:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
         if isinstance(message, ReplayFaults):
             for number in message.kernels:
-                self._replay(self._units.stalled[number], message.served)
+                self._replay(self._kernels.stalled[number], message.served)
         elif isinstance(message, RemoteDone):
             self._reached(message.kernel)
         else:
-            for ticket, resident in [*self._units.resident.items()]:
+            for ticket, resident in [*self._kernels.resident.items()]:
                 sweep = resident.sweep
                 if sweep is not None and sweep.reaches(self.pages, message.low, message.high):
                     self._shorten(ticket, resident, sweep)
 
     # steps
 
-    def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
+    def _step(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """A kernel runs up to its next fault, or waits for the faults that it raises here."""
         if missing := self._missing(sweep):
             self._stall(resident, sweep, missing)
@@ -118,9 +116,9 @@ class ManagedKernels:
         if self.pages.remote_pages:
             self._reach(resident, sweep)
         self.running += 1
-        self._units.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
+        self._kernels.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
 
-    def _missing(self, sweep: Sweep) -> PageSets:
+    def _missing(self, sweep: ManagedSweep) -> PageSets:
         """What its window misses at the next level at which it misses something."""
         while sweep.level < len(sweep.levels):
             if sweep.level == 1:
@@ -131,33 +129,33 @@ class ManagedKernels:
                 return missing
         return ()
 
-    def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: Sweep) -> None:
+    def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Translations were taken away that a kernel may have ahead: its step may end sooner.
 
         A step that waits for the link stays as it is.
         """
         if sweep.remote:
             return
-        units, steps = self._units, sweep.until - sweep.at
-        del units.resident[ticket]
+        kernels, steps = self._kernels, sweep.until - sweep.at
+        del kernels.resident[ticket]
         amount = resident.alone * resident.demand * steps / sweep.windows
-        left = units.share.leave(self.sim.now, ticket)
+        left = kernels.share.leave(self.sim.now, ticket)
         done = steps * (1.0 - (left / amount if amount else 0.0))
         sweep.plan_anew(self.pages, self.sim.rng, done)
-        units.work(resident, max(sweep.until - sweep.at - done, 0.0) / sweep.windows, 1)
+        kernels.work(resident, max(sweep.until - sweep.at - done, 0.0) / sweep.windows, 1)
 
     # faults
 
-    def _stall(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
+    def _stall(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
         packet = resident.packet
         resident.stalled_since = self.sim.now
-        self._units.stalled[packet.number] = resident
+        self._kernels.stalled[packet.number] = resident
         self._raise(resident, sweep, missing)
-        if (trace := self._units.trace) is not None:
+        if (trace := self._kernels.trace) is not None:
             queue = packet.stream.queue.number
-            trace(events.PageFaultBegin, self._units.device, queue, packet.cause, packet.number, how_many(missing))
+            trace(events.PageFaultBegin, self._kernels.device, queue, packet.cause, packet.number, how_many(missing))
 
-    def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
+    def _raise(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
         sweep.needed = merged(missing)
         self._tell(resident, missing)
 
@@ -177,16 +175,16 @@ class ManagedKernels:
             if missing:
                 self._raise(resident, sweep, missing)
                 return
-        if (trace := self._units.trace) is not None:
+        if (trace := self._kernels.trace) is not None:
             queue, pages = packet.stream.queue.number, how_many([*sweep.needed.items()])
-            trace(events.PageFaultEnd, self._units.device, queue, packet.cause, packet.number, pages)
+            trace(events.PageFaultEnd, self._kernels.device, queue, packet.cause, packet.number, pages)
         sweep.needed = {}
-        del self._units.stalled[packet.number]
+        del self._kernels.stalled[packet.number]
         self._step(resident, sweep)
 
     # host memory over the link
 
-    def _reach(self, resident: ResidentKernel, sweep: Sweep) -> None:
+    def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """What a step reads and writes in host memory goes over the link meanwhile."""
         reads = writes = 0.0
         for access, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
@@ -200,10 +198,10 @@ class ManagedKernels:
 
     def _reached(self, number: int) -> None:
         """A transfer over the link of a kernel's step is through."""
-        stalled = self._units.stalled
+        stalled = self._kernels.stalled
         resident = stalled.get(number)
         if resident is None:
-            resident = next(one for one in self._units.resident.values() if one.packet.number == number)
+            resident = next(one for one in self._kernels.resident.values() if one.packet.number == number)
         sweep = resident.sweep
         assert sweep is not None
         sweep.remote -= 1
@@ -212,7 +210,7 @@ class ManagedKernels:
             if sweep.over:
                 sweep.leave(self.pages)
                 resident.sweep = None  # its last step: it ends as any kernel
-                self._units.work(resident, 0, 1)
+                self._kernels.work(resident, 0, 1)
             else:
                 self._step(resident, sweep)
 

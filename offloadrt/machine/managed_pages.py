@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from offloadrt.machine.managed_block import ManagedBlock, Picks, Watch
+from offloadrt.machine.managed_block import ManagedBlock, Picks, WatchedPages
 from offloadrt.machine.managed_draws import divided, draw
 from offloadrt.machine.managed_usage import ManagedUsage
 from offloadrt.machine.page_sets import PageSets, by_block
@@ -48,7 +48,7 @@ class ManagedPages:
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
         """How many pages the GPU reaches over the link."""
-        self._watches: list[tuple[int, int, Watch]] = []
+        self._watches: list[tuple[int, int, WatchedPages]] = []
         """First block, last block, and a range of which is always known how many pages the GPU cannot translate."""
         self.usage: dict[str, ManagedUsage] = {}
         """By name of the object; what belongs to none has the name ""."""
@@ -185,7 +185,7 @@ class ManagedPages:
             if first <= index <= last:
                 self._watched(watch, block, more)
 
-    def _watched(self, watch: Watch, block: ManagedBlock, more: int) -> None:
+    def _watched(self, watch: WatchedPages, block: ManagedBlock, more: int) -> None:
         """So many more pages of a block have no translation, of which a range that is watched has some."""
         first = block.index * self.per_block
         place = first // self._span - watch.low // self._span
@@ -194,16 +194,16 @@ class ManagedPages:
         watch.counts[place] += more
         watch.missing += more
 
-    def watch(self, low: int, high: int) -> Watch:
+    def watch(self, low: int, high: int) -> WatchedPages:
         """Keep count of the pages of [low, high) without translation, until ``unwatch``."""
         stretches = list(self._stretches(low, high))
         counts = [self._how_many(UNMAPPED, *one) for one in stretches]
-        watch = Watch(low, high, stretches, counts, sum(counts))
+        watch = WatchedPages(low, high, stretches, counts, sum(counts))
         if low < high:
             self._watches.append((low // self.per_block, (high - 1) // self.per_block, watch))
         return watch
 
-    def unwatch(self, watches: Collection[Watch | None]) -> None:
+    def unwatch(self, watches: Collection[WatchedPages | None]) -> None:
         """Keep count of these ranges no more."""
         if self._watches:
             self._watches = [one for one in self._watches if one[2] not in watches]
@@ -305,7 +305,7 @@ class ManagedPages:
                 found.append((index, pages))
         return found
 
-    def draw_unmapped(self, watch: Watch, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Up to ``draws`` different watched pages without translation, each as likely as any other."""
         if not watch.missing:
             return []

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from offloadrt.machine.managed_access import Access, Accesses
-from offloadrt.machine.managed_block import Picks, Watch
+from offloadrt.machine.managed_access import Accesses, ManagedAccess
+from offloadrt.machine.managed_block import Picks, WatchedPages
 from offloadrt.machine.managed_pages import LOCAL, REMOTE, ManagedPages
 from offloadrt.machine.page_sets import PageSets, by_block, joined
 
@@ -30,7 +30,7 @@ _ALL = 1.0 - 1e-6
 
 
 @attrs.define(eq=False)
-class Sweep:
+class ManagedSweep:
     """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
 
     accesses: Accesses
@@ -58,7 +58,7 @@ class Sweep:
     """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access the pages that it picks; None for all of them."""
-    watches: list[Watch | None] = attrs.field(factory=list)
+    watches: list[WatchedPages | None] = attrs.field(factory=list)
     """For each access at random, how many of its pages are missing."""
     drawn: list[int] = attrs.field(factory=list)
     """How many were when its hit was drawn."""
@@ -72,7 +72,7 @@ class Sweep:
         ahead: int,
         pages: ManagedPages,
         rng: np.random.Generator,
-    ) -> Sweep:
+    ) -> ManagedSweep:
         """The progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
@@ -164,14 +164,14 @@ class Sweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[Access, float, float]]:
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, float, float]]:
         """Bytes that the present step reads and writes over the link, in whole sectors."""
         for access, picks in zip(self.accesses, self.picks, strict=True):
             part = self._remote_part(pages, access, picks) if access.nbytes else 0.0
             if part:
                 yield access, part * access.moved(access.reads, sector), part * access.moved(access.writes, sector)
 
-    def _remote_part(self, pages: ManagedPages, access: Access, picks: Picks | None) -> float:
+    def _remote_part(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> float:
         """The part of an access' bytes that the present step moves over the link.
 
         All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
@@ -193,16 +193,16 @@ class Sweep:
 
     # where accesses are
 
-    def _byte(self, access: Access, window: int) -> int:
+    def _byte(self, access: ManagedAccess, window: int) -> int:
         return access.nbytes * window // self.windows
 
-    def _pages(self, pages: ManagedPages, access: Access, first: int, last: int) -> tuple[int, int]:
+    def _pages(self, pages: ManagedPages, access: ManagedAccess, first: int, last: int) -> tuple[int, int]:
         """Pages [low, high) of a swept argument that the windows [first, last) touch."""
         nbytes, windows, size = access.nbytes, self.windows, pages.page_size
         low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
         return low // size, -(-high // size) if high > low else low // size
 
-    def _all(self, pages: ManagedPages, access: Access) -> tuple[int, int]:
+    def _all(self, pages: ManagedPages, access: ManagedAccess) -> tuple[int, int]:
         size = pages.page_size
         return access.begin // size, -(-(access.begin + access.nbytes) // size)
 
@@ -250,7 +250,7 @@ class Sweep:
         return self.hits[place]
 
 
-def _picks(access: Access, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
+def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
     """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
     size, per_block = pages.page_size, pages.per_block
     part = access.part_of_pages(size)

@@ -9,18 +9,15 @@ divide here: what a kernel demands of the SMs is never less than what it draws o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import attrs
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import TrafficChanged
 from offloadrt.machine.resident_kernel import ResidentKernel
+from offloadrt.machine.resident_kernels import ResidentKernels
 from offloadrt.machine.share import SharedPool, Ticket
-from offloadrt.sim import Simulation
-
-if TYPE_CHECKING:
-    from offloadrt.machine.compute_units import ComputeUnits
 
 _READ_AND_WRITTEN = 2
 """Bytes of traffic for each byte that is copied within one memory."""
@@ -56,15 +53,15 @@ class MemoryTraffic:
     ``divide`` while it is ``shared``.
     """
 
-    def __init__(self, sim: Simulation, units: ComputeUnits, spec: TrafficSpec) -> None:
-        self.sim = sim
+    def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:
+        sim = self.sim = units.sim
         self.name = f"device {units.device} memory"
         self.spec = spec
         self.flows: list[Flow] = []
         self.shared = False
         """Whether there have been copies since kernels last had all that they can use."""
         self.pool = SharedPool(sim, spec.bandwidth, self.name)
-        self.dividing = Level(sim)
+        self.dividing = LevelOverTime(sim)
         """Of the copies that divide."""
         self.wait_s = 0.0
         self.resident = units.resident

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 
@@ -40,7 +40,7 @@ class PeerLink:
         self.bytes = 0
         """Of the transfers that have ended."""
         self._pool = SharedPool(sim, bandwidth, self.name, uncontended=uncontended)
-        self._present = Level(sim)
+        self._present = LevelOverTime(sim)
         self._transfers = 0
         self._waited_s = 0.0
         self._born = sim.now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from offloadrt.machine.kernel_faults import Missing
-from offloadrt.machine.managed_sweep import Sweep
+from offloadrt.machine.managed_sweep import ManagedSweep
 from offloadrt.machine.messages import KernelPacket
 
 
@@ -21,7 +21,7 @@ class ResidentKernel:
     """SMs that it fills."""
     missing: Missing | None = None
     """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
-    sweep: Sweep | None = None
+    sweep: ManagedSweep | None = None
     """How far it is in managed memory; None when it uses none."""
     stalled_since: float = 0.0
     """Since when it waits for a page, while it does."""

@@ -332,8 +332,8 @@ def _required(configuration: MemoryConfiguration, host_program: HostProgram | No
         return host_program
     given = "is missing" if host_program is None else f"is {host_program!r}"
     raise ValueError(
-        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and "
-        f"run.host_program {given}: set it to compilers.object_ranking.HostProgram.of(the program's host function)"
+        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and its "
+        f"option host_program {given}: set it to compilers.object_ranking.HostProgram.of(the program's host function)"
     )
 
 

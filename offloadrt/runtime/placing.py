@@ -156,7 +156,7 @@ def _has_block(device: OffloadDevice, array: HostArray) -> bool:
 def _unknown(device: OffloadDevice, table: ObjectTable, array: HostArray, call: str) -> PlacementError:
     known = ", ".join(one.name for one in table.program.objects) or "none"
     message = (
-        f"the program's analysis (run.host_program) has no object {array.name!r}, which the kernel uses; "
+        f"the program's analysis (its option host_program) has no object {array.name!r}, which the kernel uses; "
         f"objects go by the names of their arrays, and it has: {known}"
     )
     return device.error(PlacementError, message, call, array.name)

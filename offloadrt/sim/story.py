@@ -77,7 +77,7 @@ def unregistered(sim: Clock, inherited: Actor | None) -> str:
 def detached_call(sim: Clock, actor: Actor) -> str:
     return (
         f"t={sim.now:g}: {actor.name} made a plain Trio call while detached (gear turbo); "
-        "put it inside 'async with run.attached():' (sim.attached()), or use the run's own primitives"
+        "put it inside 'async with run.sim.attached():' (sim.attached()), or use the run's own primitives"
     )
 
 

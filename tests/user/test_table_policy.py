@@ -59,8 +59,7 @@ def shards(request: LockRequest) -> range:
 def seconds(policy: object, threads: int, *, updates: bool = False) -> float:
     """Threads look up arrays of their own, which are mapped for good, in a table whose look-up takes a millisecond."""
     run = Run()
-    run.phantom = True
-    run.table_policy = policy  # type: ignore[assignment]  # names and objects alike
+    run.configure(table_policy=policy, phantom=True)
     run.set("table.lookup", "1 ms")
     run.set("table.handover", "0 us")
     run.set("driver.context.uncontended", True)
@@ -109,10 +108,10 @@ async def test_the_mark_takes_a_policy_too(offload: Run) -> None:
 
 def test_what_is_no_policy_is_refused_with_what_it_lacks() -> None:
     run = Run()
-    run.table_policy = ReadersAndWriters  # type: ignore[assignment]  # the class, not an object
+    run.configure(table_policy=ReadersAndWriters)  # the class, not an object
     with pytest.raises(UserError, match="ReadersAndWriters is no lock policy: it is a class: give an object of it"):
         _ = run.openmp
     run = Run()
-    run.table_policy = "lifo"
+    run.configure(table_policy="lifo")
     with pytest.raises(UserError, match="no lock policy 'lifo'; there are: barging, fifo"):
         _ = run.openmp

@@ -247,6 +247,10 @@ class Program(ABC, Generic[T]):
         found[self.globals.lock.name] = self.globals.lock.statistics()
         return found
 
+    def algorithms(self) -> dict[str, int]:
+        """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""
+        return {}
+
     # the end
 
     async def finish(self) -> None:

@@ -140,7 +140,7 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
     async def at_once(t: omp.HostThread) -> None:
         await t.barrier()
         block = await pool.allocate(t, 1 << 16)
-        ends.append(run.now)
+        ends.append(run.sim.now)
         await t.barrier()
         await pool.free(t, block)
 

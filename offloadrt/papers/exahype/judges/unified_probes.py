@@ -26,7 +26,7 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
     updated = await Experiment(run.openmp, setup).update()
     migrations, explicit = _copies(run)
     ends = [end.time_ps for end in recorded(run, events.KernelEnd)]
-    host = run.engines["host memory"]
+    host = run.statistics.engines["host memory"]
     alone_s = host.bytes / run.spec.value("host.memcpy_1t")
 
     async def ordinary(t: omp.HostThread) -> bool:
@@ -40,7 +40,7 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
         "kernels": len(ends),
         "device_copies": len(explicit),
         "kernels_that_faulted": len({fault.kernel for fault in recorded(run, events.PageFaultBegin)}),
-        "host_faults": run.faults["cpu_page_fault_count"],
+        "host_faults": run.statistics.faults["cpu_page_fault_count"],
         "migrations_after_the_last_kernel": sum(
             copy.direction == "d2h" and copy.time_ps >= max(ends) for copy in migrations
         ),
@@ -76,13 +76,13 @@ async def link_demand(
     )
     experiment = Experiment(run.openmp, setup)
     await experiment.warm_up()
-    before, begin = run.engines, run.now
+    before, begin = run.statistics.engines, run.sim.now
     async with run.measure():
         await experiment.update()
     ran = [span for span in kernels(run) if span.begin >= begin * 1e12]
 
     def busy(name: str) -> float:
-        after = run.engines
+        after = run.statistics.engines
         return float(after[name].busy_s - before[name].busy_s) if name in after else 0.0
 
     transfers = [span for span in copies(run) if span.begin >= begin * 1e12]

@@ -86,7 +86,7 @@ async def division(
     multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
     how the adaptive controller reads it (`Rules`). data: values, and whether they are right.
     """
-    run.model, run.num_devices, run.phantom = "openacc", gpus, not data
+    run.options = acc.OpenACCOptions(num_devices=gpus, phantom=not data)
     run.set("jit.compile", "0 s")
     if link_gb_s:
         run.set("nvlink.link_bw", f"{link_gb_s} GB/s")
@@ -159,7 +159,7 @@ def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
 @scenario(machine="dgx1-v100")
 async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
     """What the predicates leave of a kernel on each device, and along which dimension written arrays are divided."""
-    run.model, run.num_devices, run.phantom = "openacc", gpus, True
+    run.options = acc.OpenACCOptions(num_devices=gpus, phantom=True)
     facts: Facts = {}
 
     async def body(t: acc.HostThread) -> None:

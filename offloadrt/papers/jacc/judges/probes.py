@@ -36,7 +36,7 @@ def shift(offset: Any, x: Any, y: Any) -> None:
 @scenario(machine="dgx1-v100")
 async def layer(run: Run, rounds: Count = 20) -> Facts:
     """Two kernels, pushed in turn: what is compiled, when, and what comes out."""
-    run.model = "openacc"
+    run.options = acc.OpenACCOptions()
     times: list[float] = []
 
     async def body(t: acc.HostThread) -> float:
@@ -46,9 +46,9 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
         await jacc.jacc_create(y, z)
         for _ in range(rounds):
             for one, value, source, target in ((scale, 2.0, x, y), (shift, 1.0, y, z)):
-                begin = run.now
+                begin = run.sim.now
                 await jacc.jacc_kernel_push(one, acc.jacc_args(one, value, source, target))
-                times.append(run.now - begin)
+                times.append(run.sim.now - begin)
         await jacc.jacc_copyout(z)
         await jacc.jacc_delete(x, y)
         return float(z.data.min() + z.data.max()) / 2.0
@@ -70,7 +70,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
 @scenario(machine="dgx1-v100")
 async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "overlap") -> Facts:
     """The slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c), then c goes to the host."""
-    run.model = "openacc"
+    run.options = acc.OpenACCOptions()
 
     async def body(t: acc.HostThread) -> None:
         jacc = acc.Jacc(t, execution=execution)
@@ -97,7 +97,7 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
 @scenario(machine="dgx1-v100")
 async def specialization(run: Run) -> Facts:
     """One kernel, pushed with other values and other arrays: how often it is compiled for each way of specializing."""
-    run.model = "openacc"
+    run.options = acc.OpenACCOptions()
     facts: Facts = {}
 
     async def body(t: acc.HostThread) -> None:
@@ -139,7 +139,7 @@ async def launches(
     rounds: Count = 200,
 ) -> Facts:
     """Launches of a short kernel, each on data of its own: what a compiler's run-time library asks the driver for."""
-    run.model, run.compiler, run.pools = "openacc", compiler, pools
+    run.options = acc.OpenACCOptions(compiler=compiler, pools=pools)
     run.set("jit.compile", "0 s")
 
     async def body(t: acc.HostThread) -> None:
@@ -152,7 +152,7 @@ async def launches(
 
     async with run.measure():
         await run.parallel(body)
-    calls = run.measured_calls.table()
+    calls = run.measured.calls.table()
     allocating = [calls[name] for name in ("cuMemAlloc", "cuMemFree") if name in calls]
     return {
         "allocations": calls["cuMemAlloc"].count,

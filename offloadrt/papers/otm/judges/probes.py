@@ -82,10 +82,8 @@ async def objects(
 
     late: `c`, which ranks first, comes when the others are in use.
     """
-    run.phantom = True
-    run.configuration = "otm"
     body = two_then_three if late else three_objects
-    run.host_program = HostProgram.of(body)
+    run.configure(configuration="otm", host_program=HostProgram.of(body), phantom=True)
     run.set("mem.size", f"{round(room * N * DOUBLE)} B")
     run.set("mem.reserved", "0 B")
     run.set("otm.reserve", f"{lacking} B")
@@ -94,7 +92,7 @@ async def objects(
     await run.finish()
     placed = recorded(run, events.ObjectPlaced)
     copies = recorded(run, events.CopyBegin)
-    managed, counters, port = run.device().managed, run.objects, 0.0
+    managed, counters, port = run.device().managed, run.statistics.objects, 0.0
     if managed is not None:
         port = managed.ports["h2d"].bytes + managed.ports["d2h"].bytes
     calls = run.calls.table()
@@ -127,8 +125,7 @@ async def objects(
 @scenario(machine="summitdev-p100")
 async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
     """One object with values: does a kernel write to the original, or to a copy that comes back at the end?"""
-    run.configuration = "otm"
-    run.host_program = HostProgram.of(one_object)
+    run.configure(configuration="otm", host_program=HostProgram.of(one_object))
     run.set("otm.threshold", threshold)
     ((inside, after),) = await run.parallel(one_object)
     return {"inside": float(inside), "after": float(after)}
@@ -185,9 +182,9 @@ async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "manag
     async def body(t: omp.HostThread) -> float:
         values = SWEPT // DOUBLE
         array = t.array("array", values, fill=0.0, align=BLOCK)
-        begin = run.now
+        begin = run.sim.now
         await t.target_enter_data(omp.map(to=array))
-        copied = run.now - begin
+        copied = run.sim.now - begin
         for _ in range(2):
             await t.target(sweep, array, teams=values // 256, threads=256, iterations=values)
         return copied

@@ -50,7 +50,7 @@ def total(a: Any, s: Any) -> None:
 @scenario(machine="isambard-a100")
 async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
     """Threads that each submit algorithms on an array of their own; which of their kernels overlap."""
-    run.model = "stdpar"
+    run.options = std.StdParOptions()
 
     async def body(t: std.HostThread) -> bool:
         a, b = await t.new_array("a", LONG), await t.new_array("b", LONG)
@@ -82,7 +82,7 @@ async def loop(run: Run, body: Body = "inside", elision: bool = True) -> Facts:
     body: inside: nothing; external: a call of another translation unit; access: the host reads the array; stack: it
     writes an array of its stack; allocation: it allocates; sum: the second algorithm returns a sum.
     """
-    run.model, run.implementation = "stdpar", attrs.evolve(std.implementation("acpp"), elision=elision)
+    run.options = std.StdParOptions(implementation=attrs.evolve(std.implementation("acpp"), elision=elision))
     counts: dict[str, int] = {}
 
     async def program(t: std.HostThread) -> bool:
@@ -121,10 +121,8 @@ async def prefetches(
 
     fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again, fill a
     """
-    run.model, run.phantom = "stdpar", True
-    run.implementation = attrs.evolve(
-        std.implementation("acpp"), prefetch=std.PrefetchMode(mode), always=std.AlwaysReading(always)
-    )
+    chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(mode), always=std.AlwaysReading(always))
+    run.options = std.StdParOptions(implementation=chosen, phantom=True)
     bytes_before: list[int] = []
     calls_before: list[int] = []
 
@@ -167,9 +165,11 @@ async def sampled(
 
     What it decides, from which runtimes, and which side those of the same kernel speak for.
     """
-    run.model, run.phantom = "stdpar", True
-    run.implementation = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
-    run.heuristic = std.HeuristicRules(sampling=std.Sampling.HOST if host else std.Sampling.OFFLOAD)
+    run.options = std.StdParOptions(
+        implementation=attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch)),
+        heuristic=std.HeuristicRules(sampling=std.Sampling.HOST if host else std.Sampling.OFFLOAD),
+        phantom=True,
+    )
 
     async def body(t: std.HostThread) -> None:
         a = await t.new_array("a", LARGE)
@@ -207,8 +207,7 @@ async def transfer(
 
     Of that one host and device are known to take `host_s` and `offload_s`, without the transfer of its data.
     """
-    run.model, run.phantom = "stdpar", True
-    run.heuristic = std.HeuristicRules(min_operations=1, min_time_s=0.0)
+    run.options = std.StdParOptions(heuristic=std.HeuristicRules(min_operations=1, min_time_s=0.0), phantom=True)
     names = {one: f"for_each({one.name})" for one in (increment, double)}
     known = {(increment, Place.HOST): 1e-6, (increment, Place.OFFLOAD): 1.0}
     known |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}

@@ -29,7 +29,7 @@ SWEEP = Kernel("sweep", bytes_per_iteration=1 << 20)
 
 
 def _ps(run: Run) -> int:
-    return round(run.now * 1e12)
+    return round(run.sim.now * 1e12)
 
 
 def _calls_since(run: Run, api: str, since: int) -> int:

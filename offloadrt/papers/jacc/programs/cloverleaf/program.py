@@ -140,7 +140,7 @@ class Grid:
         ]  # fmt: skip
 
     def advection(self, order: str) -> list[ProgramStep]:
-        """AdvectionSweep in each direction."""
+        """Sweep in each direction."""
         moved = ("density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y")
         steps: list[ProgramStep] = [*self.halos(("energy1", "density1", "vol_flux_x", "vol_flux_y"), 2)]
         for sweep, axis in enumerate(order, start=1):
