@@ -16,7 +16,7 @@ from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.heap import Heap
@@ -36,7 +36,7 @@ R = TypeVar("R")
 _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
 
 
-class StdPar(Program[HostThread]):
+class StdPar(OffloadProgram[HostThread]):
     """The program's view of the machine, and of its default device.
 
     implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
