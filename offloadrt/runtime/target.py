@@ -16,7 +16,7 @@ from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
 from offloadrt.kernels.execution.mapped_section import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
-from offloadrt.machine.managed_access import ManagedAccess
+from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.binding import NOWHERE, ON_HOST, Binding
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
