@@ -15,12 +15,6 @@ LONGEST = 400
 
 # What is still open. Nothing may be added; an entry that no longer applies fails the test until it is taken out.
 OPEN_CIRCLES: set[str] = {
-    "offloadrt.models.stdpar.execution",
-    "offloadrt.models.stdpar.heap",
-    "offloadrt.models.stdpar.host_thread",
-    "offloadrt.models.stdpar.program",
-    "offloadrt.models.stdpar.queue",
-    "offloadrt.models.stdpar.sycl_queue",
     "offloadrt.sim.actor",
     "offloadrt.sim.clock",
     "offloadrt.sim.kernel",
