@@ -72,7 +72,7 @@ class Difference:
 
 
 @attrs.frozen
-class Variant:
+class ComparedVariant:
     """One run (the median one of several) beside its baseline. `differences` are the largest, by seconds; a baseline
     has none.
     """
@@ -91,7 +91,7 @@ class Case:
     """Variants that are compared with one another, the baseline first; whatever else was swept is the same in all."""
 
     parameters: dict[str, Value]
-    variants: list[Variant]
+    variants: list[ComparedVariant]
 
 
 @attrs.frozen
@@ -284,7 +284,7 @@ def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Ma
     return chosen
 
 
-def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[Variant]:
+def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """The results of a case beside the one that is its baseline, which comes first."""
     base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
     ordered = [base, *(one for one in results if one is not base)]
@@ -292,7 +292,7 @@ def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: 
     names = list(dict.fromkeys(name for one in ordered for name in calls[id(one)]))
     names.sort(key=lambda name: -calls[id(base)].get(name, _NO_CALLS).total_s)
     return [
-        Variant(
+        ComparedVariant(
             parameters={name: one.parameters[name] for name in chosen},
             figures={name: _figure(name, base, one) for name in measures},
             calls={
