@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.stdpar.allocation_map import Allocation, AllocationMap
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.errors import ForeignFree
@@ -34,7 +34,7 @@ class HeapCosts:
 class Heap:
     """The heap of one program. pool_gb: the size of the pool in GiB, instead of the implementation's own."""
 
-    def __init__(self, runtime: StdParRuntime, program: Program[Any], pool_gb: float | None) -> None:
+    def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime
         self._program = program
         """Has the C library's heap."""

@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section, array_of
 from offloadrt.models.stdpar.algorithms import AlgorithmCall, Algorithms
 from offloadrt.models.stdpar.arrays import UsmArray, adopted
@@ -37,7 +37,7 @@ from offloadrt.runtime.host_array import HostArray
 class HostThread(Algorithms, ProgramThread):
     """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue."""
 
-    def __init__(self, program: Program[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
+    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)
         self.runtime = runtime
         self._memory = heap

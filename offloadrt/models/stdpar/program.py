@@ -15,7 +15,7 @@ from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.stdpar.arrays import UsmArray, adopted
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.heuristic import HeuristicRules
@@ -31,7 +31,7 @@ from offloadrt.trace import Trace
 R = TypeVar("R")
 
 
-class StdPar(Program[HostThread]):
+class StdPar(OffloadProgram[HostThread]):
     """The program's view of the machine, and of its default device.
 
     implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
