@@ -1,16 +1,21 @@
 """The hardware: cores, memories, links, copy engines, hardware queues, compute units, and their profiles.
 
-========================  ========================================================================================
-``load``, ``available``   profiles of machines: TOML files whose entries name their source (``profiles/*.toml``)
-``Machine``               the hardware of one run: ``cores``, ``host_memory``, ``devices``, ``host_time``
-``Device``                ``memory``, ``compute`` units, copy ``engines``, hardware ``queues``; on an APU DMA ``rings``,
-                          ``hsa_queues`` and the page table of the GPU
-``Peers``                 links between devices (``PeerLink``), and which way a copy from one to another goes
-``PageTable``             which pages of host memory the CPU, or the GPU of an APU, can translate
-``ManagedPages``          who owns each page of managed memory, and what a discrete GPU can translate of it
-``FairShare``             division of a bandwidth or of the SMs among its users: the only place where a number of
-                          users yields a time
-========================  ========================================================================================
+Open ``machine.py`` first, then ``device.py``: they build all parts from a profile.
+
+=============  =====================================================================================================
+``profile``    profiles of machines: TOML files whose entries name their source (``load``, ``MachineSpec``)
+``host``       the host's cores, memory and worker threads
+``host_lock``  mutexes under which host threads work, and the policies that say who comes next
+``memory``     device memory and page tables: plain data
+``queues``     streams, hardware queues, HSA queues
+``links``      copy engines, DMA rings, links between devices
+``compute``    compute units: how long kernels take, alone and together
+``managed``    pages of managed memory, and how kernels meet them
+=============  =====================================================================================================
+
+The parts that queue for something are actors; they exchange the messages of ``messages.py``, each in its mailbox, as
+the tables in ``README.md`` say.  ``share.py`` divides a bandwidth or the SMs among their users: it is the only
+place where a number of users yields a time.
 
 What an operation costs alone is in the profile.  What it costs among others is never computed: it is what happens when
 actors wait for one another, or what ``share.py`` leaves them.
@@ -18,33 +23,33 @@ actors wait for one another, or what ``share.py`` leaves them.
 
 from __future__ import annotations
 
-from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
-from offloadrt.machine.compute_units import ComputeUnits
-from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
-from offloadrt.machine.cores import Cores, CoreStatistics
+from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute.compute_units import ComputeUnits
+from offloadrt.machine.compute.memory_traffic import TrafficStatistics
+from offloadrt.machine.compute.occupancy import LaunchOutOfResources, SMLimits
+from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
 from offloadrt.machine.device import Device
-from offloadrt.machine.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
-from offloadrt.machine.dma_ring import DmaRing, RingStatistics
-from offloadrt.machine.entry import ProfileEntry, RangeEnd
-from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
-from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
-from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.host.cores import Cores, CoreStatistics
+from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
+from offloadrt.machine.links.dma_ring import DmaRing, RingStatistics
+from offloadrt.machine.links.peer_link import LinkStatistics, PeerLink
+from offloadrt.machine.links.peer_relay import PeerRelay
+from offloadrt.machine.links.peers import Peers, Route
 from offloadrt.machine.machine import Machine, Statistics
-from offloadrt.machine.managed_access import ManagedAccess
-from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.memory_traffic import TrafficStatistics
+from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
+from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
-from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
-from offloadrt.machine.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
-from offloadrt.machine.page_table import PageTable
-from offloadrt.machine.peer_link import LinkStatistics, PeerLink
-from offloadrt.machine.peer_relay import PeerRelay
-from offloadrt.machine.peers import Peers, Route
-from offloadrt.machine.profile import MachineSpec, ProfileError, UnknownEntry, available, load
+from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry, available, load
+from offloadrt.machine.profile.topology import Topology
+from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.queues.stream import Stream
 from offloadrt.machine.share import FairShare, SharedPool
-from offloadrt.machine.stream import Stream
-from offloadrt.machine.topology import Topology
 
 __all__ = [
     "MESSAGES",

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.managed_access import Accesses
-from offloadrt.machine.page_fault import AccessFault
-from offloadrt.machine.page_sets import PageSets
-from offloadrt.machine.peer_link import PeerLink
-from offloadrt.machine.stream import Stream
+from offloadrt.machine.compute.page_fault import AccessFault
+from offloadrt.machine.links.peer_link import PeerLink
+from offloadrt.machine.managed.access import Accesses
+from offloadrt.machine.managed.page_sets import PageSets
+from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Signal
 
 Move = Callable[[], None]

@@ -18,7 +18,7 @@ from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import ArrayUse, Launch
 from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.ranges import reach
-from offloadrt.machine.managed_access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems

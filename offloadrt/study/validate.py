@@ -19,7 +19,7 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import Turns, Variant, turns_of, variants_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
-from offloadrt.study.sweep import Outcome, sweep
+from offloadrt.study.sweep import SweepOutcome, sweep
 
 Advanced = Callable[[str, int, int], None]
 """Told of each run: what the runs are for, how many of them are made, and how many are asked for so far."""
@@ -165,7 +165,7 @@ class _Runs:
         """Answers for one part of the work; its name is told with each run."""
         asked = finished = 0
 
-        def tell(outcome: Outcome) -> None:
+        def tell(outcome: SweepOutcome) -> None:
             if self.advanced is not None:
                 self.advanced(name, finished + len(outcome.finished), asked)
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)

@@ -12,10 +12,10 @@ from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import ByteRuns, ManagedAccess
-from offloadrt.machine.managed_draws import divided
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
-from offloadrt.machine.tree_prefetch import runs, with_prefetched
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.draws import divided
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
 
 # the tree prefetcher
 

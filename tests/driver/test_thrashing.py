@@ -3,9 +3,9 @@
 import pytest
 
 from offloadrt.driver import UvmCounters
-from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
+from offloadrt.driver.uvm.thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import ManagedAccess
+from offloadrt.machine.managed.access import ManagedAccess
 
 PAGE = 64 << 10
 LAPSE = NAP = 500e-6

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from offloadrt.kernels import ArrayUse, Kernel, expect, kernel
-from offloadrt.machine.managed_access import ManagedAccess
+from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.managed_accesses import accesses_of
 

@@ -21,7 +21,7 @@ from offloadrt.study.judging import Judgement
 from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import CORNER, Variant, variants_of
 from offloadrt.study.running import profiles
-from offloadrt.study.sweep import Outcome
+from offloadrt.study.sweep import SweepOutcome
 from offloadrt.study.validate import Finding, Report, _reason, _verdict, validate
 
 
@@ -94,9 +94,9 @@ def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     """`validate` gets invented results; the points that it asks for."""
     asked: list[Point] = []
 
-    def sweep(points: Sequence[Point], *_: object, **__: object) -> Outcome:
+    def sweep(points: Sequence[Point], *_: object, **__: object) -> SweepOutcome:
         asked.extend(points)
-        return Outcome(points, [whatever_is_asked(point) for point in points])
+        return SweepOutcome(points, [whatever_is_asked(point) for point in points])
 
     monkeypatch.setattr("offloadrt.study.validate.sweep", sweep)
     return asked

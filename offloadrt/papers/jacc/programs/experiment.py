@@ -110,7 +110,7 @@ class Experiment:
     fraction: float = 1.0
     warm_up: int = 0
     devices: int = 1
-    strategy: str | acc.Strategy = "single"
+    strategy: str | acc.DeviceStrategy = "single"
     execution: Literal["sync", "async", "overlap"] = "async"
     communication: Literal["all-to-all", "needed"] = "all-to-all"
     flags: acc.PushFlags = acc.PushFlags.NONE

@@ -89,7 +89,7 @@ class BabelStream:
                     begin = t.sim.now
                     async with t.function():
                         await call()
-                        if t.program.is_explicit:
+                        if t.runtime.is_explicit:
                             await t.wait()
                     seconds[name].append(t.sim.now - begin)
         results = {array.name: await t.read(array) for array in (a, b, c)}

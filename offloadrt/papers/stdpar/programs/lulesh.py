@@ -187,7 +187,7 @@ async def viscosity(t: std.HostThread, domain: Domain) -> None:
                 await t.for_each_n(p, size, material.monotonic_q, itself, std.indirect(elements), *around, *behind, *of)
         await domain.give(t, *reversed(lengths), *reversed(gradients))
         await domain.store(t)
-        if t.program.is_explicit:
+        if t.runtime.is_explicit:
             await check(t, "viscosity", await t.any_of(p, kernels.above, domain["q"], material.QSTOP))
         else:
             await sequential_loop(t, kernels.above, domain["q"], material.QSTOP)

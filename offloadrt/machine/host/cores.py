@@ -1,0 +1,165 @@
+"""The cores of the host: a thread that computes occupies one; when all are taken it waits for one, in order."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Awaitable, Generator
+from heapq import heappush
+from math import inf
+from typing import Any
+
+import attrs
+
+from offloadrt.sim import PASSED, Actor, Simulation
+from offloadrt.sim.actor import uninterrupted
+from offloadrt.trace import HostTime
+
+
+@attrs.frozen
+class CoreStatistics:
+    """What the cores did; times in virtual seconds, summed over cores or threads, up to now.
+
+    busy_s + idle_s is the time elapsed times the number of cores.
+    """
+
+    cores: int
+    computed: int
+    """How often a thread took a core."""
+    waited: int
+    """How often a thread found no idle core."""
+    wait_s: float
+    """Of threads for a core."""
+    busy_s: float
+    idle_s: float
+
+
+class Cores:
+    """``count`` equal cores.  A thread that waits for anything else gives its core up.
+
+    With ``uncontended`` every thread has a core of its own (an ablation).
+    """
+
+    __slots__ = (
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_sim", "_uncontended", "_wait_s", "_waited",
+        "_waiters", "count", "name",
+    )  # fmt: skip
+
+    def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
+        self._sim = sim
+        self.count = count
+        self.name = "core"
+        self._waiters: deque[tuple[Actor, float | None]] = deque()
+        """Who waits for a core, and for how long it will work there; None: until it gives the core back."""
+        self._uncontended = uncontended
+        self._host_seconds = host_time.seconds
+        self._computed = 0
+        self._waited = 0
+        self._wait_s = 0.0
+        self._busy = 0
+        self._busy_s = 0.0  # ends less beginnings, so that those at work need no look
+        self._born = sim.now
+        sim.primitives.append(self)
+
+    @uninterrupted
+    def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
+        """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
+
+        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.
+        """
+        if not 0.0 <= dt < inf:
+            raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
+        return self._compute(dt, category)
+
+    @uninterrupted
+    @types.coroutine
+    def _compute(self, dt: float, category: str) -> Generator[Any, Any, None]:
+        sim = self._sim
+        me = sim.running
+        if me is None:
+            me = sim.current
+        begin = sim.now
+        self.begin(me, dt)
+        if not sim.goes_on(me):
+            yield me.trap
+        self.ended(me)
+        self._host_seconds[category] += sim.now - begin
+        if me.trouble is not None:
+            yield from sim.interrupted(me)
+
+    @uninterrupted
+    def take(self) -> Awaitable[None]:
+        """Wait for a core and keep it until ``give_back``."""
+        return PASSED if self.begin(self._sim.current, None) else self._wait()
+
+    @uninterrupted
+    @types.coroutine
+    def _wait(self) -> Generator[Any, Any, None]:
+        me = self._sim.current
+        yield me.trap
+        if me.trouble is not None:
+            self.ended(me)
+            yield from self._sim.interrupted(me)
+
+    def give_back(self) -> None:
+        """Leave the core; the thread that waits longest gets it."""
+        self.ended(self._sim.current)
+
+    # ------------------------------------------------------------------ for a lock, which begins a thread's work
+
+    def begin(self, actor: Actor, dt: float | None) -> bool:
+        """Have ``actor``, which is parked or is about to park, resumed when it has worked on a core for ``dt``.
+
+        It then calls ``ended``, also when it was resumed earlier because it was cancelled. With None it has the core
+        until then.  True if a core was idle.
+        """
+        sim = self._sim
+        self._computed += 1
+        if self._busy < self.count or self._uncontended:
+            self._busy += 1
+            self._busy_s -= sim.now
+            if dt is not None:
+                sim.events = number = sim.events + 1
+                heappush(sim.heap, (sim.now + dt, number, actor))
+            return True
+        self._waited += 1
+        self._waiters.append((actor, dt))
+        actor.waits_for = self
+        actor.waits_since = sim.now
+        actor.story.append((sim.now, self.name))
+        return False
+
+    def ended(self, actor: Actor) -> None:
+        """Give up the core that ``actor`` has; the thread that waits longest gets it, and begins its work at once.
+
+        There is nothing to give up if the actor was cancelled while it waited for a core.
+        """
+        sim = self._sim
+        if actor.value is self:
+            actor.value = None
+        elif not self._waiters:
+            self._busy -= 1
+            self._busy_s += sim.now
+        else:
+            successor, dt = self._waiters.popleft()
+            successor.waits_for = None
+            self._wait_s += sim.now - successor.waits_since
+            if dt is None:
+                sim.ready.append(successor)
+            else:
+                sim.events = number = sim.events + 1
+                heappush(sim.heap, (sim.now + dt, number, successor))
+
+    def forget(self, actor: Actor) -> None:
+        """Take ``actor``, which is cancelled, off the queue."""
+        self._waiters = deque(waiter for waiter in self._waiters if waiter[0] is not actor)
+        self._wait_s += self._sim.now - actor.waits_since
+        actor.waits_for = None
+        actor.value = self  # it leaves the queue, not a core
+
+    def statistics(self) -> CoreStatistics:
+        """What the cores did so far."""
+        now = self._sim.now
+        busy_s = self._busy_s + self._busy * now
+        idle_s = max((now - self._born) * self.count - busy_s, 0.0)
+        return CoreStatistics(self.count, self._computed, self._waited, self._wait_s, busy_s, idle_s)
