@@ -22,7 +22,7 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.ranges import CORNER, MachineVariant, variants_of
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome
-from offloadrt.study.validate import Finding, Report, _reason, _verdict, validate
+from offloadrt.study.validate import Finding, ValidationReport, _reason, _verdict, validate
 
 
 @pytest.mark.parametrize(
