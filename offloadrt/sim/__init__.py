@@ -18,7 +18,6 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice
 """
 
 from offloadrt.sim.actor import PASSED, Actor
-from offloadrt.sim.clock import Gear
 from offloadrt.sim.errors import (
     BadChoice,
     Deadlock,
@@ -30,7 +29,6 @@ from offloadrt.sim.errors import (
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
-from offloadrt.sim.kernel import Simulation
 from offloadrt.sim.lock import Lock, LockStatistics
 from offloadrt.sim.mailbox import TIMED_OUT, Call, Mailbox, MailboxStatistics
 from offloadrt.sim.nursery import Nursery
@@ -39,6 +37,7 @@ from offloadrt.sim.rwlock import RWLock, RWLockStatistics
 from offloadrt.sim.scope import TimeoutScope
 from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics
 from offloadrt.sim.signal import Signal, SignalStatistics
+from offloadrt.sim.simulation import Gear, Simulation
 from offloadrt.sim.station import Station, StationStatistics
 from offloadrt.sim.strategy import Fifo, Random, Strategy
 

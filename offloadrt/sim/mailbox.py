@@ -6,15 +6,13 @@ import types
 from collections import deque
 from collections.abc import Awaitable, Generator
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.actor import Actor, uninterrupted
+from offloadrt.sim.simulation import Simulation
+from offloadrt.sim.timers import remove
 
 
 class _TimedOut:
@@ -153,7 +151,7 @@ class Mailbox:
             return (yield from sim.park(me, self))
         finally:
             if not expiry.fired:
-                sim.remove_timer(expiry)
+                remove(sim.heap, expiry)
 
     @uninterrupted
     def call(self, message: Any) -> Awaitable[Any]:
