@@ -13,11 +13,10 @@
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
 overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=..., configuration=...,
-allocator=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=..., devices=...,
-record=True)` says how the run is made;
-`strategy`, `configuration` and `allocator` may be objects of one's own (`runtime/configurations/base.py` says what
-one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. pytest-trio must be
-installed.
+allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=...,
+devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and `table_policy` may be
+objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what one has).
+A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs pytest-trio.
 """
 
 from __future__ import annotations
@@ -32,13 +31,14 @@ import pytest
 if TYPE_CHECKING:
     from offloadrt.study import Run
 
-_ATTRIBUTES = {
+_OF_THE_PROGRAM = {
     "phantom": "phantom",
-    "model": "model",
     "compiler": "compiler",
     "pools": "pools",
     "configuration": "configuration",
     "allocator": "allocator",
+    "host_program": "host_program",
+    "table_policy": "table_policy",
     "implementation": "implementation",
     "pool_gb": "pool_gb",
     "system_usm": "system_usm",
@@ -46,7 +46,10 @@ _ATTRIBUTES = {
     "heuristic_file": "heuristic_file",
     "devices": "num_devices",
 }
-_OPTIONS = ("machine", "overrides", "range_end", "seed", "gear", "strategy", "record", "hash", "sinks")
+"""Options of the mark that are options of the program, and their names there."""
+_OF_THE_RUN = (
+    "machine", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
+)  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "offload(machine, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, allocator, "
-        "implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
+        "table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
         "how the emulated machine of the fixture `offload` is made",
     )
 
@@ -83,21 +86,21 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
     from offloadrt.study.running.clock import ClockedRun
+    from offloadrt.study.running.options import options_for
 
     if not request.config.pluginmanager.hasplugin("trio"):
         raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs
-    unknown = [name for name in options if name not in _OPTIONS and name not in _ATTRIBUTES]
-    if unknown:
-        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_ATTRIBUTES))}")
+    known = (*_OF_THE_RUN, "model", *_OF_THE_PROGRAM)
+    if unknown := [name for name in options if name not in known]:
+        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
     try:
-        run = ClockedRun(**{name: value for name, value in options.items() if name in _OPTIONS})
-        for name, attribute in _ATTRIBUTES.items():
-            if name in options:
-                setattr(run, attribute, options[name])
-        check(run)
+        run = ClockedRun(**{name: value for name, value in options.items() if name in _OF_THE_RUN})
+        run.options = options_for(options.get("model", "openmp"))()
+        run.configure(**{_OF_THE_PROGRAM[name]: value for name, value in options.items() if name in _OF_THE_PROGRAM})
+        check(run.spec, run.options)
     except UserError as error:
         raise UserError(f"mark offload: {str(error).removeprefix('--')}") from None
     return run

@@ -50,7 +50,7 @@ async def first_touch(
     await run.parallel(program.run)
     return {
         "maps": program.maps,
-        "memory_management_s": memory_management_s(run.measured_calls.table(), run.measured.host_time),
+        "memory_management_s": memory_management_s(run.measured.calls.table(), run.measured.host_time),
         "memory_initialization_s": memory_initialization_s(run.device().fault_statistics()),
         "per_map_s": run.elapsed / program.maps,
     }

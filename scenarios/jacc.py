@@ -86,7 +86,7 @@ async def jacc(
     devices = 1 if strategy == "single" else gpus
     flags = acc.PushFlags.RESTRICT if restrict else acc.PushFlags.NONE
     flags |= acc.PushFlags.VAR_OPT if var_opt else acc.PushFlags.NONE
-    run.model, run.compiler, run.pools, run.phantom, run.num_devices = "openacc", compiler, pools, phantom, devices
+    run.options = acc.OpenACCOptions(compiler=compiler, pools=pools, phantom=phantom, num_devices=devices)
     if compiled:
         run.set("jit.compile", 0.0)
     shared = acc.strategy_named(strategy, devices)

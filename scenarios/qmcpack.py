@@ -73,7 +73,7 @@ async def qmcpack(
     async with run.measure():
         await experiment.advance()
     return {
-        "memory_management_s": memory_management_s(run.measured_calls.table(), run.measured.host_time),
+        "memory_management_s": memory_management_s(run.measured.calls.table(), run.measured.host_time),
         "memory_initialization_s": memory_initialization_s(run.device().fault_statistics(), faults),
         "kernel_s": run.device().compute.statistics().wall_s,
         **experiment.assumed(),

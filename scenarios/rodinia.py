@@ -80,9 +80,11 @@ async def rodinia(
     else:
         steps = iterations or round(SRAD_ITERATIONS.at(lengths))
         program = Srad.of(nbytes, steps, phantom=phantom, seed=run.seed, structure=structure)
-    run.phantom = phantom
-    run.configuration = CONFIGURATIONS[placement]
-    run.host_program = {"bfs": BFS, "cfd": CFD, "srad": SRAD}[benchmark]
+    run.options = omp.OpenMPOptions(
+        configuration=CONFIGURATIONS[placement],
+        host_program={"bfs": BFS, "cfd": CFD, "srad": SRAD}[benchmark],
+        phantom=phantom,
+    )
     objects: list[omp.HostArray] = []
 
     async def body(t: omp.HostThread) -> None:

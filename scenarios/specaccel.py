@@ -54,7 +54,7 @@ async def specaccel(
     program = code(benchmark, ends, forget if lose_translation else None)
     await run.parallel(program.run)
     return {
-        "memory_management_s": memory_management_s(run.measured_calls.table(), run.measured.host_time),
+        "memory_management_s": memory_management_s(run.measured.calls.table(), run.measured.host_time),
         "memory_initialization_s": memory_initialization_s(run.device().fault_statistics()),
         "kernel_s": run.device().compute.statistics().wall_s,
         **program.assumed(),

@@ -128,10 +128,13 @@ async def stdpar(
             raise ParameterError("database", f"{database}, but {implementation} has no heuristic here to read it")
         if not Path(database).parent.is_dir():
             raise ParameterError("database", f"{database}, but there is no such folder")
-        run.heuristic_file = Path(database)
-    run.heuristic = std.HeuristicRules(sampling=std.Sampling(sampling))
     program = application_of(application, size, steps, phantom)
-    run.model, run.implementation, run.phantom = "stdpar", chosen, phantom
+    run.options = std.StdParOptions(
+        implementation=chosen,
+        heuristic=std.HeuristicRules(sampling=std.Sampling(sampling)),
+        heuristic_file=None if database is None else Path(database),
+        phantom=phantom,
+    )
     stopwatch = Stopwatch(run.stdpar, run.measure)
 
     async def body(t: std.HostThread) -> dict[str, float | int]:
@@ -145,7 +148,7 @@ async def stdpar(
 
     own = (await run.parallel(body))[0]
     measured = run.measured
-    moved, faults, calls = measured.bytes, measured.faults, run.measured_calls.table()
+    moved, faults, calls = measured.bytes, measured.faults, run.measured.calls.table()
     counted = stopwatch.figures()
     prefetched = counted.pop("prefetched_bytes")
     managed, freed = (calls.get(call_name(run.spec, call)) for call in ("cuMemAllocManaged", "cuMemFree"))

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
+from offloadrt.sim.simulation import SLICE
 
 from offloadrt.driver import open_driver
 from offloadrt.machine import Machine, load
@@ -51,9 +52,10 @@ def hardware(
     calls: Calls | None = None,
     record: bool = True,
     strategy: Strategy | None = None,
+    slice: int = SLICE,
 ) -> tuple[Simulation, Machine, Trace]:
     """The parts of a rig; with ``record`` the machine writes to the trace."""
-    sim = Simulation(gear=gear, strategy=strategy)
+    sim = Simulation(gear=gear, strategy=strategy, slice=slice)
     trace = Trace(sim)
     sim.observer = trace if record else None
     return sim, Machine(sim, load(profile, overrides), trace if record else None, calls, devices), trace
@@ -67,6 +69,7 @@ def rigs_of(rig: Callable[..., R], program: Callable[..., Any]) -> Callable[...,
         gear: Any = "turbo",
         devices: int = 1,
         strategy: Strategy | None = None,
+        slice: int = SLICE,
         machine_name: str = "alex-a100",
         **options: Any,
     ) -> R:

@@ -16,8 +16,8 @@ PACKAGE = Path(offloadrt.__file__).parent
 EXEMPT = {"machine/share.py"}
 
 PASSES_TIME = {
-    "sleep", "compute", "serve", "work", "locked_work", "submit", "get_until", "move_on_after", "fail_after", "jitter",
-    "pay", "join", "pass_to", "serve_alone", "serve_at", "work_alone", "transfer_alone", "was", "was_read",
+    "sleep", "compute", "serve", "work", "locked_work", "enter", "locked", "begin", "submit", "get_until",
+    "move_on_after", "fail_after", "jitter", "pay", "join", "carry", "pass_to",
 }  # fmt: skip
 """Calls whose arguments are durations (``submit`` has one among its arguments)."""
 

@@ -1,4 +1,4 @@
-"""Every message between actors is typed, frozen, described in ARCHITECTURE.md and understood by the actor that gets it.
+"""Every message between actors is typed, frozen, described in a README of the package and understood by who gets it.
 
 The rule: a class of message stands in the tuple ``MESSAGES`` of the module that defines it.
 """
@@ -22,7 +22,6 @@ from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 
 PACKAGE = Path(offloadrt.__file__).parent
-ARCHITECTURE = PACKAGE.parent / "ARCHITECTURE.md"
 SENDS = {"put", "call"}
 """Methods of ``sim.Mailbox`` that send a message."""
 
@@ -78,22 +77,25 @@ def sent_classes(tree: ast.Module) -> Iterator[tuple[int, str]]:
                         yield node.lineno, constants[part.id]
 
 
-def table_of_messages() -> list[str]:
-    """The classes that ARCHITECTURE.md lists: the first column of the table that begins with ``| message |``."""
-    text = ARCHITECTURE.read_text(encoding="utf-8")
-    table = re.search(r"^\| message \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
-    assert table is not None, "ARCHITECTURE.md has no table of messages"
-    return [name for row in table[1].splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+def described_messages() -> list[str]:
+    """The classes that the package's READMEs list: the first column of each table that begins with ``| message |``."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("README.md"))]
+    tables = [
+        rows
+        for text in texts
+        for rows in re.findall(r"^\| message \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
+    ]
+    return [name for rows in tables for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
 
 
 def test_the_audit_finds_the_messages() -> None:
     names = [message.__name__ for message in MESSAGES]
     assert len(names) == len(set(names)), "two classes of message have one name"
-    assert {"CopyPacket", "DrainKernels", "AcquireTable", "RunTask"} <= set(names)
+    assert {"CopyPacket", "DrainKernels", "LockRequest", "RunTask"} <= set(names)
 
 
-def test_the_architecture_lists_every_message_and_no_other() -> None:
-    assert sorted(table_of_messages()) == sorted(message.__name__ for message in MESSAGES)
+def test_the_readmes_list_every_message_once_and_no_other() -> None:
+    assert sorted(described_messages()) == sorted(message.__name__ for message in MESSAGES)
 
 
 def test_whatever_is_sent_is_a_listed_message() -> None:
@@ -202,11 +204,11 @@ async def to_a_peer_relay(actors: Actors) -> None:
 
 
 async def to_the_device_table_lock(actors: Actors) -> None:
-    mailbox_of(actors.program.devices[0].table_lock, "_requests").put(Stranger())
+    mailbox_of(actors.program.devices[0].table_arbiter, "_requests").put(Stranger())
 
 
 async def to_the_device_table_lock_as_a_call(actors: Actors) -> None:
-    await mailbox_of(actors.program.devices[0].table_lock, "_requests").call(Stranger())
+    await mailbox_of(actors.program.devices[0].table_arbiter, "_requests").call(Stranger())
 
 
 async def to_the_hidden_helper_threads(actors: Actors) -> None:

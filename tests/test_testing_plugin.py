@@ -15,14 +15,14 @@ pytest_plugins = ["pytester"]
 
 async def test_time_is_virtual(offload: Run) -> None:
     await offload.sim.sleep(3600.0)
-    assert offload.now == offload.elapsed == trio.current_time() == 3600.0
+    assert offload.sim.now == offload.elapsed == trio.current_time() == 3600.0
 
 
 async def test_plain_trio_is_virtual_too(offload: Run) -> None:
-    async with offload.attached():
+    async with offload.sim.attached():
         with trio.move_on_after(60) as scope:
             await trio.sleep(3600)
-    assert scope.cancelled_caught and offload.now == 60.0
+    assert scope.cancelled_caught and offload.sim.now == 60.0
 
 
 async def test_the_test_is_the_first_actor(offload: Run) -> None:
@@ -34,7 +34,7 @@ async def test_the_test_is_the_first_actor(offload: Run) -> None:
             await offload.sim.sleep(1.0)
 
     for _ in range(3):
-        offload.spawn(body)
+        offload.sim.spawn(body)
     async with offload.measure():
         await offload.sim.sleep(0.5)
         async with lock:
@@ -44,7 +44,7 @@ async def test_the_test_is_the_first_actor(offload: Run) -> None:
 
 @pytest.mark.offload(gear="turbo", seed=5, overrides={"alloc.cudaFree": "20 us"}, phantom=True, record=True)
 async def test_the_mark_says_how_the_run_is_made(offload: Run) -> None:
-    assert (offload.gear, offload.seed, offload.phantom) == ("turbo", 5, True)
+    assert (offload.sim.gear, offload.seed, offload.phantom) == ("turbo", 5, True)
     assert offload.spec.value("alloc.cudaFree") == pytest.approx(20e-6)
     await offload.sim.sleep(1.0)
     assert offload.trace is not None
@@ -59,7 +59,7 @@ class TestParametrized:
 
     async def test_options_come_from_a_fixture(self, offload: Run) -> None:
         await offload.sim.sleep(float(offload.sim.rng.uniform()))
-        self.seen.append(offload.now)
+        self.seen.append(offload.sim.now)
         assert len(set(self.seen)) == 1
 
 
@@ -71,7 +71,7 @@ def test_failures_read_like_any_others(pytester: pytest.Pytester) -> None:
 
         async def test_assertion(offload):
             await offload.sim.sleep(1)
-            assert offload.now == 2
+            assert offload.sim.now == 2
 
         async def test_deadlock(offload):
             await Signal(offload.sim, "a signal that nobody sets").wait()
@@ -83,7 +83,7 @@ def test_failures_read_like_any_others(pytester: pytest.Pytester) -> None:
             async def body():
                 await offload.sim.sleep(1)
                 raise ZeroDivisionError("in an actor")
-            offload.spawn(body)
+            offload.sim.spawn(body)
             await offload.sim.sleep(10)
 
         @pytest.mark.offload(gears="turbo")

@@ -93,7 +93,7 @@ RAISES = [
     ("await t.prefetch(3)", "prefetch takes an array of the program or a section of one, not 3"),
     ("kernel(flops_per_iteration='1')(scale.body)", "flops_per_iteration is '1', but must be a number"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
-    ("run.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
+    ("run.statistics.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
 ]
 
 
@@ -208,10 +208,13 @@ def test_a_full_disk_below_standard_output(capfd: pytest.CaptureFixture[str]) ->
 def test_a_run_has_at_least_one_device(devices: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        HEAD + BODY.format("pass").replace("    async def body", f"    run.num_devices = {devices}\n    async def body")
+        HEAD
+        + BODY.format("pass").replace(
+            "    async def body", f"    run.configure(num_devices={devices})\n    async def body"
+        )
     )
     assert main(["run", str(script)]) == 2
-    assert f"run.num_devices is {devices}, but must be a whole number from 1" in capsys.readouterr().err
+    assert f"num_devices is {devices}, but must be a whole number from 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("threads", ["'4'", "2.5", "0"])

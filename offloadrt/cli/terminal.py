@@ -67,7 +67,7 @@ def told_now_and_then(title: str, shown: bool = True) -> Iterator[Callable[[Run]
 
     def tell() -> None:
         while not ended.wait(_NOW_AND_THEN_S):
-            reached = f"{runs[-1].now:.6g} s of virtual time" if runs else "not begun"
+            reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
             print(f"{title}: {reached}", file=sys.stderr, flush=True)
 
     if shown:

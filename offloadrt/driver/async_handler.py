@@ -87,12 +87,10 @@ class AsyncHandler:
             if not isinstance(handler, RunHandler):
                 raise TypeError(f"the thread for asynchronous handlers does not understand {handler!r}")
             begin = sim.now
-            servers.took()
             self._busy.rise()
             if handler.written and not pages.covers(handler.written, handler.nbytes):
                 await self._kfd.host_touch(handler.written, handler.nbytes, of_program=False)
-            if not cores.take_now():
-                await cores.take()
+            await cores.take()
             try:
                 await sim.sleep(machine.jitter(self._spec.cost))
                 await copy(handler.nbytes)

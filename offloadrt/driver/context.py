@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from types import TracebackType
 
+import attrs
+
 from offloadrt.driver.call_names import CALL_NAMES
 from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import Packet
-from offloadrt.sim import Lock, Signal
+from offloadrt.sim import Signal
 from offloadrt.trace import events
 
 
@@ -47,12 +50,26 @@ class Call:
             trace(events.CallEnd, device, self.queue, self.cause, self.api)
 
 
+@attrs.frozen(eq=False)
+class Locked:
+    """``async with``: the body holds the lock, after ``dt`` virtual seconds of work under it."""
+
+    lock: HostLock
+    dt: float
+
+    def __aenter__(self) -> Awaitable[None]:
+        return self.lock.enter(self.dt)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.lock.release()
+
+
 class Context:
     """What all calls on one device share.
 
-    ``lock`` is taken for the work of every call: ``async with context as woken``.  A thread that had to wait for it
-    pays ``driver.handover`` while it owns it: ``woken``, else 0.  ``locked_work`` and ``submit`` spell that out: they
-    are run several times a directive, and a free lock costs them no coroutine.
+    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover``.
     """
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
@@ -61,11 +78,17 @@ class Context:
         self.device = device
         self.costs = costs
         suffix = f" {device.index}" if device.index else ""
-        handoff = machine.spec.text("lock.handoff")
-        self.lock = Lock(machine.sim, f"driver context{suffix}", "barging" if handoff == "barging" else "fifo")
+        self.lock = HostLock(
+            machine,
+            f"driver context{suffix}",
+            lock_policy(machine.spec.text("lock.handoff")),
+            costs.handover,
+            category="driver",
+            wait_category="driver lock",
+            uncontended=machine.spec.flag("driver.context.uncontended"),
+        )
         self.names = CALL_NAMES[machine.spec.text("driver.calls")]
         """What this library calls its calls and errors, where CUDA's have other names."""
-        self._uncontended = machine.spec.flag("driver.context.uncontended")
         self._work = machine.work
 
     def call(self, api: str, stream: Stream | None, cause: int | None) -> Call:
@@ -78,30 +101,9 @@ class Context:
             (self.sim.running or self.sim.current).cause if cause is None else cause,
         )
 
-    async def __aenter__(self) -> float:
-        return 0.0 if self._taken() else await self._take()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._give_back()
-
-    def _taken(self) -> bool:
-        """Take the lock if it is free, without a coroutine; False when ``_take`` has to wait for it."""
-        return self._uncontended or self.lock.take_now()
-
-    async def _take(self) -> float:
-        """Wait for the lock; returns what the thread owes for its hand-over."""
-        since, contended = self.sim.now, self.lock.owner is not None
-        await self.lock.acquire()
-        if not contended:
-            return 0.0
-        self.machine.host_time.add("driver lock", self.sim.now - since)
-        return self.costs.handover
-
-    def _give_back(self) -> None:
-        if not self._uncontended:
-            self.lock.release()
+    def locked(self, dt: float = 0.0) -> Locked:
+        """Hold the context lock in the body of ``async with``, which begins when ``dt`` of work under it is done."""
+        return Locked(self.lock, dt)
 
     def work(self, dt: float) -> Awaitable[None]:
         """The calling thread works for ``dt`` seconds on a core."""
@@ -109,20 +111,16 @@ class Context:
 
     async def locked_work(self, dt: float) -> None:
         """Work under the context lock."""
-        woken = 0.0 if self._taken() else await self._take()
-        try:
-            await self._work(woken + dt, "driver")
-        finally:
-            self._give_back()
+        await self.lock.enter(dt)
+        self.lock.release()
 
     async def submit(self, packet: Packet, dt: float) -> Signal:
         """Work under the context lock, then put a packet into its stream; returns its completion.
 
         When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.
         """
-        woken = 0.0 if self._taken() else await self._take()
+        await self.lock.enter(dt)
         try:
-            await self._work(woken + dt, "driver")
             stream = packet.stream
             while (first := stream.full(self.costs.stream_depth)) is not None:
                 begin = self.sim.now
@@ -132,7 +130,7 @@ class Context:
             stream.pending.append(packet.done)
             return packet.done
         finally:
-            self._give_back()
+            self.lock.release()
 
     async def wait(self, stream: Stream, done: Signal) -> None:
         """Wait for a completion in a stream, and wake up."""

@@ -50,8 +50,7 @@ class Driver(DriverMemory):
     async def stream_create(self, cause: int | None = None) -> Stream:
         """cuStreamCreate: a new stream, on the next hardware queue."""
         with self._context.call("cuStreamCreate", None, cause):
-            async with self._context as woken:
-                await self._context.work(woken + self.costs.stream_create)
+            async with self._context.locked(self.costs.stream_create):
                 stream = self.device.open_stream()
                 self.streams.append(stream)
                 self._copies.open(stream)
@@ -60,8 +59,7 @@ class Driver(DriverMemory):
     async def stream_destroy(self, stream: Stream, cause: int | None = None) -> None:
         """cuStreamDestroy: what was submitted still completes."""
         with self._context.call("cuStreamDestroy", stream, cause):
-            async with self._context as woken:
-                await self._context.work(woken + self.costs.stream_destroy)
+            async with self._context.locked(self.costs.stream_destroy):
                 self.streams.remove(stream)
                 self._copies.close(stream)
 

@@ -26,18 +26,18 @@ class DriverMemory(Library):
         with self._context.call("cuMemAlloc", None, cause) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
-            async with self._context as woken:
+            async with self._context.locked():
                 halts = self._halting.concerns("alloc")
                 resume = await self._halting.begin("alloc", call.api, call.cause) if halts else None
                 try:
-                    address = await self._allocate(nbytes, phantom, woken)
+                    address = await self._allocate(nbytes, phantom)
                 finally:
                     self._halting.end(resume)
             if (trace := self.machine.trace) is not None:
                 trace(events.Allocate, self.device.index, -1, call.cause, address, nbytes, call.api)
             return address
 
-    async def _allocate(self, nbytes: int, phantom: bool, woken: float) -> int:
+    async def _allocate(self, nbytes: int, phantom: bool) -> int:
         memory, sim = self.device.memory, self.machine.sim
         if self.uvm is not None and not memory.has_room(memory.needs(nbytes)):
             await self.uvm.make_room(nbytes, sim.current.cause)
@@ -45,11 +45,11 @@ class DriverMemory(Library):
             block, segments = memory.allocate(nbytes, phantom)
         except OutOfSegments:
             free = memory.free_bytes
-            await self._context.work(woken + self.costs.allocate)
+            await self._context.work(self.costs.allocate)
             raise OutOfDeviceMemory("cuMemAlloc", nbytes, free, sim.current.name, sim.now, self.device.index) from None
         try:
             new = self.costs.allocate_segment + (segments - 1) * self.costs.further_segment
-            await self._context.work(woken + (new if segments else self.costs.allocate))
+            await self._context.work(new if segments else self.costs.allocate)
         except BaseException:
             memory.free(block.address)
             raise
@@ -58,14 +58,14 @@ class DriverMemory(Library):
     async def mem_free(self, address: int, cause: int | None = None) -> None:
         """cuMemFree, also of managed memory.  Raises DriverError for an address at which no block begins."""
         with self._context.call("cuMemFree", None, cause) as call:
-            async with self._context as woken:
+            async with self._context.locked():
                 for _ in self.streams if self.costs.visit else ():
                     await self._context.work(self.costs.visit)
                     self._visited += 1
                 halts = self._halting.concerns("free")
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
-                    await self._context.work(woken + self.costs.free)
+                    await self._context.work(self.costs.free)
                     if self.uvm is not None and address in self._managed_sizes:
                         self.uvm.remove(address, self._managed_sizes.pop(address))
                         self.machine.host_memory.release(address)
@@ -93,21 +93,21 @@ class DriverMemory(Library):
         with self._context.call("cuMemHostRegister", None, cause) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
-            async with self._context as woken:
+            async with self._context.locked():
                 if self._copies.pinned.overlaps(address, nbytes):
                     code = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"
                     raise DriverError(call.api, code, f"{nbytes} bytes at {address:#x}")
-                await self._context.work(woken + self.costs.register + nbytes * self.costs.register_per_byte)
+                await self._context.work(self.costs.register + nbytes * self.costs.register_per_byte)
                 self._copies.pinned.add(address, nbytes)
 
     async def mem_host_unregister(self, address: int, cause: int | None = None) -> None:
         """cuMemHostUnregister.  Raises DriverError when no pinned range begins there."""
         with self._context.call("cuMemHostUnregister", None, cause) as call:
-            async with self._context as woken:
+            async with self._context.locked():
                 if not self._copies.pinned.remove(address):
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
                     raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
-                await self._context.work(woken + self.costs.unregister)
+                await self._context.work(self.costs.unregister)
 
     @cached_property
     def _malloc_host(self) -> float:
@@ -118,8 +118,7 @@ class DriverMemory(Library):
         with self._context.call("cuMemAllocHost", None, cause) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
-            async with self._context as woken:
-                await self._context.work(woken + self._malloc_host + nbytes * self.costs.register_per_byte)
+            async with self._context.locked(self._malloc_host + nbytes * self.costs.register_per_byte):
                 address = self.machine.host_memory.allocate(nbytes, self.costs.managed_alignment)
                 self._copies.pinned.add(address, nbytes)
             return address
@@ -127,10 +126,10 @@ class DriverMemory(Library):
     async def mem_free_host(self, address: int, cause: int | None = None) -> None:
         """cuMemFreeHost.  Raises DriverError for an address at which no such memory begins."""
         with self._context.call("cuMemFreeHost", None, cause) as call:
-            async with self._context as woken:
+            async with self._context.locked():
                 if not self._copies.pinned.remove(address):
                     raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
-                await self._context.work(woken + self._malloc_host)
+                await self._context.work(self._malloc_host)
                 self.machine.host_memory.release(address)
 
     # Managed
@@ -146,8 +145,7 @@ class DriverMemory(Library):
             uvm = self._managed(call.api)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
-            async with self._context as woken:
-                await self._context.work(woken + self.costs.allocate_managed)
+            async with self._context.locked(self.costs.allocate_managed):
                 address = self.machine.host_memory.allocate(nbytes, self.costs.managed_alignment, "managed")
                 self._managed_sizes[address] = nbytes
                 uvm.add(address, nbytes, populated=False, name=name)

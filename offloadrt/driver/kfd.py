@@ -217,8 +217,7 @@ class Kfd:
     async def _work_unaccounted(self, dt: float) -> None:
         """Work for ``dt`` seconds on a core in a thread that is not the program's: no host time is accounted for."""
         cores = self.machine.cores
-        if not cores.take_now():
-            await cores.take()
+        await cores.take()
         try:
             await self.machine.sim.sleep(self.machine.jitter(dt))
         finally:

@@ -10,7 +10,8 @@ from offloadrt.driver.costs import DriverCosts
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.uvm import Uvm
 from offloadrt.machine import Device, Machine, Statistics, Stream
-from offloadrt.sim import Lock, LockStatistics
+from offloadrt.machine.host_lock import HostLock
+from offloadrt.sim import LockStatistics
 
 
 @attrs.frozen
@@ -46,7 +47,7 @@ class Library:
         return self.uvm
 
     @property
-    def context(self) -> Lock:
+    def context(self) -> HostLock:
         """The context lock."""
         return self._context.lock
 

@@ -4,7 +4,7 @@ A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, 
 Python body over NumPy views with costs per iteration, or costs and array uses alone; a `Launch` is one execution of it
 with teams, threads and iterations.
 
-``kernel.py``    `Kernel` and `Launch`; open it first (`array_use.py`: what a kernel does with an array)
+``kernel.py``    `Kernel` and `Launch`; open it first. `decorator.py` makes kernels of Python functions.
 ``source/``      a function's source, the subset of Python that a loop nest may use, and the refusals
 ``algebra/``     polynomials and other operations on whole numbers: what an index is
 ``accesses/``    the walk through a nest: loads, stores, operations, loops and branches
@@ -20,9 +20,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from offloadrt.kernels.array_use import ArrayUse
+from offloadrt.kernels.decorator import kernel
 from offloadrt.kernels.errors import IndexOutOfRange, KernelError, SourceRefused
 from offloadrt.kernels.hints import expect
-from offloadrt.kernels.kernel import Kernel, Launch, kernel
+from offloadrt.kernels.kernel import Kernel, Launch
 
 if TYPE_CHECKING:
     from offloadrt.kernels.costs.analysis import KernelAnalysis

@@ -36,7 +36,7 @@ from offloadrt.machine.messages import (
 from offloadrt.machine.page_fault import MemoryAccessFault
 from offloadrt.machine.resident_kernel import ResidentKernel
 from offloadrt.machine.share import FairShare, Ticket
-from offloadrt.sim import TIMED_OUT, Call, Mailbox, Simulation
+from offloadrt.sim import TIMED_OUT, Mailbox, Request, Simulation
 from offloadrt.trace import Trace, events
 
 _NEAR = 1e-9
@@ -96,7 +96,7 @@ class ComputeUnits:
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = Level(sim)
-        self._draining: list[Call] = []
+        self._draining: list[Request] = []
         self._drains = self._suspends = 0
         self._then = sim.now
         self._born = sim.now
@@ -106,10 +106,6 @@ class ComputeUnits:
         """The actor: serve messages and the ends of kernels, for ever."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self.share.first
         while True:
-            if (managed := self.managed) is not None and managed.raised is not None:
-                await managed.serve_raised()
-                self._retire()
-                continue
             if (traffic := self.traffic) is not None and traffic.shared:
                 traffic.divide()
             ends = first()[1] if self.resident else math.inf
@@ -133,9 +129,9 @@ class ComputeUnits:
                 self.managed.understand(message)
             elif isinstance(message, ResumeKernels):
                 await self._resume(message)
-            elif isinstance(message, Call) and isinstance(message.message, DrainKernels):
+            elif isinstance(message, Request) and isinstance(message.message, DrainKernels):
                 self._drain(message.message, message)
-            elif isinstance(message, Call) and isinstance(message.message, SuspendKernels):
+            elif isinstance(message, Request) and isinstance(message.message, SuspendKernels):
                 await self._suspend(message.message, message)
             else:
                 raise TypeError(f"the compute units do not understand {message!r}")
@@ -143,19 +139,14 @@ class ComputeUnits:
             if launching or self._waiting:
                 self._start()
 
-    def is_alone(self, stalled: ResidentKernel) -> bool:
-        """Whether nothing but a stalled kernel is on the device, and nobody waits for anything of it."""
-        alone = not (self.resident or self._launching or self._waiting or self._draining or self._suspends)
-        return alone and len(self.stalled) == 1 and stalled.packet.number in self.stalled
-
-    def _drain(self, message: DrainKernels, call: Call) -> None:
+    def _drain(self, message: DrainKernels, call: Request) -> None:
         self._drains += 1
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         self._draining.append(call)
 
-    async def _suspend(self, message: SuspendKernels, call: Call) -> None:
+    async def _suspend(self, message: SuspendKernels, call: Request) -> None:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
@@ -264,19 +255,6 @@ class ComputeUnits:
         """A kernel takes its share of the SMs for ``part`` of the ``whole`` of its work."""
         amount = resident.alone * part / whole * resident.demand
         self.resident[self.share.join(self.sim.now, amount, resident.demand)] = resident
-
-    def work_alone(self, resident: ResidentKernel, part: float) -> bool:
-        """A kernel does a part of its work in one step of the caller; False, and nothing is done, unless it is alone
-        on the device, and nobody can disturb it.
-        """
-        amount = resident.alone * part * resident.demand
-        if self.mailbox.items or not self.share.serve_alone(
-            self.sim.now, amount, resident.demand, self.sim.pass_to, sleeps=False
-        ):
-            return False
-        self._tally.busy_s += self.sim.now - self._then
-        self._then = self.sim.now
-        return True
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
         """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""

@@ -5,14 +5,22 @@ Those for copies to and from other devices share each link with whoever transfer
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Awaitable, Callable
+
 import attrs
 
 from offloadrt.machine.level import Level
 from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
+from offloadrt.machine.peer_link import PeerLink
 from offloadrt.machine.servers import Servers, numbered
 from offloadrt.machine.share import SharedPool
-from offloadrt.sim import Mailbox, Simulation
+from offloadrt.machine.stream import internal_channel
+from offloadrt.sim import Actor, Mailbox, Signal, Simulation
 from offloadrt.trace import Trace, events
+
+_INTERNAL = internal_channel()
+"""Of transfers that no stream has submitted."""
 
 
 @attrs.frozen
@@ -61,12 +69,13 @@ class CopyEngines:
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
         )
         self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
-        self._share = self._pool.share
-        self._latency = spec.latency
-        self._told = trace is not None or spec.halts_kernels
         name = self.mailbox.name
         names = numbered(name) if spec.engines > 1 else lambda _: name
-        self._servers: Servers[CopyPacket] = Servers(sim, self.mailbox, self._run, names, grow=spec.engine_uncontended)
+        self._idle: deque[Actor] = deque()
+        """The engines that transfer nothing, the one that has been idle for the longest first."""
+        self._servers: Servers[CopyPacket] = Servers(
+            sim, self.mailbox, self._run, names, grow=spec.engine_uncontended, started=self._idle.append
+        )
         self.submit = self._servers.submit
         """Queue a transfer; it starts when an engine is idle."""
         self._busy = Level(sim)
@@ -85,73 +94,69 @@ class CopyEngines:
         for _ in range(self.spec.engines):
             self._servers.start()
 
-    @property
-    def is_free(self) -> bool:
-        """Whether nobody transfers, and a transfer is nothing to anybody else: it stops no kernels, and no trace is to
-        tell which engine did it.
+    def carry(self, number: int, cause: int, nbytes: int, memory: str) -> Awaitable[object]:
+        """Transfer ``nbytes`` while the caller waits; await it at once.
+
+        Who waits anyway needs no actor that carries the transfer out: it holds an idle engine itself for that long.
+        Where none is idle, its transfer queues up with the others.
         """
-        return not (self._busy.number or self._share.users or self._told or self._alone)
-
-    def alone_s(self, nbytes: int) -> float:
-        """Seconds of a transfer that meets nobody."""
-        return self._share.due_alone(self._latency, nbytes)
-
-    def transfer_alone(self, begin: float, nbytes: int) -> float:
-        """A transfer that begins then meets nobody, in two steps of time; returns its end."""
-        end = self._share.serve_at(begin + self._latency, nbytes)
-        self._busy.was(end - begin)
-        self._transfers += 1
-        self.bytes += nbytes
-        return end
-
-    def serve_alone(self, nbytes: int) -> bool:
-        """A transfer that nobody can disturb takes its time in one step of the caller; False, and nothing is done, when
-        somebody could.
-        """
-        begin = self.sim.now
-        if not self.is_free or not self.sim.pass_to(self._share.due_alone(begin + self._latency, nbytes), 2):
-            return False
-        self.transfer_alone(begin, nbytes)
-        return True
+        if self._servers.claim():
+            return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory)
+        done = Signal(self.sim, f"copy {number} ({self.spec.direction})")
+        self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, None, done))
+        return done.wait()
 
     async def _run(self) -> None:
-        """The actor: one transfer after the other, for ever."""
-        sim, spec, servers = self.sim, self.spec, self._servers
-        engine = sim.current.name.removeprefix(f"device {self.device} ")
+        """Carry out one packet after the other, for ever."""
+        sim, get = self.sim, self.mailbox.get
         while True:
-            packet = await self.mailbox.get()
+            packet = await get()
             if not isinstance(packet, CopyPacket):
                 raise TypeError(f"a copy engine does not understand {packet!r}")
-            servers.took()
+            number, queue, cause = packet.number, packet.stream.queue.number, packet.cause
+            begin = await self._transfer(number, queue, cause, packet.nbytes, packet.memory, packet.over, packet.move)
+            packet.done.set(("copies", begin, sim.now))
+
+    async def _transfer(
+        self,
+        number: int,
+        queue: int,
+        cause: int,
+        nbytes: int,
+        memory: str,
+        over: PeerLink | None = None,
+        move: Callable[[], None] | None = None,
+    ) -> float:
+        """Transfer on the engine that has been idle for the longest, whoever runs this; returns when it began."""
+        sim, spec, trace = self.sim, self.spec, self.trace
+        engine = self._idle.popleft()
+        try:
             if spec.halts_kernels:
-                await self._compute.call(SuspendKernels("transfer", packet.cause))
+                await self._compute.call(SuspendKernels("transfer", cause))
             begin = sim.now
             self._busy.rise()
-            queue, row = (
-                packet.stream.queue.number,
-                (packet.number, packet.direction, engine, packet.nbytes, packet.memory),
-            )
-            if (trace := self.trace) is not None:
-                trace(events.CopyBegin, self.device, queue, packet.cause, *row)
-            if packet.over is not None:
-                await sim.sleep(spec.latency)
-                await packet.over.carry(packet.nbytes)
-            elif self._alone:
-                await sim.sleep(spec.latency + packet.nbytes / spec.bandwidth)
+            if trace is not None:
+                name = engine.name.removeprefix(f"device {self.device} ")
+                row = number, spec.direction, name, nbytes, memory
+                trace.by(engine.index, events.CopyBegin, self.device, queue, cause, *row)
+            if self._alone and over is None:
+                await sim.sleep(spec.latency + nbytes / spec.bandwidth)
             else:
                 await sim.sleep(spec.latency)
-                await self._pool.serve(packet.nbytes)
-            if packet.move is not None:
-                packet.move()
+                await (self._pool.serve(nbytes) if over is None else over.carry(nbytes))
+            if move is not None:
+                move()
             if trace is not None:
-                trace(events.CopyEnd, self.device, queue, packet.cause, *row)
+                trace.by(engine.index, events.CopyEnd, self.device, queue, cause, *row)
             if spec.halts_kernels:
-                self._compute.put(ResumeKernels("transfer", True, packet.cause))
+                self._compute.put(ResumeKernels("transfer", True, cause))
             self._busy.fall()
             self._transfers += 1
-            self.bytes += packet.nbytes
-            servers.ended()
-            packet.done.set(("copies", begin, sim.now))
+            self.bytes += nbytes
+            return begin
+        finally:
+            self._idle.append(engine)
+            self._servers.ended()
 
     def statistics(self) -> EngineStatistics:
         """What the engines did so far."""

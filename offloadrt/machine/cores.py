@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import deque
 from collections.abc import Awaitable, Generator
 from heapq import heappush
 from math import inf
@@ -10,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.sim import PASSED, Semaphore, Simulation
+from offloadrt.sim import PASSED, Actor, Simulation
 from offloadrt.sim.actor import uninterrupted
 from offloadrt.trace import HostTime
 
@@ -40,41 +41,34 @@ class Cores:
     """
 
     __slots__ = (
-        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_queue", "_sim", "_uncontended", "count",
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_sim", "_uncontended", "_wait_s", "_waited",
+        "_waiters", "count", "name",
     )  # fmt: skip
 
     def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
         self._sim = sim
         self.count = count
-        self._queue = Semaphore(sim, 0, "core")
+        self.name = "core"
+        self._waiters: deque[tuple[Actor, float | None]] = deque()
+        """Who waits for a core, and for how long it will work there; None: until it gives the core back."""
         self._uncontended = uncontended
         self._host_seconds = host_time.seconds
         self._computed = 0
+        self._waited = 0
+        self._wait_s = 0.0
         self._busy = 0
         self._busy_s = 0.0  # ends less beginnings, so that those at work need no look
         self._born = sim.now
+        sim.primitives.append(self)
 
     @uninterrupted
     def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
         """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
 
-        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.  Await it at once: when a
-        core is idle and nobody else is due meanwhile, the time has passed already.
+        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.
         """
         if not 0.0 <= dt < inf:
             raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
-        sim = self._sim
-        if not sim.ready and sim.strides and (self._busy < self.count or self._uncontended):
-            now, heap, me = sim.now, sim.heap, sim.running
-            due = now + dt
-            if (not heap or heap[0][0] > due) and me is not None and me.trap is None:  # as sim.pass_to(due) does
-                sim.events += 1
-                sim.strides -= 1
-                sim.now = due
-                self._computed += 1
-                self._busy_s = self._busy_s - now + due
-                self._host_seconds[category] += due - now
-                return PASSED
         return self._compute(dt, category)
 
     @uninterrupted
@@ -84,57 +78,93 @@ class Cores:
         me = sim.running
         if me is None:
             me = sim.current
-        arrival = sim.now
-        if self._busy < self.count or self._uncontended:
-            self._computed += 1
-            self._busy += 1
-            self._busy_s -= arrival
-        else:
-            yield from self.take().__await__()
-        try:
-            sim.events = number = sim.events + 1
-            heappush(sim.heap, (sim.now + dt, number, me))
+        begin = sim.now
+        self.begin(me, dt)
+        if not sim.goes_on(me):
             yield me.trap
-            if me.trouble is not None:
-                yield from sim.interrupted(me)
-        finally:
-            now = sim.now
-            if self._queue.waiters:
-                self._queue.release()
-            else:
-                self._busy -= 1
-                self._busy_s += now
-            self._host_seconds[category] += now - arrival
+        self.ended(me)
+        self._host_seconds[category] += sim.now - begin
+        if me.trouble is not None:
+            yield from sim.interrupted(me)
 
-    def take_now(self) -> bool:
-        """Take a core if one is idle, without a coroutine; False when ``take`` has to wait for one."""
+    @uninterrupted
+    def take(self) -> Awaitable[None]:
+        """Wait for a core and keep it until ``give_back``."""
+        return PASSED if self._occupied() else self._wait()
+
+    @uninterrupted
+    @types.coroutine
+    def _wait(self) -> Generator[Any, Any, None]:
+        sim = self._sim
+        me = sim.current
+        self._queue(me, None)
+        yield me.trap
+        if me.trouble is not None:
+            self.ended(me)
+            yield from sim.interrupted(me)
+
+    # ------------------------------------------------------------------ for a lock, which begins a thread's work
+
+    def begin(self, actor: Actor, dt: float) -> None:
+        """Have ``actor``, which is parked or is about to park, resumed when it has worked on a core for ``dt``.
+
+        It then calls ``ended``, also when it was resumed earlier because it was cancelled.
+        """
+        if self._occupied():
+            sim = self._sim
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, actor))
+        else:
+            self._queue(actor, dt)
+
+    def ended(self, actor: Actor) -> None:
+        """Give up the core that ``actor`` worked on; nothing to give up if it was taken off the queue for one."""
+        if actor.value is self:
+            actor.value = None
+        else:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Leave the core; the thread that waits longest gets it, and begins its work at once."""
+        sim = self._sim
+        if not self._waiters:
+            self._busy -= 1
+            self._busy_s += sim.now
+            return
+        actor, dt = self._waiters.popleft()
+        actor.waits_for = None
+        self._wait_s += sim.now - actor.waits_since
+        if dt is None:
+            sim.ready.append(actor)
+        else:
+            sim.events = number = sim.events + 1
+            heappush(sim.heap, (sim.now + dt, number, actor))
+
+    def forget(self, actor: Actor) -> None:
+        """Take ``actor``, which is cancelled, off the queue."""
+        self._waiters = deque(waiter for waiter in self._waiters if waiter[0] is not actor)
+        self._wait_s += self._sim.now - actor.waits_since
+        actor.value = self  # it leaves the queue, not a core
+
+    def _occupied(self) -> bool:
+        """Occupy an idle core; False if there is none."""
+        self._computed += 1
         if self._busy >= self.count and not self._uncontended:
             return False
-        self._computed += 1
         self._busy += 1
         self._busy_s -= self._sim.now
         return True
 
-    async def take(self) -> None:
-        """Wait for a core and keep it until ``give_back``."""
-        self._computed += 1
-        if self._busy < self.count or self._uncontended:
-            self._busy += 1
-            self._busy_s -= self._sim.now
-        else:
-            await self._queue.acquire()
-
-    def give_back(self) -> None:
-        """Leave the core; the thread that waits longest gets it."""
-        if self._queue.waiters:
-            self._queue.release()
-        else:
-            self._busy -= 1
-            self._busy_s += self._sim.now
+    def _queue(self, actor: Actor, dt: float | None) -> None:
+        self._waited += 1
+        self._waiters.append((actor, dt))
+        actor.waits_for = self
+        actor.waits_since = self._sim.now
+        actor.story.append((self._sim.now, self.name))
 
     def statistics(self) -> CoreStatistics:
         """What the cores did so far."""
-        now, queue = self._sim.now, self._queue.statistics()
+        now = self._sim.now
         busy_s = self._busy_s + self._busy * now
         idle_s = max((now - self._born) * self.count - busy_s, 0.0)
-        return CoreStatistics(self.count, self._computed, queue.contended, queue.wait_s, busy_s, idle_s)
+        return CoreStatistics(self.count, self._computed, self._waited, self._wait_s, busy_s, idle_s)

@@ -86,7 +86,6 @@ class DmaRing:
             packet = await get()
             if not isinstance(packet, DmaPacket):
                 raise TypeError(f"a DMA ring does not understand {packet!r}")
-            servers.took()
             depends = packet.depends
             if depends is not None and not depends.is_set:
                 self._blocked.rise()

@@ -18,7 +18,7 @@ from offloadrt.machine.host_contents import HostContents
 from offloadrt.machine.level import Level
 from offloadrt.machine.page_table import PageTable
 from offloadrt.machine.share import SharedPool
-from offloadrt.sim import PASSED, Simulation
+from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
 
 Region = Literal["heap", "stack", "global", "managed"]
@@ -143,37 +143,21 @@ class HostMemory:
         ``category`` is one of ``trace.HOST_TIME``.
         """
         arrival = self._sim.now
-        if not self._cores.take_now():
-            await self._cores.take()
+        await self._cores.take()
         try:
             await self.copy_on_core(nbytes)
         finally:
             self._cores.give_back()
             self._host_time.seconds[category] += self._sim.now - arrival
 
-    def copy_on_core(self, nbytes: int) -> Awaitable[None]:
-        """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time.
-
-        Await the result at once: where nobody can come in between, the time has passed already.
-        """
-        begin = self._sim.now
-        served = self._pool.serve(nbytes, self._bandwidth_1t)
-        if served is not PASSED:
-            return self._copy_on_core(nbytes, served)
-        self._copying.was(self._sim.now - begin)
-        self._copied(nbytes, begin)
-        return PASSED
-
-    async def _copy_on_core(self, nbytes: int, served: Awaitable[None]) -> None:
+    async def copy_on_core(self, nbytes: int) -> None:
+        """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time."""
         begin = self._sim.now
         self._copying.rise()
         try:
-            await served
+            await self._pool.serve(nbytes, self._bandwidth_1t)
         finally:
             self._copying.fall()
-        self._copied(nbytes, begin)
-
-    def _copied(self, nbytes: int, begin: float) -> None:
         self._copies += 1
         waited = self._sim.now - begin - nbytes / self._bandwidth_1t
         if waited > 0.0:

@@ -38,11 +38,6 @@ class Level:
         self._since = now
         self.number -= 1
 
-    def was(self, dt: float) -> None:
-        """One more was there for ``dt`` up to now, alone."""
-        self._total_s += dt
-        self._some_s += dt
-
     @property
     def total_s(self) -> float:
         self._account()

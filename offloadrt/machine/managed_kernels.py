@@ -8,8 +8,8 @@ batch it asks for again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
@@ -27,9 +27,6 @@ from offloadrt.trace import events
 
 if TYPE_CHECKING:
     from offloadrt.machine.compute_units import ComputeUnits
-
-_STRIDES: Final = 2048
-"""Steps of time without a switch that must be left to serve faults; only speed depends on it."""
 
 
 @attrs.frozen
@@ -61,13 +58,6 @@ class ManagedKernels:
         self.spec = spec
         self.pages = pages
         self.handler = Mailbox(sim, f"device {units.device} page fault handler")
-        self.serve_alone: Callable[[PageSets, dict[int, int]], Mapping[int, int] | None] | None = None
-        """Serves faults, in the order in which they were met and by block, in one step of whoever calls it, and returns
-        what it served as ``ReplayFaults`` does; None, and nothing is done, when anybody else could act before.  Set by
-        who serves faults.
-        """
-        self.raised: tuple[ResidentKernel, PageSets] | None = None
-        """The kernel that is alone on the device, and the faults with which its turn ends."""
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute units."""
         self._units = units
@@ -104,23 +94,6 @@ class ManagedKernels:
             return False
         return True
 
-    async def serve_raised(self) -> None:
-        """The faults of a kernel alone are served at once, and those that it raises next, as long as nobody else can
-        act; then they are put into the handler's mailbox.
-        """
-        sim, units, serve = self.sim, self._units, self.serve_alone
-        while self.raised is not None:
-            if sim.turbo and sim.strides < _STRIDES:
-                await sim.pause(sim.current)
-            (resident, missing), self.raised = self.raised, None
-            sweep = resident.sweep
-            assert sweep is not None and serve is not None
-            if units.mailbox.items or (served := serve(missing, sweep.needed)) is None:
-                self._tell(resident, missing)
-            else:
-                units.account()
-                self._replay(resident, served, alone=True)
-
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
         """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
         if isinstance(message, ReplayFaults):
@@ -136,22 +109,16 @@ class ManagedKernels:
 
     # steps
 
-    def _step(self, resident: ResidentKernel, sweep: Sweep, alone: bool = False) -> None:
-        """A kernel runs up to its next fault, or waits for the faults that it raises here.
-
-        Time may pass here when it is ``alone`` on the device: it goes from step to step.
-        """
-        while not (missing := self._missing(sweep)):
-            sweep.plan(self.pages, self.sim.rng)
-            if self.pages.remote_pages:
-                self._reach(resident, sweep)
-            part = (sweep.until - sweep.at) / sweep.windows
-            if not alone or sweep.remote or sweep.until >= sweep.windows or not self._units.work_alone(resident, part):
-                self.running += 1
-                self._units.work(resident, part, 1)
-                return
-            sweep.enter(sweep.until)
-        self._stall(resident, sweep, missing)
+    def _step(self, resident: ResidentKernel, sweep: Sweep) -> None:
+        """A kernel runs up to its next fault, or waits for the faults that it raises here."""
+        if missing := self._missing(sweep):
+            self._stall(resident, sweep, missing)
+            return
+        sweep.plan(self.pages, self.sim.rng)
+        if self.pages.remote_pages:
+            self._reach(resident, sweep)
+        self.running += 1
+        self._units.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
 
     def _missing(self, sweep: Sweep) -> PageSets:
         """What its window misses at the next level at which it misses something."""
@@ -192,16 +159,13 @@ class ManagedKernels:
 
     def _raise(self, resident: ResidentKernel, sweep: Sweep, missing: PageSets) -> None:
         sweep.needed = merged(missing)
-        if self.serve_alone is not None and self._units.is_alone(resident):
-            self.raised = resident, missing
-        else:
-            self._tell(resident, missing)
+        self._tell(resident, missing)
 
     def _tell(self, resident: ResidentKernel, missing: PageSets) -> None:
         packet = resident.packet
         self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
 
-    def _replay(self, resident: ResidentKernel, served: Mapping[int, int], alone: bool = False) -> None:
+    def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
         """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
 
         A page that was served counts as touched, even when it has been evicted since.
@@ -218,7 +182,7 @@ class ManagedKernels:
             trace(events.PageFaultEnd, self._units.device, queue, packet.cause, packet.number, pages)
         sweep.needed = {}
         del self._units.stalled[packet.number]
-        self._step(resident, sweep, alone)
+        self._step(resident, sweep)
 
     # host memory over the link
 

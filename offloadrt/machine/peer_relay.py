@@ -72,7 +72,6 @@ class PeerRelay:
             packet = await self.mailbox.get()
             if not isinstance(packet, PeerPacket):
                 raise TypeError(f"a peer relay does not understand {packet!r}")
-            self._servers.took()
             begin = self.sim.now
             await self.sim.sleep(self.spec.latency)
             await self._carry(packet)

@@ -35,7 +35,6 @@ class RemotePort:
             message = await self.mailbox.get()
             if not isinstance(message, RemoteAccess):
                 raise TypeError(f"a remote port does not understand {message!r}")
-            self._servers.took()
             await self._link.serve(message.nbytes, self._bandwidth)
             self.bytes += message.nbytes
             self._servers.ended()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from offloadrt.machine.level import Level
-from offloadrt.sim import Mailbox, Simulation
+from offloadrt.sim import Actor, Mailbox, Simulation
 
 M = TypeVar("M")
 
@@ -19,7 +20,7 @@ class Servers(Generic[M]):
     name: what the actor with a number is called, from 0.
     """
 
-    __slots__ = ("_grow", "_name", "_serve", "_sim", "idle", "mailbox", "number", "queued")
+    __slots__ = ("_grow", "_name", "_serve", "_sim", "_started", "idle", "mailbox", "number", "queue", "queued")
 
     def __init__(
         self,
@@ -29,40 +30,47 @@ class Servers(Generic[M]):
         name: Callable[[int], str],
         *,
         grow: bool,
+        started: Callable[[Actor], None] | None = None,
     ) -> None:
         self.mailbox = mailbox
         self.number = 0
         """How many there are."""
         self.idle = 0
         """How many have nothing to do; negative: how many messages no actor has taken."""
+        self.queue: deque[M] = deque()
         self.queued = Level(sim)
         """Messages by ``submit`` that came when no actor waited for one."""
         self._sim = sim
         self._serve = serve
         self._name = name
         self._grow = grow
+        self._started = started
 
     def start(self) -> None:
         """Spawn one."""
         name = self._name(self.number)
         self.number += 1
         self.idle += 1
-        self._sim.spawn(self._serve, name=name, daemon=True)
+        actor = self._sim.spawn(self._serve, name=name, daemon=True)
+        if self._started is not None:
+            self._started(actor)
 
     def submit(self, message: M) -> None:
         """Leave a message; the actor that has been waiting for the longest gets it."""
-        if self._grow and self.idle <= 0:
+        if self.claim():
+            self.mailbox.put(message)
+        else:
+            self.queue.append(message)
+            self.queued.rise()
+
+    def claim(self) -> bool:
+        """Whether there is an idle one: then it is the caller's, until ``ended``."""
+        if self.idle <= 0:
+            if not self._grow:
+                return False
             self.start()
         self.idle -= 1
-        mailbox = self.mailbox
-        if not mailbox.getters:
-            self.queued.rise()
-        mailbox.put(message)
-
-    def took(self) -> None:
-        """An actor has got a message that came by ``submit``."""
-        if self.queued.number > len(self.mailbox.items):  # it was not handed to an idle one
-            self.queued.fall()
+        return True
 
     def took_unannounced(self) -> None:
         """An actor has got a message that its sender left in the mailbox itself.
@@ -74,8 +82,12 @@ class Servers(Generic[M]):
             self.start()
 
     def ended(self) -> None:
-        """An actor has served its message."""
-        self.idle += 1
+        """An actor has served its message: it gets the next one, or is idle."""
+        if self.queue:
+            self.queued.fall()
+            self.mailbox.put(self.queue.popleft())
+        else:
+            self.idle += 1
 
 
 def numbered(name: str) -> Callable[[int], str]:

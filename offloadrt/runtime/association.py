@@ -19,9 +19,8 @@ async def associate_pointer(
     """Enter [begin, begin + nbytes) with an infinite count. Fails if something else begins there (`associatePtr`)."""
     if device.tool is not None:
         device.tool.target_data_op(device.number, "associate", array, begin, device_address, nbytes)
-    device.table_lock.take_now() or await device.lock_table()
+    await device.table_lock.enter(device.costs.insert)
     try:
-        await device.table_work(device.costs.insert)
         known = device.table.at(begin)
         if known is not None:
             await device.lock_entry(known)
@@ -55,9 +54,8 @@ async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: i
     """Remove an association. Fails for what was mapped, is held or is not there (`disassociatePtr`)."""
     if device.tool is not None:
         device.tool.target_data_op(device.number, "disassociate", None, begin, 0, 0)
-    device.table_lock.take_now() or await device.lock_table()
+    await device.table_lock.enter(device.costs.erase)
     try:
-        await device.table_work(device.costs.erase)
         entry = device.table.at(begin)
         if entry is None:
             device.report("omptarget error: Association not found")

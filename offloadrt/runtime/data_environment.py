@@ -6,7 +6,6 @@ Errors are MappingError; what LLVM prints goes to `device.messages` as well.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import attrs
@@ -16,7 +15,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.map_item import Dimension, MapItem, MapItems
+from offloadrt.runtime.map_item import Dimension, MapItem
 from offloadrt.runtime.map_type import (
     ALWAYS,
     ATTACH,
@@ -25,26 +24,17 @@ from offloadrt.runtime.map_type import (
     IMPLICIT,
     LITERAL,
     NON_CONTIG,
-    OMPX_HOLD,
     PRESENT,
     PRIVATE,
     PTR_AND_OBJ,
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping import get_resident_pointer_now, get_target_pointer, null_pointer, transfer_to
+from offloadrt.runtime.mapping import get_target_pointer, null_pointer
 from offloadrt.runtime.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.present_table import ShadowPointer
-from offloadrt.runtime.resident_items import (
-    begin_run,
-    begin_run_now,
-    begin_stretch,
-    end_run,
-    end_run_now,
-    end_stretch,
-)
 from offloadrt.runtime.table_visits import TargetPointer
-from offloadrt.runtime.unmapping import finish_data_end, get_present_pointer, restore_host_pointers
+from offloadrt.runtime.unmapping import get_present_pointer, put_off_data_end, restore_host_pointers
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE
@@ -75,25 +65,14 @@ async def target_data_begin(
         await place_for_data(device, device.objects, items, queue, call)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
-    runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
-    following, count = 0, len(items)
-    while following < count:
-        position, item = following, items[following]
-        following += 1
+    for position, item in enumerate(items):
         if item.type & NOT_MAPPED:
             continue
         if item.type & ATTACH:
             attachments.items.append(item)
             continue
-        if runs is not None and (stretch := begin_stretch(device, runs, position)) is not None:
-            mapped = begin_run_now(device, stretch, queue) or await begin_run(device, runs, position, stretch, queue)
-            if mapped > position:
-                if runs.attached:
-                    attachments.items.extend(runs.attachments(following, mapped))
-                following = mapped
-                continue
         returned_base = await _begin_item(device, item, queue, attachments, call)
-        queue.mapped = following
+        queue.mapped = position + 1
         if item.type & RETURN_PARAM:
             returned[position] = returned_base
     for item in attachments.items:
@@ -105,50 +84,72 @@ async def target_data_begin(
 async def _begin_item(
     device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
 ) -> int | None:
+    """Map one item; returns the device address of its base."""
     if item.array is not None and item.array.freed:
         raise _freed(device, item, call)
-    owner: TargetPointer | None = None
-    if not item.type & PTR_AND_OBJ and (resident := get_resident_pointer_now(device, item, queue)) is not None:
-        await transfer_to(device, resident, item, item.begin, item.size, item.type, queue)
-        assert resident.address is not None
-        resident.release(device)
-        return resident.address - (item.begin - item.base)
-    device.table_lock.take_now() or await device.lock_table()
-    try:
-        if item.type & PTR_AND_OBJ:
-            owner = await get_target_pointer(
-                device, item, queue, begin=item.base, base=item.base, size=POINTER_BYTES,
-                type_bits=item.type & ~(TO | ALWAYS), release_table=False,
-            )  # fmt: skip
-            if owner.address is None:
-                device.table_lock.release()
-                raise null_pointer(device, item, call)
-            if owner.is_new and not owner.is_host:
-                attachments.new_blocks.append((item.base, POINTER_BYTES))
-        base = item.base if owner is None or item.array is None else item.array.address
+    if item.type & PTR_AND_OBJ:
+        pointer, base = await _begin_pointer_and_object(device, item, queue, attachments, call)
+    else:
+        base = item.base
+        await device.table_lock.enter(device.costs.lookup, item.begin, item.size)
         pointer = await get_target_pointer(
-            device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type,
-            owned=None if owner is None else owner.entry,
-        )  # fmt: skip
+            device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type
+        )
+        pointer.release(device)
+        _note_mapped(device, item, pointer, attachments, call)
+    if pointer.is_host and device.objects is not None and queue.placed is None:
+        device.objects.put_off(item)
+    if pointer.is_host and device.prefaults and item.size:
+        await device.plugin.prefault(item.begin, item.size)
+    return None if pointer.address is None else pointer.address - (item.begin - base)
+
+
+def _note_mapped(
+    device: OffloadDevice, item: MapItem, pointer: TargetPointer, attachments: Attachments, call: str
+) -> None:
+    """Remember a new block. Raises a MappingError when there is no address for the item."""
+    if pointer.address is None and (item.size or item.type & PRESENT):
+        raise null_pointer(device, item, call)
+    if pointer.is_new:
+        attachments.new_blocks.append((item.begin, item.size))
+
+
+async def _begin_pointer_and_object(
+    device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
+) -> tuple[TargetPointer, int]:
+    """Map a pointer and what it points to in one hold of the table, then attach; returns the latter and its base.
+
+    The pointer's entry stays locked meanwhile, for the attachment is written to its block.
+    """
+    lookup_s = device.costs.lookup
+    await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
+    owner = await get_target_pointer(
+        device, item, queue, begin=item.base, base=item.base, size=POINTER_BYTES,
+        type_bits=item.type & ~(TO | ALWAYS), release_table=False,
+    )  # fmt: skip
+    try:
         try:
-            if pointer.address is None and (item.size or item.type & PRESENT):
+            if owner.address is None:
                 raise null_pointer(device, item, call)
-            if pointer.is_new and not pointer.is_host and pointer.address is not None:
-                attachments.new_blocks.append((item.begin, item.size))
-            if owner is not None and not pointer.is_host and pointer.address is not None:
+            if owner.is_new:
+                attachments.new_blocks.append((item.base, POINTER_BYTES))
+            await device.work(lookup_s)
+        except BaseException:
+            device.table_lock.release()
+            raise
+        base = item.base if item.array is None else item.array.address
+        pointer = await get_target_pointer(
+            device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type, owned=owner.entry
+        )
+        try:
+            _note_mapped(device, item, pointer, attachments, call)
+            if not pointer.is_host and pointer.address is not None:
                 await _attach(device, item, owner, item.base, base, pointer.address, queue)
-            device_base = None if pointer.address is None else pointer.address - (item.begin - base)
-            in_place = pointer.is_host
         finally:
             pointer.release(device)
+        return pointer, base
     finally:
-        if owner is not None:
-            owner.release(device)
-    if in_place and device.objects is not None and queue.placed is None:
-        device.objects.put_off(item)
-    if in_place and device.prefaults and item.size:
-        await device.plugin.prefault(item.begin, item.size)
-    return device_base
+        owner.release(device)
 
 
 def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
@@ -186,10 +187,11 @@ def pointer_span(address: int, value: int) -> HostSpan:
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
     """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
     pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
-    pointee.release(device)
     if not pointee.is_present or pointee.is_host or pointee.address is None:
         return
-    owner = await get_present_pointer(device, None, item.base, item.size, must_contain=True, cause=queue.cause)
+    owner = await get_present_pointer(
+        device, None, item.base, item.size, must_contain=True, locks=True, cause=queue.cause
+    )
     try:
         if not owner.is_present or owner.is_host or item.array is None:
             return
@@ -202,35 +204,19 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     """Unmap the items in reverse. What is removed is removed after the queue has drained."""
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
-    left = queue.post_processing
     queue.items, queue.mapped = items, len(items)
-    runs = items if isinstance(items, MapItems) and device.items_per_hold > 1 else None
-    position = len(items)
-    while position > 0:
-        item = items[position - 1]
-        if item.type & (NOT_MAPPED | ATTACH):
-            position -= 1
-            continue
-        if runs is not None and (stretch := end_stretch(device, runs, position)) is not None:
-            unmapped = stretch.start
-            if not end_run_now(device, stretch, queue, left):
-                unmapped = await end_run(device, runs, position, stretch, queue, left)
-            if unmapped < position:
-                position = queue.mapped = unmapped
-                continue
-        position -= 1
-        await _end_item(device, item, position, queue, call)
+    for position in reversed(range(len(items))):
+        if not items[position].type & (NOT_MAPPED | ATTACH):
+            await _end_item(device, items[position], position, queue, call)
     if device.objects is not None and queue.placed is None:
         put_off_data_ended(device, device.objects, items, queue)
 
 
 async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: DirectiveQueue, call: str) -> None:
-    """Count down and copy back under the entry lock; `finish_data_end` is to look after the entry."""
+    """Count down, and copy back under the entry lock; when the queue has drained the entry may be removed."""
     pointer = await get_present_pointer(
-        device, item.array, item.begin, item.size, update_count=True, hold=bool(item.type & OMPX_HOLD),
-        must_contain=not item.type & IMPLICIT, force_delete=bool(item.type & DELETE), from_data_end=True,
-        cause=queue.cause,
-    )  # fmt: skip
+        device, item.array, item.begin, item.size, must_contain=not item.type & IMPLICIT, ends=item, cause=queue.cause
+    )
     queue.mapped = position
     try:
         if not pointer.is_present and not pointer.is_host and item.type & PRESENT:
@@ -244,16 +230,15 @@ async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: 
         entry = pointer.entry
         if device.objects is not None and queue.placed is None:
             deletes = item.type & DELETE != 0
-            if deletes or entry is None or not pointer.is_present or (entry.total == 0 and not pointer.is_last):
+            if deletes or entry is None or (entry.total == 0 and not pointer.is_last):
                 device.objects.drop(item, deletes)  # without a block, or with one that was on its way out before
-        if not pointer.is_present or entry is None:
+        if entry is None:
             return
-        queue.post_processing.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
-        wanted = item.type & FROM and (item.type & ALWAYS or pointer.is_last) and item.size
-        if wanted and item.array is not None and pointer.address is not None:
+        put_off_data_end(device, entry, item, queue)
+        if pointer.copies_back and item.array is not None and pointer.address is not None:
             if item.array.freed:
                 raise _freed(device, item, call)
-            if entry.event is not None and device.plugin.needs_wait(entry.event):
+            if device.is_pending(entry):
                 await device.plugin.wait_event(queue, entry.event)
             await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
             if pointer.is_last:
@@ -300,7 +285,9 @@ def strided_pieces(base: int, dimensions: Sequence[Dimension], specification: bo
 async def _update_piece(
     device: OffloadDevice, item: MapItem, begin: int, size: int, queue: DirectiveQueue, call: str
 ) -> None:
-    pointer = await get_present_pointer(device, item.array, begin, size, must_contain=True, cause=queue.cause)
+    pointer = await get_present_pointer(
+        device, item.array, begin, size, must_contain=True, locks=True, cause=queue.cause
+    )
     try:
         if not pointer.is_present and item.type & PRESENT:
             raise _absent_update(device, item, begin, size, call)

@@ -11,10 +11,10 @@ import attrs
 
 from offloadrt.driver import OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, MachineSpec, Mechanism
+from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
 from offloadrt.runtime.argument_blocks import ArgumentBlocks
-from offloadrt.runtime.barging_table_lock import BargingTableLock
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.cuda_plugin import CudaPlugin
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -26,7 +26,7 @@ from offloadrt.runtime.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugin import DevicePlugin, UserModeDriver
 from offloadrt.runtime.present_table import Entry, PresentTable
-from offloadrt.runtime.table_lock import DeviceTableLock
+from offloadrt.runtime.table_arbiter import TableArbiter
 from offloadrt.sim import LockStatistics, Signal
 from offloadrt.trace import Trace, events
 
@@ -76,8 +76,13 @@ class OffloadDevice:
         allocator: str | MakeAllocator,
         trace: Trace | None = None,
         host_program: HostProgram | None = None,
+        table_policy: str | LockPolicy | None = None,
     ) -> None:
-        """host_program: for a configuration that places objects. UnifiedMemoryUnavailable, ValueError without it."""
+        """Build a device of the runtime.
+
+        host_program: for a configuration that places objects; table_policy: who enters the device table next, None for
+        the profile's ``lock.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
+        """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
         self.machine = machine
@@ -117,20 +122,10 @@ class OffloadDevice:
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         suffix = f" {number}" if number else ""
         self.table = PresentTable()
-        table_lock = BargingTableLock if spec.text("lock.handoff") == "barging" else DeviceTableLock
-        self.table_lock = table_lock(
-            sim,
-            f"device table{suffix}",
-            uncontended=spec.flag("table.uncontended"),
-            on_wait=self._waited_for_table,
-        )
+        policy = lock_policy(spec.text("lock.handoff") if table_policy is None else table_policy)
+        self.table_arbiter = TableArbiter(machine, f"device table{suffix}", policy, self.costs.handover)
+        self.table_lock = self.table_arbiter.lock
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")
-        self.items_per_hold = spec.count("table.items_per_hold")
-        """How many items that need no more than a look-up share one hold of the table."""
-        self.locked_entries: set[Entry] = set()
-        """Those whose lock somebody holds."""
-        self.ending_together: list[tuple[Entry, ...]] = []
-        """Entries that directives have counted down in one hold of the table, and not looked after since."""
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
@@ -139,16 +134,12 @@ class OffloadDevice:
         self.rests: list[Signal] = []
         """Of directives that were left early, set when what they had begun is over (`abandoned.py`)."""
         self._blocks: dict[int, int] = {}
-        self.handover_due = 0.0
-        """What the table's holder owes for its hand-over."""
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
-        self._exact_work = machine.cores.compute if machine.exact else None
-        """Where work takes exactly what it costs."""
 
     def start(self) -> None:
         self.plugin.start()
-        self.table_lock.start()
+        self.table_arbiter.start()
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
         """How an object is reached that is placed; None for all others, and where objects are not placed."""
@@ -239,55 +230,35 @@ class OffloadDevice:
         """The running thread does so much of the runtime's own work, on a core."""
         return self._work(dt, "runtime") if dt else no_work()
 
-    def lock_table(self) -> Awaitable[bool]:
-        """Take the table; a thread that had to wait for it owes the hand-over, which `table_work` pays."""
-        return self.table_lock.acquire()
-
-    def _waited_for_table(self, dt: float) -> None:
-        self._host_seconds["table lock"] += dt
-        self.handover_due = self.costs.handover
-
-    def table_work(self, dt: float) -> Awaitable[None]:
-        """The holder of the table works there for so long, after what it owes for the hand-over: each hold has some, be
-        it 0.
-        """
-        if self.handover_due:
-            dt += self.handover_due
-            self.handover_due = 0.0
-        return self._work(dt, "runtime") if dt else no_work()
-
-    def passed_in_table(self, dt: float) -> bool:
-        """Hold the table and work there for ``dt`` in one step, where nobody can notice: `DeviceTableLock.pass_now`."""
-        work = self._exact_work
-        return work is not None and dt > 0.0 and not self.handover_due and self.table_lock.pass_now(work, dt)
-
-    def lock_entry_now(self, entry: Entry) -> bool:
-        """Take an entry's lock if it is free, without a coroutine; False when `lock_entry` has to wait for it.
-
-        The caller holds the table, or nobody else can know the entry.
-        """
+    def lock_entry(self, entry: Entry) -> Awaitable[None]:
+        """Wait for an entry's lock. The caller holds the table, or nobody else can know the entry."""
         if self.entries_uncontended:
-            return True
-        if entry.lock.take_now():
-            self.locked_entries.add(entry)
-            return True
-        return False
+            return no_work()
+        return take(entry.lock, self.machine.host_time, "entry lock")
 
-    async def lock_entry(self, entry: Entry) -> None:
-        """Wait for an entry's lock."""
-        if not self.entries_uncontended:
-            await take(entry.lock, self.machine.host_time, "entry lock")
-            self.locked_entries.add(entry)
+    def pass_entry(self, entry: Entry) -> Awaitable[None]:
+        """Wait until an entry's lock is free, for a caller that would give it back at the same instant."""
+        if entry.lock.owner is not None:
+            return self._pass_locked(entry)
+        self.entry_locks.passed += 1
+        return no_work()
+
+    async def _pass_locked(self, entry: Entry) -> None:
+        await self.lock_entry(entry)
+        self.unlock_entry(entry)
 
     def unlock_entry(self, entry: Entry) -> None:
         if not self.entries_uncontended:
             entry.lock.release()
-            if entry.lock.owner is None:
-                self.locked_entries.discard(entry)
 
-    def ending(self, entry: Entry) -> int:
-        """How many threads are between an entry's decrement and its removal: the last of them may erase it."""
-        return entry.data_end_users + sum(entry in entries for entries in self.ending_together)
+    def is_pending(self, entry: Entry) -> bool:
+        """Whether a transfer to an entry's block is under way for which a queue has to wait."""
+        return entry.event is not None and self.plugin.needs_wait(entry.event)
+
+    @property
+    def locked_entries(self) -> list[Entry]:
+        """Those whose lock somebody holds."""
+        return [entry for entry in self.table if entry.lock.owner is not None]
 
     async def release_pooled(self) -> None:
         """Return all device memory that is pooled to the driver, as at exit."""
@@ -361,8 +332,8 @@ def _required(configuration: MemoryConfiguration, host_program: HostProgram | No
         return host_program
     given = "is missing" if host_program is None else f"is {host_program!r}"
     raise ValueError(
-        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and "
-        f"run.host_program {given}: set it to compilers.object_ranking.HostProgram.of(the program's host function)"
+        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and its "
+        f"option host_program {given}: set it to compilers.object_ranking.HostProgram.of(the program's host function)"
     )
 
 

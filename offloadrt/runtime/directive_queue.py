@@ -4,6 +4,7 @@ drained.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ class DirectiveQueue:
     cause: int
     stream: Any = None
     post_processing: list[PostProcessing] = attrs.field(factory=list)
+    ending: deque[Any] = attrs.field(factory=deque)
     kernel_error: Exception | None = None
     lasts: bool = False
     items: Sequence[MapItem] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from offloadrt.sim import Lock, LockStatistics, Simulation
 
 
@@ -13,6 +15,8 @@ class EntryLocks:
         self.name = name
         self._all: list[Lock] = []
         self._free: list[Lock] = []
+        self.passed = 0
+        """How often a free lock would have been taken and given back at one instant (`OffloadDevice.pass_entry`)."""
 
     def take(self, array: str) -> Lock:
         if self._free:
@@ -28,4 +32,5 @@ class EntryLocks:
         self._free.append(lock)
 
     def statistics(self) -> LockStatistics:
-        return LockStatistics.total(lock.statistics() for lock in self._all)
+        total = LockStatistics.total(lock.statistics() for lock in self._all)
+        return attrs.evolve(total, acquired=total.acquired + self.passed)

@@ -16,7 +16,7 @@ import attrs
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import ArrayUse, Launch
-from offloadrt.kernels.costs.streams import Stream
+from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.ranges import reach
 from offloadrt.machine.managed_access import Access, Places
 from offloadrt.runtime.host_array import HostArray
@@ -90,7 +90,7 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
             yield begin, nbytes, nbytes / total
 
 
-def _counted(stream: Stream, address: int, element_size: int, begin: int, nbytes: int, part: float) -> Access:
+def _counted(stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float) -> Access:
     """What a loop nest does, as its launch counts it."""
     picked = None
     if stream.order == "in order":
@@ -105,7 +105,7 @@ def _counted(stream: Stream, address: int, element_size: int, begin: int, nbytes
     return Access(begin, nbytes, stream.level, scattered, reads, writes, picked)
 
 
-def _in_bytes(places: reach.Places, address: int, element_size: int, part: float) -> Places:
+def _in_bytes(places: reach.ElementRuns, address: int, element_size: int, part: float) -> Places:
     alignment = math.gcd(address, places.step * element_size)
     return Places(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
 

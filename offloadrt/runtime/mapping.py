@@ -11,17 +11,15 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
-import functools
-
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
-from offloadrt.runtime.present_table import Entry
-from offloadrt.runtime.table_visits import TargetPointer, enter_entry, trace_counts, trace_lookup, visit, visit_now
-from offloadrt.runtime.unmapping import finish_data_end
+from offloadrt.runtime.present_table import Entry, Lookup
+from offloadrt.runtime.table_visits import TargetPointer, enter_entry, lock_visited, trace_counts, trace_lookup
+from offloadrt.runtime.unmapping import put_off_data_end
 
 
 async def get_target_pointer(
@@ -33,17 +31,49 @@ async def get_target_pointer(
     base: int,
     size: int,
     type_bits: int,
-    update_count: bool = True,
     owned: Entry | None = None,
     release_table: bool = True,
 ) -> TargetPointer:
     """Find or create the counterpart of [begin, begin + size) and transfer to it if need be (`getTargetPointer`).
 
-    The caller holds the table, which is released here unless release_table is False, also when this raises.
+    The caller holds the table and has done the work of the look-up there. The table is released here, also when this
+    raises; unless release_table is False, when it is kept and the pointer keeps the lock of its entry. owned: the
+    entry whose lock the caller has already.
     """
     pointer = TargetPointer()
+    keeps = False
     try:
-        await _find_or_create(device, pointer, item, begin, base, size, type_bits, update_count, owned, queue)
+        lookup = device.table.lookup(begin, size)
+        entry = lookup.entry
+        present = type_bits & PRESENT != 0
+        if entry is not None and (lookup.contained or (type_bits & IMPLICIT and lookup.overlaps)):
+            copies = type_bits & TO and type_bits & ALWAYS and size
+            keeps = bool(copies or device.is_pending(entry) or entry.lock.owner is not None or not release_table)
+            await lock_visited(device, pointer, lookup, keeps, owned)
+            _trace_lookup(device, queue, item, begin, size, lookup)
+            entry.increment(type_bits & OMPX_HOLD != 0)
+            if device.trace is not None:
+                trace_counts(device, queue.cause, entry)
+            pointer.entry, pointer.address = entry, entry.device_address(begin)
+            pointer.is_present = pointer.counted = True
+        else:
+            placement = Placement.HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
+            inserts = placement is Placement.DEVICE_COPY and size > 0 and not present
+            if inserts:
+                await device.work(device.costs.insert)
+            await lock_visited(device, pointer, lookup, False, owned)
+            _trace_lookup(device, queue, item, begin, size, lookup)
+            if inserts:
+                await _create(device, pointer, item, begin, base, size, type_bits, queue)
+                keeps = True
+            elif lookup.overlaps:
+                _report_extension(device, item, begin, size, lookup, present)
+            elif placement is Placement.HOST_POINTER:
+                if size:
+                    pointer.is_host = True
+                    pointer.address = begin
+            elif present:
+                _report_absent(device, item, begin, size)
     except BaseException:
         pointer.release(device)
         device.table_lock.release()
@@ -51,31 +81,12 @@ async def get_target_pointer(
     if release_table:
         device.table_lock.release()
     try:
-        await transfer_to(device, pointer, item, begin, size, type_bits, queue)
+        if keeps:
+            await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
     except BaseException:
         if not release_table:
             device.table_lock.release()
         raise
-    return pointer
-
-
-def get_resident_pointer_now(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> TargetPointer | None:
-    """The first part of `get_target_pointer`, table included, for an item whose section is mapped already, where it
-    passes in one step; `transfer_to` is the second. None, and nothing has happened, otherwise.
-    """
-    if not device.table.lookup(item.begin, item.size).contained:
-        return None
-    pointer = TargetPointer()
-    if visit_now(device, pointer, item.begin, item.size) is None:
-        return None
-    entry = pointer.entry
-    assert entry is not None
-    pointer.is_present = pointer.counted = True
-    entry.increment(item.type & OMPX_HOLD != 0)
-    if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, item.begin, item.size, True)
-        trace_counts(device, queue.cause, entry)
-    pointer.address = entry.device_address(item.begin)
     return pointer
 
 
@@ -85,10 +96,16 @@ def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: Direc
     entry.decrement(hold)
     if device.trace is not None:
         trace_counts(device, queue.cause, entry)
-    queue.post_processing.append(functools.partial(finish_data_end, device, entry, item, queue.cause))
+    put_off_data_end(device, entry, item, queue)
 
 
-async def _find_or_create(
+def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
+    """What the memory configuration makes of a section of which nothing is mapped."""
+    close, implicit = type_bits & CLOSE != 0, type_bits & IMPLICIT != 0
+    return device.place(MapRequest(size, close, implicit, device.number, device.mechanism(item.array)))
+
+
+async def _create(
     device: OffloadDevice,
     pointer: TargetPointer,
     item: MapItem,
@@ -96,73 +113,50 @@ async def _find_or_create(
     base: int,
     size: int,
     type_bits: int,
-    update_count: bool,
-    owned: Entry | None,
     queue: DirectiveQueue,
 ) -> None:
-    """The part under the table lock."""
-    implicit = type_bits & IMPLICIT != 0
-    present = type_bits & PRESENT != 0
-    hold = type_bits & OMPX_HOLD != 0
-    placement = device.place(
-        MapRequest(size, type_bits & CLOSE != 0, implicit, device.number, device.mechanism(item.array))
+    """Allocate a block and enter it, under the table lock; its entry is locked until it has been copied to."""
+    pointer.is_new = pointer.counted = pointer.is_present = True
+    array, hold = item.array, type_bits & OMPX_HOLD != 0
+    phantom = array is not None and array.phantom
+    address = await device.allocate(size, array, begin, phantom)
+    entry = Entry(
+        name=item.name,
+        host_base=base,
+        host_begin=begin,
+        host_end=begin + size,
+        device_begin=address,
+        dynamic=0 if hold else 1,
+        hold=1 if hold else 0,
+        lock=device.entry_locks.take(item.name),
+        phantom=phantom,
+        offset=begin if array is None else begin - array.address,
     )
-    inserts = placement is Placement.DEVICE_COPY and not present
-    found = await visit(device, pointer, begin, size, owned, inserts)
+    enter_entry(device, queue.cause, entry)
+    await device.lock_entry(entry)
+    pointer.entry, pointer.is_locked = entry, True
+    pointer.address = address
+
+
+def _trace_lookup(
+    device: OffloadDevice, queue: DirectiveQueue, item: MapItem, begin: int, size: int, lookup: Lookup
+) -> None:
     if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, begin, size, found.contained)
-    pointer.is_present = True
-    entry = pointer.entry
-    if entry is not None and (found.contained or (implicit and found.overlaps)):
-        if update_count:
-            entry.increment(hold)
-            pointer.counted = True
-            if device.trace is not None:
-                trace_counts(device, queue.cause, entry)
-        else:
-            pointer.is_new = entry.total == 1
-        pointer.address = entry.device_address(begin)
-    elif entry is not None and found.overlaps:
-        device.report(
-            "omptarget message: explicit extension not allowed: host address specified is "
-            f"{item.locate(begin)} ({size} bytes), but device allocation maps to host at "
-            f"{item.locate(entry.host_begin)} ({entry.size} bytes)"
-        )
-        if present:
-            _report_absent(device, item, begin, size)
-    elif placement is Placement.HOST_POINTER:
-        if size:
-            pointer.is_present = False
-            pointer.is_host = True
-            pointer.address = begin
-    elif present:
+        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+
+
+def _report_extension(
+    device: OffloadDevice, item: MapItem, begin: int, size: int, lookup: Lookup, present: bool
+) -> None:
+    entry = lookup.entry
+    assert entry is not None
+    device.report(
+        "omptarget message: explicit extension not allowed: host address specified is "
+        f"{item.locate(begin)} ({size} bytes), but device allocation maps to host at "
+        f"{item.locate(entry.host_begin)} ({entry.size} bytes)"
+    )
+    if present:
         _report_absent(device, item, begin, size)
-    elif size:
-        pointer.is_new = pointer.counted = True
-        array = item.array
-        phantom = array is not None and array.phantom
-        address = await device.allocate(size, array, begin, phantom)
-        entry = Entry(
-            name=item.name,
-            host_base=base,
-            host_begin=begin,
-            host_end=begin + size,
-            device_begin=address,
-            dynamic=0 if hold else 1,
-            hold=1 if hold else 0,
-            lock=device.entry_locks.take(item.name),
-            phantom=phantom,
-            offset=begin if array is None else begin - array.address,
-        )
-        enter_entry(device, queue.cause, entry)
-        pointer.release(device)
-        pointer.borrowed = False
-        if not device.lock_entry_now(entry):
-            await device.lock_entry(entry)
-        pointer.entry = entry
-        pointer.address = address
-    else:
-        pointer.is_present = False
 
 
 def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) -> None:
@@ -180,7 +174,7 @@ def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingErro
     return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
-async def transfer_to(
+async def _transfer_to(
     device: OffloadDevice,
     pointer: TargetPointer,
     item: MapItem,
@@ -194,8 +188,7 @@ async def transfer_to(
     Left early, it counts the item back and releases the entry.
     """
     entry = pointer.entry
-    if entry is None or pointer.is_host:
-        return
+    assert entry is not None
     try:
         wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
         if wanted and pointer.address is not None and item.array is not None:
@@ -204,10 +197,10 @@ async def transfer_to(
                 return
             await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
             entry.event = await device.plugin.record_event(queue)
-        elif not type_bits & PRESENT and entry.event is not None:
+        elif not type_bits & PRESENT and device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
-        if pointer.counted and pointer.entry is not None:
-            _count_back(device, pointer.entry, item, queue, type_bits & OMPX_HOLD != 0)
+        if pointer.counted:
+            _count_back(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise

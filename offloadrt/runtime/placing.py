@@ -156,7 +156,7 @@ def _has_block(device: OffloadDevice, array: HostArray) -> bool:
 def _unknown(device: OffloadDevice, table: ObjectTable, array: HostArray, call: str) -> PlacementError:
     known = ", ".join(one.name for one in table.program.objects) or "none"
     message = (
-        f"the program's analysis (run.host_program) has no object {array.name!r}, which the kernel uses; "
+        f"the program's analysis (its option host_program) has no object {array.name!r}, which the kernel uses; "
         f"objects go by the names of their arrays, and it has: {known}"
     )
     return device.error(PlacementError, message, call, array.name)
@@ -165,9 +165,8 @@ def _unknown(device: OffloadDevice, table: ObjectTable, array: HostArray, call: 
 async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequence[Candidate], cause: int) -> None:
     if not candidates:
         return
-    device.table_lock.take_now() or await device.lock_table()
+    await device.table_lock.enter(len(candidates) * table.spec.decision)
     try:
-        await device.table_work(len(candidates) * table.spec.decision)
         for change in table.decide(candidates):
             array = change.array
             if (trace := device.trace) is not None:
@@ -194,15 +193,17 @@ async def _carry_out(
     finds their entries.
     """
     while table.has_open(array):
-        device.table_lock.take_now() or await device.lock_table()
+        await device.table_lock.enter(0.0)
         item, bits = table.take_open(array)
         if item is None:
-            try:
-                await device.table_work(0.0)
-            finally:
-                device.table_lock.release()
+            device.table_lock.release()
             return
         try:
+            try:
+                await device.work(device.costs.lookup)
+            except BaseException:
+                device.table_lock.release()
+                raise
             pointer = await get_target_pointer(
                 device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits
             )

@@ -34,9 +34,8 @@ async def device_pointers(
     """Where these arrays lie; the queue then waits for copies to them that are in progress. known: what the last call
     for the same arrays returned. Raises NotPresent for an array of which not all is mapped.
     """
-    device.table_lock.take_now() or await device.lock_table()
+    await device.table_lock.enter(device.costs.lookup * len(arrays))
     try:
-        await device.table_work(device.costs.lookup * len(arrays))
         if known is None or known.generation != device.table.generation or device.trace is not None:
             known = _look_up(device, arrays, queue, call)
         is_complete = device.plugin.is_complete

@@ -1,8 +1,7 @@
 """The present table of one device: which piece of host memory has which counterpart, and how often it is referenced.
 
-Pure data: nothing here waits. Whoever calls it holds the device table lock (`table_lock.py`). Follows LLVM's
-`HostDataToTargetTy` and
-`MappingInfoTy::lookupMapping` (offload/libomptarget/OpenMP/Mapping.cpp).
+Pure data: nothing here waits. Whoever calls it holds the device table. Follows LLVM's
+`HostDataToTargetTy` and `MappingInfoTy::lookupMapping` (offload/libomptarget/OpenMP/Mapping.cpp).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from offloadrt.runtime.binding import Binding
 from offloadrt.sim import Lock
 
 INFINITE: Final = (1 << 64) - 1
@@ -42,8 +42,8 @@ class ShadowPointer:
 class Entry:
     """A mapped block. Addresses are of bytes; `host_end` is exclusive. `lock` guards its data while it is copied.
 
-    data_end_users: how many threads are between the decrement and the removal in targetDataEnd, those apart that have
-    counted it down with others (`OffloadDevice.ending`); the last one may erase.
+    data_end_users: how many threads are between the decrement and the removal in targetDataEnd; the last one may erase.
+    is_erased: it is in no table any more. binding: where kernels find it.
     event: recorded after the last transfer to the block; others make their stream wait for it.
     owned: the runtime allocated the device block and frees it.
     offset: where the block begins in the array that is called `name`; the host address if there is no name.
@@ -62,7 +62,12 @@ class Entry:
     offset: int = 0
     event: Any = None
     data_end_users: int = 0
+    is_erased: bool = False
     shadow_pointers: dict[int, ShadowPointer] = attrs.field(factory=dict)
+    binding: Binding = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.binding = Binding(self.device_begin, self.host_begin, self.host_end)
 
     @property
     def size(self) -> int:
@@ -70,9 +75,8 @@ class Entry:
 
     @property
     def total(self) -> int:
-        if INFINITE in (self.dynamic, self.hold):
-            return INFINITE
-        return self.dynamic + self.hold
+        total = self.dynamic + self.hold
+        return total if total < INFINITE else INFINITE
 
     def device_address(self, host_address: int) -> int:
         return self.device_begin + (host_address - self.host_begin)
@@ -127,14 +131,12 @@ class Lookup:
     contained: bool = False
     extends_before: bool = False
     extends_after: bool = False
+    entry: Entry | None = attrs.field(init=False)
+    overlaps: bool = attrs.field(init=False)
 
-    @property
-    def entry(self) -> Entry | None:
-        return self.visited[-1] if self.visited else None
-
-    @property
-    def overlaps(self) -> bool:
-        return self.contained or self.extends_before or self.extends_after
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "entry", self.visited[-1] if self.visited else None)
+        object.__setattr__(self, "overlaps", self.contained or self.extends_before or self.extends_after)
 
 
 _NOTHING = Lookup(())

@@ -5,82 +5,71 @@ A `TargetPointer` owns the lock of its entry until `release`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import attrs
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.lock_wait import no_work
 from offloadrt.runtime.present_table import Entry, Lookup
 from offloadrt.trace import events
 
 
 @attrs.define(eq=False)
 class TargetPointer:
-    """What a lookup found (LLVM's `TargetPointerResultTy`): a device address, and an entry that stays locked until
+    """What a look-up found (LLVM's `TargetPointerResultTy`): a device address, and an entry that may stay locked until
     `release`.
-
-    address: None means that there is nothing to use (an illegal mapping, or a zero-length section of absent memory).
-    borrowed: the entry was already locked by the caller, who unlocks it. counted: the search has counted it up.
     """
 
     address: int | None = None
+    """None: there is nothing to use (an illegal mapping, or a zero-length section of absent memory)."""
     entry: Entry | None = None
+    is_locked: bool = False
+    """Whether the lock of the entry is this pointer's."""
     is_new: bool = False
     is_host: bool = False
     is_present: bool = False
     is_last: bool = False
-    borrowed: bool = False
+    """Whether the count-down was that of the last reference."""
+    copies_back: bool = False
+    """Whether the item that was counted down is to be copied to the host, under the lock of the entry."""
     counted: bool = False
+    """Whether the search has counted the entry up."""
 
     def release(self, device: OffloadDevice) -> None:
-        if self.entry is not None:
-            if not self.borrowed:
-                device.unlock_entry(self.entry)
-            self.entry = None
+        if self.is_locked and self.entry is not None:
+            device.unlock_entry(self.entry)
+        self.is_locked = False
 
 
-async def visit(
-    device: OffloadDevice,
-    pointer: TargetPointer,
-    begin: int,
-    size: int,
-    owned: Entry | None = None,
-    inserts: bool = False,
-) -> Lookup:
-    """Search the table as `lookupMapping` does; the caller holds the table.
+def lock_visited(
+    device: OffloadDevice, pointer: TargetPointer, lookup: Lookup, keeps: bool, owned: Entry | None = None
+) -> Awaitable[None]:
+    """Lock the entries that a search has visited, one after the other as `lookupMapping` does.
 
-    The last visited entry ends up locked by `pointer`. inserts: what is not there will be entered; that work is done
-    here, too.
+    The caller holds the table, and waits with it for an entry that is being copied. LLVM keeps the last lock while the
+    directive goes on with that entry. Here `pointer` keeps it only if `keeps`, that is if something is awaited under
+    it: a lock that would be given back at the same instant is only waited for. owned: the caller has this one already.
     """
-    device.table_lock.assert_held()
-    found = device.table.lookup(begin, size)
-    costs = device.costs
-    await device.table_work(costs.lookup + costs.insert if inserts and size and not found.overlaps else costs.lookup)
-    for entry in found.visited:
-        if pointer.entry is not None:
-            pointer.release(device)
-        pointer.borrowed = entry is owned
-        if not (pointer.borrowed or device.lock_entry_now(entry)):
+    for entry in lookup.visited:
+        if keeps or entry.lock.owner is not None:
+            return _lock_visited(device, pointer, lookup, keeps, owned)
+    device.entry_locks.passed += len(lookup.visited)
+    return no_work()
+
+
+async def _lock_visited(
+    device: OffloadDevice, pointer: TargetPointer, lookup: Lookup, keeps: bool, owned: Entry | None
+) -> None:
+    for entry in lookup.visited:
+        if entry is owned:
+            continue
+        if keeps and entry is lookup.entry:
             await device.lock_entry(entry)
-        pointer.entry = entry
-    return found
-
-
-def visit_now(device: OffloadDevice, pointer: TargetPointer, begin: int, size: int) -> Lookup | None:
-    """`visit` of a table that the caller does not hold, from taking it to giving it back, where all passes in one step:
-    nobody has it or one of the entries, or is due meanwhile. None, and nothing has happened, otherwise.
-    """
-    found = device.table.lookup(begin, size)
-    visited = found.visited
-    if not device.locked_entries.isdisjoint(visited) or device.sim.fuel <= len(visited):
-        return None
-    if not device.passed_in_table(device.costs.lookup):
-        return None
-    for entry in visited:
-        pointer.release(device)
-        taken = device.lock_entry_now(entry)
-        assert taken, "the lock of an entry that nobody has"
-        pointer.entry = entry
-    return found
+            pointer.entry, pointer.is_locked = entry, True
+        else:
+            await device.pass_entry(entry)
 
 
 def trace_lookup(
@@ -115,6 +104,7 @@ def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
 def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
     """An entry out of the table, which the caller holds."""
     device.table.erase(entry)
+    entry.is_erased = True
     if (trace := device.trace) is not None:
         trace(
             events.MapRemove, device.number, -1, cause,

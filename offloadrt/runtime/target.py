@@ -17,6 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.kernels.execution.mapped_section import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.machine.managed_access import Access
+from offloadrt.runtime.binding import NOWHERE, ON_HOST, Binding
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -38,25 +39,8 @@ from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.placing import place_for_target, put_off_target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
 from offloadrt.runtime.reachable import Reachable, pointed_to
-from offloadrt.runtime.resident_items import Stretch, arguments_stretch, look_up_arguments, look_up_arguments_now
 from offloadrt.runtime.touching import dying, touching_of
 from offloadrt.runtime.unmapping import get_present_pointer
-
-
-@attrs.frozen(eq=False)
-class Binding:
-    """Where a kernel finds an array: bytes [host_begin, host_end) of it lie at `address` on the device.
-
-    is_host: the device uses the host's memory. address None: it got a host pointer that it cannot use.
-    """
-
-    address: int | None
-    host_begin: int = 0
-    host_end: int = 0
-    is_host: bool = False
-
-
-_ON_HOST = Binding(None, is_host=True)
 
 
 async def target(
@@ -84,28 +68,12 @@ async def target(
         raise
     plugin = device.plugin
     arrays = _arrays_of(items, arguments)
-    private: PrivateArguments | None = None
-    stretch: Stretch | None = None
-    open_items: Sequence[MapItem] = items
-    if isinstance(items, MapItems) and device.items_per_hold > 1:
-        stretch = arguments_stretch(device, items)
-        if stretch is not None and not look_up_arguments_now(device, stretch):
-            stretch = await look_up_arguments(device, items, stretch, queue.cause)
-        if stretch is not None:
-            if not stretch.bindings:
-                _bind(stretch, arrays)
-            if stretch.stop == len(items.arguments):
-                open_items = items.in_hand
-    if stretch is not None and stretch.on_host and not open_items:
-        bindings, on_host = stretch.bindings, stretch.on_host
-    else:
-        bindings = {} if stretch is None else dict(stretch.bindings)
-        if open_items:
-            private = await _bind_others(device, open_items, queue, bindings)
-        for array in arrays:
-            if array not in bindings:
-                bindings[array] = globals_of(array) or Binding(None)
-        on_host = [bindings[array].is_host for array in arrays]
+    bindings: dict[HostArray, Binding] = {}
+    private = await _bind_others(device, items, queue, bindings)
+    for array in arrays:
+        if array not in bindings:
+            bindings[array] = globals_of(array) or NOWHERE
+    on_host = [bindings[array].is_host for array in arrays]
 
     await device.work(device.costs.kernel_arguments)
     kernel = launch.kernel
@@ -158,19 +126,6 @@ def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostA
     return arrays
 
 
-def _bind(stretch: Stretch, arrays: Sequence[HostArray]) -> None:
-    """Bind the arguments that need no more than a look at the table."""
-    bindings = stretch.bindings
-    for item, entry in stretch.searched:
-        assert item.array is not None
-        if entry is not None:
-            bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
-        else:
-            bindings[item.array] = _ON_HOST
-    if all(array in bindings for array in arrays):
-        stretch.on_host.extend(bindings[array].is_host for array in arrays)
-
-
 async def _bind_others(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
 ) -> PrivateArguments:
@@ -186,15 +141,12 @@ async def _bind_others(
         if item.type & PRIVATE:
             await private.add(item)
             continue
-        found = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
-        entry = found.entry
-        if found.is_present and entry is not None:
-            bindings[item.array] = Binding(entry.device_begin, entry.host_begin, entry.host_end)
+        pointer = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
+        if pointer.entry is not None:
+            bindings[item.array] = pointer.entry.binding
         else:
-            bindings[item.array] = Binding(
-                None, is_host=found.is_host or device.plugin.kernels_fault or item.array.managed
-            )
-        found.release(device)
+            in_place = pointer.is_host or device.plugin.kernels_fault or item.array.managed
+            bindings[item.array] = ON_HOST if in_place else NOWHERE
     await private.transfer()
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)
@@ -206,11 +158,10 @@ def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
     so this takes no time.
     """
     if array.managed:
-        return _ON_HOST
+        return ON_HOST
     found = device.table.lookup(array.address, array.nbytes)
-    entry = found.entry
-    if entry is not None and found.overlaps:
-        return Binding(entry.device_begin, entry.host_begin, entry.host_end)
+    if found.entry is not None and found.overlaps:
+        return found.entry.binding
     return Binding(None, is_host=device.configuration.host_pointers)
 
 

@@ -15,7 +15,7 @@ import attrs
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import Launch
-from offloadrt.kernels.costs.streams import Stream
+from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.ranges.reach import merged
 from offloadrt.machine import AccessFault, MemoryAccessFault
 from offloadrt.machine.host_contents import HostContents
@@ -78,7 +78,7 @@ def touching_of(
 
 
 def touched_ranges(
-    streams: Iterable[Stream], array: HostArray, element_size: int, mapped: Sequence[Range]
+    streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
 ) -> Sequence[Range]:
     """What a launch touches of an array, as far as it is mapped (`sections`), and all of that where data decide.
 

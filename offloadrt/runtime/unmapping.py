@@ -6,15 +6,16 @@ An entry is erased under the table lock and its own, its block freed after both 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import functools
+from collections import deque
 
 from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import FROM
+from offloadrt.runtime.map_type import ALWAYS, DELETE, FROM, OMPX_HOLD
 from offloadrt.runtime.present_table import Entry
-from offloadrt.runtime.table_visits import TargetPointer, remove_entry, trace_counts, trace_lookup, visit, visit_now
-from offloadrt.sim import PASSED
+from offloadrt.runtime.table_visits import TargetPointer, lock_visited, remove_entry, trace_counts, trace_lookup
 
 
 async def get_present_pointer(
@@ -23,40 +24,34 @@ async def get_present_pointer(
     begin: int,
     size: int,
     *,
-    update_count: bool = False,
-    hold: bool = False,
     must_contain: bool = False,
-    force_delete: bool = False,
-    from_data_end: bool = False,
+    locks: bool = False,
+    ends: MapItem | None = None,
     cause: int = 0,
 ) -> TargetPointer:
-    """Find the counterpart of what is mapped already, maybe counting down (`getTgtPtrBegin`).
+    """Find the counterpart of what is mapped already (`getTgtPtrBegin`).
 
-    The entry stays locked by the result.
+    locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
+    kept if the item copies it back.
     """
     pointer = TargetPointer()
-    found = visit_now(device, pointer, begin, size)
-    held = found is None
-    if found is None and not device.table_lock.take_now():
-        await device.table_lock.acquire()
+    await device.table_lock.enter(device.costs.lookup, begin, size, ends is not None)
     try:
-        if found is None:
-            found = await visit(device, pointer, begin, size)
+        lookup = device.table.lookup(begin, size)
+        entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
+        if entry is not None and ends is not None:
+            pointer.is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
+            locks = pointer.copies_back = bool(
+                ends.type & FROM and (ends.type & ALWAYS or pointer.is_last) and ends.size
+            )
+        await lock_visited(device, pointer, lookup, locks and entry is not None)
         if device.trace is not None:
-            trace_lookup(device, cause, array, begin, size, found.contained)
-        entry = pointer.entry
-        if entry is not None and (found.contained or (not must_contain and found.overlaps)):
+            trace_lookup(device, cause, array, begin, size, lookup.contained)
+        if entry is not None:
+            pointer.entry, pointer.address = entry, entry.device_address(begin)
             pointer.is_present = True
-            pointer.is_last = entry.would_be_last(hold, force_delete)
-            if force_delete:
-                entry.reset(hold)
-            if from_data_end:
-                entry.data_end_users += 1
-            if update_count:
-                entry.decrement(hold)
-                if device.trace is not None:
-                    trace_counts(device, cause, entry)
-            pointer.address = entry.device_address(begin)
+            if ends is not None:
+                _count_down(device, entry, ends, cause)
         else:
             pointer.is_host = device.configuration.host_pointers
             pointer.address = begin
@@ -64,61 +59,64 @@ async def get_present_pointer(
         pointer.release(device)
         raise
     finally:
-        if held:
-            device.table_lock.release()
+        device.table_lock.release()
     return pointer
 
 
-def finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> Awaitable[None]:
-    """After the queue has drained: restore attached host pointers, and remove the entry if nobody needs it any more.
+def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
+    hold = item.type & OMPX_HOLD != 0
+    if item.type & DELETE:
+        entry.reset(hold)
+    entry.data_end_users += 1
+    entry.decrement(hold)
+    if device.trace is not None:
+        trace_counts(device, cause, entry)
 
-    Only the last of all threads that counted it down removes it (`postProcessingTargetDataEnd`). When it is left early
-    it can be done again. Await it at once.
+
+def put_off_data_end(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue) -> None:
+    """An entry was counted down for an item: `_finish_data_end` looks after it when the queue has drained."""
+    if not queue.ending:
+        queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
+    queue.ending.append((entry, item))
+
+
+async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, MapItem]], cause: int) -> None:
+    """Restore attached host pointers, and remove the entries that nobody needs any more.
+
+    Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
+    left early it can be done again.
     """
-    needed = entry.dynamic or entry.hold or device.ending(entry) > 1
-    if not needed or entry.shadow_pointers or entry in device.locked_entries or device.handover_due:
-        return _finish_data_end(device, entry, item, cause)
-    if device.sim.fuel < 2 or not device.table_lock.glance():
-        return _finish_data_end(device, entry, item, cause)
-    if not device.entries_uncontended:
-        passed = entry.lock.pass_now()
-        assert passed, "the lock of an entry that nobody has"
-    entry.data_end_users -= 1
-    return PASSED
-
-
-async def _finish_data_end(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
-    if device.table.at(entry.host_begin) is not entry:  # it was left when the entry had been removed already
-        if device.block_size(entry.device_begin) is not None:
+    while ending:
+        entry, item = ending[0]
+        if entry.is_erased:  # it was left when the entry had been removed already
+            if device.block_size(entry.device_begin) is not None:
+                await device.free(entry.device_begin, item.array, entry.host_begin)
+        elif await _finish_entry(device, entry, item, cause):
+            device.entry_locks.give_back(entry.lock)
             await device.free(entry.device_begin, item.array, entry.host_begin)
-        return
+        ending.popleft()
+
+
+async def _finish_entry(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> bool:
+    """True if the entry was removed, and its block is to be freed."""
     table = device.table_lock
-    table.take_now() or await table.acquire()
+    await table.enter(0.0, entry.host_begin, entry.size, entry.total == 0)
     try:
-        if device.handover_due:
-            await device.table_work(0.0)
-        if not device.lock_entry_now(entry):
-            await device.lock_entry(entry)
+        await device.pass_entry(entry)
         entry.data_end_users -= 1
-        remove = entry.total == 0 and device.ending(entry) == 0
-        if not remove:
-            table.release()
         if item.type & FROM and entry.shadow_pointers:
             restore_host_pointers(item.array, entry)
-        device.unlock_entry(entry)
-        if not remove:
-            return
+        if entry.total or entry.data_end_users:
+            return False
         try:
             await device.work(device.costs.erase)
         except BaseException:
             entry.data_end_users += 1
             raise
         remove_entry(device, cause, entry)
+        return True
     finally:
-        if table.held_by_me():
-            table.release()
-    device.entry_locks.give_back(entry.lock)
-    await device.free(entry.device_begin, item.array, entry.host_begin)
+        table.release()
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:

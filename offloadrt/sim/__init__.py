@@ -7,7 +7,7 @@
 ``RWLock``              many readers or one writer, ``downgrade``
 ``Semaphore``           counted units
 ``Station``             servers and a queue: ``serve(dt)`` acquires, stays, releases in one suspension
-``Mailbox``, ``Call``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
+``Mailbox``, ``Request``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
 ``Signal``              one-shot completion
 ``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``)
 ``Observer``            protocol of whoever wants to be told
@@ -30,7 +30,7 @@ from offloadrt.sim.errors import (
     UnregisteredTask,
 )
 from offloadrt.sim.lock import Lock, LockStatistics
-from offloadrt.sim.mailbox import TIMED_OUT, Call, Mailbox, MailboxStatistics
+from offloadrt.sim.mailbox import TIMED_OUT, Mailbox, MailboxStatistics, Request
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.rwlock import RWLock, RWLockStatistics
@@ -46,7 +46,6 @@ __all__ = [
     "TIMED_OUT",
     "Actor",
     "BadChoice",
-    "Call",
     "Deadlock",
     "DetachedTrioCall",
     "Fifo",
@@ -62,6 +61,7 @@ __all__ = [
     "RWLockStatistics",
     "Random",
     "RealInputOutput",
+    "Request",
     "Semaphore",
     "SemaphoreStatistics",
     "Signal",

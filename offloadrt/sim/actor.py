@@ -1,6 +1,6 @@
 """An actor: one Trio task that takes part in virtual time, and what it sees of the kernel.
 
-`Actor` is the central class. `Kernel` names what actors and the other parts of this package use of `Simulation`; as
+`Actor` is the central class. `Scheduler` names what actors and the other parts of this package use of `Simulation`; as
 a protocol it lets the modules import in one direction, from `Simulation` down to here.
 """
 
@@ -80,7 +80,7 @@ def hand_over(_: Any = None) -> Any:
     raise Handover
 
 
-class Kernel(Protocol):
+class Scheduler(Protocol):
     """What actors, scopes, nurseries, stories and the watch use of `Simulation`, which says what each member is.
 
     It has more members than a class should have, because it is the whole inner surface of the kernel in one place.
@@ -139,7 +139,7 @@ class Actor:
     is_actor = True
     """Tells actors from the other things that stand in the heap and the ready queue: alarms, expiries, fences."""
 
-    def __init__(self, sim: Kernel, index: int, name: str, daemon: bool) -> None:
+    def __init__(self, sim: Scheduler, index: int, name: str, daemon: bool) -> None:
         self.sim = sim
         self.index = index
         self.name = name

@@ -7,7 +7,7 @@ from collections import deque
 from heapq import heappop
 from typing import Any
 
-from offloadrt.sim.actor import Kernel
+from offloadrt.sim.actor import Scheduler
 from offloadrt.sim.errors import BadChoice
 from offloadrt.sim.strategy import Strategy
 
@@ -18,7 +18,7 @@ class ChosenOrder:
     It is never empty while a timer is pending, so the kernel never takes a timer itself.
     """
 
-    def __init__(self, sim: Kernel, strategy: Strategy) -> None:
+    def __init__(self, sim: Scheduler, strategy: Strategy) -> None:
         self.sim = sim
         self.strategy = strategy
         self.first: deque[Any] = deque()

@@ -12,7 +12,7 @@ import trio
 from trio.lowlevel import current_task, disable_ki_protection
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import SELF, Actor, Kernel, awaitable, uninterrupted
+from offloadrt.sim.actor import SELF, Actor, Scheduler, awaitable, uninterrupted
 from offloadrt.sim.errors import Expired
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @uninterrupted
 def start(
-    sim: Kernel,
+    sim: Scheduler,
     nursery: trio.Nursery,
     fn: Callable[..., Awaitable[Any]],
     args: tuple[Any, ...],
@@ -40,7 +40,7 @@ def start(
 
 
 @asynccontextmanager
-async def adopt(sim: Kernel, name: str) -> AsyncIterator[Actor]:
+async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
     """Make the current Trio task an actor while the body runs; it stays attached."""
     task = current_task()
     before = SELF.get(None)

@@ -34,7 +34,7 @@ class MailboxStatistics:
     tasks_waiting: int
 
 
-class Call:
+class Request:
     """A message that somebody waits on: ``message``, ``caller``, ``reply(value)``."""
 
     __slots__ = ("box", "caller", "message", "open")
@@ -74,7 +74,7 @@ class Mailbox:
     """FIFO of messages, unbounded. Several actors may get from it; the longest waiting one is served first.
 
     ``put(x)`` never waits. ``await get()``; ``await get_until(t)`` returns TIMED_OUT at virtual time ``t``.
-    ``await call(message)`` puts a ``Call`` and waits for its ``reply``. ``served_for`` may be set to a function that
+    ``await call(message)`` puts a ``Request`` and waits for its ``reply``. ``served_for`` may be set to a function that
     names the actors on which a reply depends; a report of a deadlock shows them.
     """
 
@@ -155,10 +155,10 @@ class Mailbox:
 
     @uninterrupted
     def call(self, message: Any) -> Awaitable[Any]:
-        """Send ``message`` in a Call, wait for the reply, and return its value. Await it at once."""
+        """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
         sim = self.sim
         me = sim.running or sim.current
-        call = Call(self, me, message)
+        call = Request(self, me, message)
         self.put(call)
         return sim.park(me, call)
 

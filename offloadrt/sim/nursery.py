@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from offloadrt.sim import life, story
-from offloadrt.sim.actor import Actor, Kernel, hand_over, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, hand_over, uninterrupted
 from offloadrt.sim.scope import RawSection, cancel
 
 
@@ -19,7 +19,7 @@ class Nursery:
     An error in a child or in the body cancels the others and is raised, in an ExceptionGroup as Trio does.
     """
 
-    def __init__(self, sim: Kernel) -> None:
+    def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
         self._manager: Any = None
         self._trio: trio.Nursery | None = None

@@ -7,12 +7,6 @@ from typing import Any, Protocol
 from offloadrt.sim.actor import Actor
 
 
-class Named(Protocol):
-    """Anything that can be waited for."""
-
-    name: str
-
-
 class Observer(Protocol):
     """Called at the virtual time of what happened, before anybody else runs."""
 

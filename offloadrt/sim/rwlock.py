@@ -61,11 +61,6 @@ class RWLock:
         self._wait_s = self._read_hold_s = self._write_hold_s = 0.0
         sim.primitives.append(self)
 
-    def was_read(self, dt: float) -> None:
-        """A reader had it for ``dt`` up to now, when nobody else wanted it."""
-        self._read_acquired += 1
-        self._read_hold_s += dt
-
     def holders(self) -> list[Actor]:
         return [self.writer] if self.writer is not None else list(self.readers)
 

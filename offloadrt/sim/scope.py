@@ -9,12 +9,12 @@ from typing import Any
 import attrs
 import trio
 
-from offloadrt.sim.actor import Actor, Kernel, hand_over, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, hand_over, uninterrupted
 from offloadrt.sim.errors import Expired, SimTimeout
 from offloadrt.sim.timers import remove
 
 
-def cancel(sim: Kernel, scope: trio.CancelScope) -> None:
+def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
     """Cancel a Trio scope at an instant of the kernel's choosing."""
     sim.by_kernel = True
     scope.cancel()
@@ -32,7 +32,7 @@ class RawSection:
 class Attached:
     """``async with sim.attached()``: the actor is a plain Trio task; nothing happens if it is one already."""
 
-    def __init__(self, sim: Kernel) -> None:
+    def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
         self._detached = False
         self._section: RawSection | None = None
@@ -74,7 +74,7 @@ class TimeoutScope:
     ``timed_out`` says whether it did. Only the actor that opened the scope is concerned.
     """
 
-    def __init__(self, sim: Kernel, dt: float, *, fail: bool) -> None:
+    def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
         if not dt >= 0:
             raise ValueError(f"a timeout of {dt!r} virtual seconds: it must not be negative")
         self.timed_out = False
@@ -133,7 +133,7 @@ class Alarm:
         self.opened_in = target.raw_section
         self._armed = True
 
-    def disarm(self, sim: Kernel) -> None:
+    def disarm(self, sim: Scheduler) -> None:
         if self._armed:
             self._armed = False
             remove(sim.heap, self)

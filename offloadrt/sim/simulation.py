@@ -34,7 +34,7 @@ from offloadrt.sim.scope import Attached, TimeoutScope
 from offloadrt.sim.strategy import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
 from offloadrt.sim.trampoline import SLICE, STRIDES, Fence, Trampoline
-from offloadrt.sim.watch import Watch
+from offloadrt.sim.watch import TrioWatch
 from offloadrt.sim.watchdog import Watchdog
 
 Gear = Literal["native", "turbo"]
@@ -61,7 +61,8 @@ class Simulation(trio.abc.Clock):
     __slots__ = (
         "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_kernel",
         "ending", "events", "expected", "fuel", "gear", "heap", "next_index", "now", "observer", "primitives",
-        "ready", "rng", "running", "seed", "sleep", "strategy", "strides", "timer_due", "trio_has_work", "trouble", "turbo",
+        "ready", "rng", "running", "seed", "sleep", "strategy", "strides", "timer_due", "trio_has_work",
+        "trouble", "turbo",
     )  # fmt: skip
 
     def __init__(
@@ -119,7 +120,7 @@ class Simulation(trio.abc.Clock):
         self._nursery: trio.Nursery | None = None
         self._service: trio.Nursery | None = None
         self._watchdog = Watchdog(self)
-        self._watch = Watch(self, self._watchdog, livelock_limit)
+        self._watch = TrioWatch(self, self._watchdog, livelock_limit)
         self._trampoline = Trampoline(self, slice)
 
     # ------------------------------------------------------------------ for programs
@@ -329,22 +330,6 @@ class Simulation(trio.abc.Clock):
         self.strides -= 1
         self.now = heappop(heap)[0]
         return True
-
-    @uninterrupted
-    def pass_to(self, due: float, steps: int = 1) -> bool:
-        """Let time pass up to ``due`` without a suspension, if nobody else is due before; True if that was so."""
-        if not self.is_alone_until(due, steps):
-            return False
-        self.events += steps
-        self.strides -= steps
-        self.now = due
-        return True
-
-    def is_alone_until(self, due: float, steps: int) -> bool:
-        """Whether ``pass_to`` lets time pass up to ``due``, also in so many ``steps``."""
-        heap, me = self.heap, self.running
-        alone = not self.ready and self.strides >= steps and (not heap or heap[0][0] > due)
-        return alone and me is not None and me.trap is None
 
     def _make_sleep(self) -> Callable[[float], Awaitable[None]]:
         """Make ``sleep`` a closure: it is what actors do most, and closed-over names are found faster than fields."""

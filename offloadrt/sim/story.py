@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from offloadrt.sim.actor import Actor, Kernel
+from offloadrt.sim.actor import Actor, Scheduler
 from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock
 
 LISTED = 20
@@ -29,11 +29,11 @@ def waiting(actor: Actor) -> str:
     return f"{actor.name} waits in Trio, outside the primitives of the run"
 
 
-def held(sim: Kernel, actor: Actor) -> list[str]:
+def held(sim: Scheduler, actor: Actor) -> list[str]:
     return [p.name for p in sim.primitives if hasattr(p, "holders") and actor in p.holders()]
 
 
-def told(sim: Kernel, actor: Actor) -> str:
+def told(sim: Scheduler, actor: Actor) -> str:
     """One line about one actor: what it waits for, what it holds, its last waits."""
     parts = [waiting(actor)]
     if names := held(sim, actor):
@@ -44,7 +44,7 @@ def told(sim: Kernel, actor: Actor) -> str:
     return "; ".join(parts)
 
 
-def everybody(sim: Kernel) -> str:
+def everybody(sim: Scheduler) -> str:
     actors = [a for a in sim.actors.values() if not a.daemon]
     lines = [f"  {told(sim, actor)}" for actor in actors[:LISTED]]
     if len(actors) > LISTED:
@@ -52,17 +52,17 @@ def everybody(sim: Kernel) -> str:
     return "\n".join(lines)
 
 
-def deadlock(sim: Kernel) -> Deadlock:
+def deadlock(sim: Scheduler) -> Deadlock:
     count = len([a for a in sim.actors.values() if not a.daemon])
     who = "1 actor waits" if count == 1 else f"{count} actors wait"
     return Deadlock(f"t={sim.now:g}: {who}, nothing is ready and no timer is pending\n{everybody(sim)}")
 
 
-def livelock(sim: Kernel, steps: int) -> Livelock:
+def livelock(sim: Scheduler, steps: int) -> Livelock:
     return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
-def unregistered(sim: Kernel, inherited: Actor | None) -> str:
+def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
     if inherited is not None and inherited.sim is sim:
         return (
             f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
@@ -71,14 +71,14 @@ def unregistered(sim: Kernel, inherited: Actor | None) -> str:
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
 
 
-def detached_call(sim: Kernel, actor: Actor) -> str:
+def detached_call(sim: Scheduler, actor: Actor) -> str:
     return (
         f"t={sim.now:g}: {actor.name} made a plain Trio call while detached (gear turbo); "
-        "put it inside 'async with run.attached():' (sim.attached()), or use the run's own primitives"
+        "put it inside 'async with run.sim.attached():' (sim.attached()), or use the run's own primitives"
     )
 
 
-def explained(sim: Kernel, actor: Actor, error: BaseException) -> BaseException:
+def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
     """Return the error itself, or DetachedTrioCall if it is Trio's complaint of a call out of a detached actor."""
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
         explained = DetachedTrioCall(detached_call(sim, actor))
@@ -87,7 +87,7 @@ def explained(sim: Kernel, actor: Actor, error: BaseException) -> BaseException:
     return error
 
 
-def add(sim: Kernel, actor: Actor, error: BaseException) -> None:
+def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
     """Note on an error who raised it, when, and what the others did."""
     if getattr(error, "__notes__", None):
         return

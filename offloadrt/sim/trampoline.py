@@ -16,7 +16,7 @@ from operator import length_hint
 from typing import Any
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import GO, Actor, Kernel, LateCancel, hand_over
+from offloadrt.sim.actor import GO, Actor, LateCancel, Scheduler, hand_over
 from offloadrt.sim.errors import DetachedTrioCall, Handover
 
 SLICE = 2000
@@ -52,7 +52,7 @@ class Trampoline:
 
     __slots__ = ("_sim", "_slice")
 
-    def __init__(self, sim: Kernel, slice: int) -> None:
+    def __init__(self, sim: Scheduler, slice: int) -> None:
         self._sim = sim
         self._slice = slice
 

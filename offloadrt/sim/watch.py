@@ -9,7 +9,7 @@ import trio
 from trio.lowlevel import Task, current_root_task, current_task
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import SELF, Kernel
+from offloadrt.sim.actor import SELF, Scheduler
 from offloadrt.sim.errors import DetachedTrioCall, RealInputOutput, SimulationError, UncontrolledNondeterminism
 from offloadrt.sim.watchdog import Watchdog
 
@@ -19,13 +19,13 @@ OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wake
 HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'"
 
 
-class Watch(trio.abc.Instrument):
+class TrioWatch(trio.abc.Instrument):
     """Sees every wake-up that is not the kernel's own.
 
     The first violation becomes ``sim.trouble``.
     """
 
-    def __init__(self, sim: Kernel, watchdog: Watchdog, livelock_limit: int) -> None:
+    def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:
         self.sim = sim
         self._watchdog = watchdog
         self._livelock_limit = livelock_limit

@@ -8,7 +8,7 @@ import outcome
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import Kernel
+from offloadrt.sim.actor import Scheduler
 
 
 class Watchdog:
@@ -17,7 +17,7 @@ class Watchdog:
     An exception out of the clock hook would be an internal error of Trio, and would leave the tasks without clean-up.
     """
 
-    def __init__(self, sim: Kernel) -> None:
+    def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
         self._task: Task | None = None
 

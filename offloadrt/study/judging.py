@@ -1,26 +1,33 @@
-"""How a claim is judged: a generator asks for runs, gets their results, and says what came out.
+"""How a claim is judged: a generator asks for runs, gets their results, and says what it measured.
 
-    @judge("exahype.fig3.euler3d_p5.robust", "max over T of t(2T) / t(T) <= 1.1")
-    def robust(grid):
-        t = yield from grid.times(threads=grid.threads, memory="pool")
-        worst = ...
-        return Judgement(f"{worst:.3g}", worst <= 1.1, "why, when it does not hold")
+    @bench.judge("exahype.fig3.*.robust")
+    def robust(grid, case):
+        t = yield from strong(grid, CASES[case], "pool")
+        worst, at = ...
+        return Reading(f"at most {worst:.3g} (T = {at})", worst, f"more threads cost time beyond T = {at}")
 
-Judges that ask at the same time are answered together: equal runs are made once, all on one executor.
+The claim's entry in `claims.toml` says what is evaluated, within which limits, and what the judge is given (`case`). A
+judge whose relation is no comparison with limits returns a `Judgement` of its own. Judges that ask at the same time
+are answered together: equal runs are made once, all on one executor.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from offloadrt.study.claims import Claim, claims_of
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.parameters import Value
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -35,33 +42,71 @@ class Judgement:
     reason: str = ""
 
 
-Asking: TypeAlias = Generator[list[Point], list[Result], Judgement]
-"""Yields points, is sent their results in the same order, returns a judgement."""
+@attrs.frozen
+class Reading:
+    """What a judge measured; the claim compares it with its limits."""
 
+    emulated: str
+    """The figures in words."""
+    figures: float | Mapping[Any, float]
+    """One figure, or several by place, which must all keep to the limits."""
+    too_low: str
+    """Why it would be too small; `{outside}` stands for the places outside of the limits."""
+    too_high: str | None = None
+    """Why it would be too large; None: for the same reason."""
+
+    def judged_by(self, claim: Claim) -> Judgement:
+        """Compare the figures with the limits of a claim."""
+        figures = self.figures if isinstance(self.figures, Mapping) else {"": self.figures}
+        outside = claim.outside(figures)
+        is_low = self.too_high is None or any(claim.is_below(figures[place]) for place in outside)
+        reason = self.too_low if is_low else str(self.too_high)
+        return Judgement(self.emulated, not outside, reason.replace("{outside}", ", ".join(map(str, outside))))
+
+
+def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgement:
+    """Judge that a claim holds unless something is wrong: a reason in a list, or one whose condition is true."""
+    reasons = [reason for reason, is_so in wrong.items() if is_so] if isinstance(wrong, Mapping) else list(wrong)
+    return Judgement(emulated, not reasons, "; ".join(reasons))
+
+
+def not_rising(curve: Mapping[T, float]) -> list[tuple[T, T]]:
+    """List the neighbouring places of a curve between which it does not rise."""
+    return [(before, after) for before, after in pairwise(curve) if not curve[before] < curve[after]]
+
+
+def not_falling(curve: Mapping[T, float]) -> list[tuple[T, T]]:
+    """List the neighbouring places of a curve between which it does not fall."""
+    return [(before, after) for before, after in pairwise(curve) if not curve[before] > curve[after]]
+
+
+Answer = TypeVar("Answer")
+Asking: TypeAlias = Generator[list[Point], list[Result], Answer]
+"""Yields points, is sent their results in the same order, returns an answer."""
+
+Hearing: TypeAlias = Asking[Judgement | Reading]
+"""What the function of a judge returns when it is called: it asks for runs and says what came out."""
 
 Extent: TypeAlias = Literal["full", "quick", "ends"]
 """How much a judge looks at: all, enough for a verdict in less time, or what both ends of every range can afford."""
 
-Registration: TypeAlias = Callable[[Callable[..., Asking]], Callable[..., Asking]]
-"""What `Bench.judge` gives: a decorator that leaves the function as it is."""
-
 
 @attrs.frozen
 class Judge:
-    """The judge of one claim. `expression` is what it evaluates, in words of the field."""
+    """The judge of one claim."""
 
-    claim: str
-    expression: str
-    function: Callable[..., Asking]
-    arguments: Mapping[str, Any] = attrs.field(factory=dict)
+    claim: Claim
+    function: Callable[..., Hearing]
 
-    def __call__(self, grid: Places) -> Asking:
-        return self.function(grid, **self.arguments)
+    def __call__(self, grid: JudgingGrid) -> Asking[Judgement]:
+        """Ask for runs, and compare what came out with the limits of the claim."""
+        answer = yield from self.function(grid, **self.claim.given)
+        return answer if isinstance(answer, Judgement) else answer.judged_by(self.claim)
 
 
 @attrs.frozen
-class Places(ABC):
-    """Where the judges of a paper look: its scenario, and the variant of the machine."""
+class JudgingGrid(ABC):
+    """Where the judges of a paper look: its scenario, and the machine with what is changed of it."""
 
     scenario: str
     options: Options = attrs.field(factory=Options, kw_only=True)
@@ -69,99 +114,79 @@ class Places(ABC):
     @property
     @abstractmethod
     def described(self) -> str:
-        """How much is looked at, in words."""
+        """Say in words how much is looked at."""
 
     def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
-        """One run of the paper's scenario, or of another one."""
+        """Describe one run of the paper's scenario, or of another one."""
         chosen = registry.find(scenario or self.scenario)
         options = attrs.evolve(self.options, record=record)
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
 
-    def runs(self, many: Iterable[Mapping[str, Value]]) -> Generator[list[Point], list[Result], list[Result]]:
-        """Results of several runs of the paper's scenario; `yield from` it."""
+    def runs(self, many: Iterable[Mapping[str, Value]]) -> Asking[list[Result]]:
+        """Make several runs of the paper's scenario; `yield from` it."""
         answers: list[Result] = yield [self.point(parameters) for parameters in many]
         return answers
 
-    def facts(
-        self, scenario: str, many: Sequence[Mapping[str, Value]] = ({},)
-    ) -> Generator[list[Point], list[Result], list[dict[str, Value]]]:
-        """What recorded runs of a probe measured; `yield from` it."""
+    def facts(self, scenario: str, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
+        """Make recorded runs of a probe, and return what they measured; `yield from` it."""
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
 
 
-@attrs.frozen
-class Grid(Places):
-    """Where the judges of a paper look: thread counts, batches, how much work, and which variant of the machine."""
-
-    threads: tuple[int, ...]
-    ends: tuple[int, ...]
-    """Thread counts at which a curve over batches is looked at."""
-    batches: tuple[int, ...]
-    alone: tuple[int, ...]
-    """Batches at which one thread is looked at by itself."""
-    gains: tuple[int, ...]
-    """Batches at which the gain of one memory over another is looked for."""
-    work: Mapping[str, int]
-    """How much there is to do, by kind."""
-
-    @property
-    def described(self) -> str:
-        """How much is looked at, in words."""
-        work = ", ".join(f"{kind} {count}" for kind, count in self.work.items())
-        return f"threads {_listed(self.threads)}; batches {_listed(self.batches)}; {work}"
-
-
-def _listed(counts: Iterable[int]) -> str:
-    return ", ".join(map(str, counts))
-
-
 @attrs.define
 class Bench:
-    """The judges of a paper, by claim; a module of `claims` fills one."""
+    """The claims of a paper and their judges, by id; the modules with the judges fill it."""
 
+    claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
 
-    def judge(
-        self, claim: str, expression: str, **arguments: Any
-    ) -> Callable[[Callable[..., Asking]], Callable[..., Asking]]:
-        """Registers the judge of one claim; may be stacked when claims differ in `arguments` only."""
+    @classmethod
+    def of(cls, package: str) -> Bench:
+        """Read the claims of a paper's package."""
+        return cls(claims_of(package))
 
-        def decorate(function: Callable[..., Asking]) -> Callable[..., Asking]:
-            if claim in self.judges:
-                raise ValueError(f"claim {claim} has two judges")
-            self.judges[claim] = Judge(claim, expression, function, arguments)
+    def judge(self, *patterns: str) -> Callable[[Callable[..., Hearing]], Callable[..., Hearing]]:
+        """Register the judge of the claims whose ids match one of the patterns, in which `*` stands for anything.
+
+        Raises ValueError for a pattern that no claim matches, and for a claim that has a judge.
+        """
+
+        def register(function: Callable[..., Hearing]) -> Callable[..., Hearing]:
+            for pattern in patterns:
+                ids = [id for id in self.claims if fnmatchcase(id, pattern)]
+                if not ids:
+                    raise ValueError(f"{pattern}: no claim has such an id")
+                for id in ids:
+                    if id in self.judges:
+                        raise ValueError(f"claim {id} has two judges")
+                    self.judges[id] = Judge(self.claims[id], function)
             return function
 
-        return decorate
+        return register
 
-    def needs(self, what: str, *claims: str) -> None:
-        """Claims that cannot be judged until the emulator has `what`."""
-        for claim in claims:
+    def needs(self, what: str, claim: str) -> None:
+        """Say that a claim cannot be judged until the emulator has `what`."""
 
-            def judge(grid: Places) -> Asking:
-                yield []
-                return Judgement("–", None, f"needs {what}")
-
-            self.judges[claim] = Judge(claim, "–", judge)
+        @self.judge(claim)
+        def lacking(grid: JudgingGrid) -> Hearing:
+            yield []
+            return Judgement("–", None, f"needs {what}")
 
 
 Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
 """Makes runs: their results, in order."""
 
 
-def hear(judges: Sequence[Judge], grid: Places, answers: Answers) -> dict[str, Judgement]:
-    """Hears all judges on one grid: their judgements by claim."""
-    return {
-        judge.claim: judgement
-        for judge, judgement in zip(judges, hear_all([(judge, grid) for judge in judges], answers), strict=True)
-    }
+def hear(judges: Sequence[Judge], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
+    """Hear all judges on one grid, and return their judgements by claim."""
+    judgements = hear_all([(judge, grid) for judge in judges], answers)
+    return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
 
-def hear_all(cases: Sequence[tuple[Judge, Places]], answers: Answers) -> list[Judgement]:
-    """Hears every judge on its grid, all at once: each round makes every run that any of them asks for, once."""
-    said: dict[int, Judgement] = {}
-    open_: dict[int, Asking] = {}
+def hear_all(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> list[Judgement]:
+    """Hear every judge on its grid, all at once: each round makes every run that any of them asks for, once."""
+    judgements: dict[int, Judgement] = {}
+    open_: dict[int, Asking[Judgement]] = {}
     asked: dict[int, list[str]] = {}
     known: dict[str, Result] = {}
     wanted: dict[str, Point] = {}
@@ -181,6 +206,6 @@ def hear_all(cases: Sequence[tuple[Judge, Places]], answers: Answers) -> list[Ju
             try:
                 note(number, asking.send([known[key] for key in asked[number]]))
             except StopIteration as stop:
-                said[number] = stop.value
+                judgements[number] = stop.value
                 del open_[number]
-    return [said[number] for number in range(len(cases))]
+    return [judgements[number] for number in range(len(cases))]

@@ -8,19 +8,24 @@ from typing import Any
 
 
 def number(value: Any) -> float:
-    """A measured figure that is a number."""
+    """Read a measured figure that is a number."""
     assert isinstance(value, int | float)
     return float(value)
 
 
+def numbers(measured: Mapping[str, Any], *names: str) -> list[float]:
+    """Read several measured figures that are numbers."""
+    return [number(measured[name]) for name in names]
+
+
 def mean(values: Iterable[float]) -> float:
-    """The arithmetic mean, as the papers average."""
-    listed = list(values)
-    return math.fsum(listed) / len(listed)
+    """Take the arithmetic mean, as the papers average."""
+    terms = list(values)
+    return math.fsum(terms) / len(terms)
 
 
 def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
-    """Figures by place.
+    """Write figures by place.
 
     >>> listed({2.0: 1.6, "S4": 1.5})
     '2: 1.6, S4: 1.5'

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.study.claims import Claim
-from offloadrt.study.judging import Bench, Extent, Places
+from offloadrt.study.judging import Bench, Extent, JudgingGrid
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.parameters import Value
 
@@ -19,10 +18,9 @@ class Paper:
     name: str
     machine: str
     """The machine that its claims are about."""
-    claims: Sequence[Claim]
-    """In the order of its file."""
     bench: Bench
-    grid: Callable[[Extent, Options], Places]
+    """Its claims and their judges."""
+    grid: Callable[[Extent, Options], JudgingGrid]
     """Makes the place where its judges look: all of it, or less."""
     sensitivity: Sequence[Mapping[str, Value]]
     """Parameters of short runs that show whether an entry of the machine matters at all."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.judging import Answers, Judge, Judgement, Places, hear, hear_all
+from offloadrt.study.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.parameters import Value
 
@@ -98,7 +98,7 @@ def _with(key: str, overrides: Mapping[str, str], options: Options) -> Variant:
 def turns_of(
     judges: Sequence[Judge],
     said: Mapping[str, Judgement],
-    grid: Places,
+    grid: JudgingGrid,
     variants: Sequence[Variant],
     sensitivity: Sequence[Mapping[str, Value]],
     stage: Callable[[str], Answers],
@@ -110,24 +110,24 @@ def turns_of(
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = stage("ranges: claims with each of them changed")
-    nominal = hear([judge for judge in judges if said[judge.claim].holds is not None], grid, answers)
+    nominal = hear([judge for judge in judges if said[judge.claim.id].holds is not None], grid, answers)
     unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds)
-    again = [judge for judge in judges if judge.claim in nominal and judge.claim not in unlike]
+    again = [judge for judge in judges if judge.claim.id in nominal and judge.claim.id not in unlike]
     small = [judge for judge in again if all(point.options.record for point in next(judge(grid)))]
-    turned: dict[str, list[Variant]] = {judge.claim: [] for judge in again}
+    turned: dict[str, list[Variant]] = {judge.claim.id: [] for judge in again}
     for start in range(0, len(variants), _AT_ONCE):
         some = variants[start : start + _AT_ONCE]
         cases = [(variant, judge) for variant in some for judge in (again if variant in judged else small)]
         heard = hear_all([(judge, attrs.evolve(grid, options=variant.options)) for variant, judge in cases], answers)
         for (variant, judge), judgement in zip(cases, heard, strict=True):
-            if judgement.holds != said[judge.claim].holds:
-                turned[judge.claim].append(variant)
+            if judgement.holds != said[judge.claim.id].holds:
+                turned[judge.claim.id].append(variant)
     left_out = [variant for variant in variants if variant not in judged]
     return Turns(turned, unlike, _sentences(grid, judged, left_out, len(small), turned, unlike))
 
 
 def _that_matter(
-    variants: Sequence[Variant], grid: Places, parameters: Sequence[Mapping[str, Value]], answers: Answers
+    variants: Sequence[Variant], grid: JudgingGrid, parameters: Sequence[Mapping[str, Value]], answers: Answers
 ) -> list[Variant]:
     """The variants that change a sensitivity run enough."""
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
@@ -142,7 +142,7 @@ def _that_matter(
 
 
 def _sentences(
-    grid: Places,
+    grid: JudgingGrid,
     judged: Sequence[Variant],
     left_out: Sequence[Variant],
     small: int,

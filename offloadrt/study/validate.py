@@ -92,7 +92,7 @@ def validate(
     not fit, and when a run that a judge asks for fails.
     """
     bench = paper.bench
-    claims = [claim for claim in paper.claims if claim.role == "predict" or claim.id in bench.judges]
+    claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
     options = Options(machine=machine, overrides=dict(overrides or {}))
     spec = profiles.load(machine or paper.machine, overrides)
     if machine is not None and not profiles.is_based_on(machine, paper.machine):
@@ -121,7 +121,7 @@ def validate(
                 claim.id,
                 claim.reported,
                 judgement.emulated,
-                bench.judges[claim.id].expression,
+                claim.evaluated,
                 _verdict(judgement, turned),
                 _reason(judgement, turned, claim.id in turns.unlike),
                 claim.role,

@@ -106,7 +106,7 @@ async def all_of_it(t: omp.HostThread, left: Any, right: Any) -> None:
 
 
 async def reading(run: Any, left: Any, right: Any) -> None:
-    run.host_program = HostProgram.of(all_of_it)
+    run.configure(host_program=HostProgram.of(all_of_it))
 
     async def body(t: omp.HostThread) -> None:
         await all_of_it(t, left, right)

@@ -141,8 +141,8 @@ class UvmRig(HardwareRig):
 
 @pytest.fixture
 def uvm() -> Callable[..., UvmRig]:
-    def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", record: bool = False) -> UvmRig:
-        sim, machine, trace = hardware("summitdev-p100", overrides, gear, record=record)
+    def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", **options: Any) -> UvmRig:
+        sim, machine, trace = hardware("summitdev-p100", overrides, gear, **{"record": False, **options})
         driver = Driver.of(machine)
         return UvmRig(sim, machine, trace, driver, driver.manage())
 

@@ -11,7 +11,7 @@ from property_examples import examples
 from written import function
 
 from offloadrt.kernels import KernelError, kernel
-from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.operations import SymbolicOperation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 
 SIZE = 400
@@ -137,7 +137,7 @@ ONE_OPERAND = ("abs", "int", "floor", "ceil")
 )
 def test_ends_hold_every_value(name: str, first: tuple[int, int], second: tuple[int, int]) -> None:
     x, y = Polynomial.symbol("x"), Polynomial.symbol("y")
-    operation = Operation(name, (x,) if name in ONE_OPERAND else (x, y))
+    operation = SymbolicOperation(name, (x,) if name in ONE_OPERAND else (x, y))
     sides = {x: (first[0], sum(first)), y: (second[0], sum(second))}
     ends = operation.ends(sides.get)
     values = [

@@ -13,7 +13,7 @@ from property_examples import examples
 from test_random_nests import SIZE, Nest, nests
 
 from offloadrt.kernels import Kernel, expect, kernel
-from offloadrt.kernels.ranges.reach import Places, Range
+from offloadrt.kernels.ranges.reach import ElementRuns, Range
 
 
 def around(of: Kernel, name: str, *arguments: Any) -> list[tuple[Range, ...] | None]:
@@ -113,8 +113,8 @@ def rarely(a: Any, n: int, often: float) -> None:
 def test_loads_and_stores_have_places_of_their_own() -> None:
     assert rarely.analysis is not None
     (stream,) = rarely.analysis.at(Phantom((1000,)), 1000, 0.01).array("a").streams
-    assert stream.reach.read == (Places(1.0, 1000.0, True, 0),)
-    assert stream.reach.written == (Places(pytest.approx(10.0), 1.0, among=1000.0),)
+    assert stream.reach.read == (ElementRuns(1.0, 1000.0, True, 0),)
+    assert stream.reach.written == (ElementRuns(pytest.approx(10.0), 1.0, among=1000.0),)
 
 
 @kernel
@@ -129,4 +129,4 @@ def test_a_row_that_a_branch_lets_through_is_one_place() -> None:
     assert rows.analysis is not None
     (stream,) = rows.analysis.at(Phantom((4000,)), Phantom((1000,)), 1000, 0.01).array("a").streams
     assert stream.order == "in order" and stream.places == pytest.approx(10.0)
-    assert stream.reach.read == (Places(pytest.approx(10.0), pytest.approx(4.0), among=pytest.approx(1000.0)),)
+    assert stream.reach.read == (ElementRuns(pytest.approx(10.0), pytest.approx(4.0), among=pytest.approx(1000.0)),)

@@ -28,10 +28,11 @@ class Shop:
         self.spans: list[tuple[float, float]] = []
 
     async def serve(self) -> None:
-        sim, took = self.sim, self.servers.took if self.announced else self.servers.took_unannounced
+        sim = self.sim
         while True:
             seconds = await self.mailbox.get()
-            took()
+            if not self.announced:
+                self.servers.took_unannounced()
             begin = sim.now
             await sim.sleep(seconds)
             self.servers.ended()

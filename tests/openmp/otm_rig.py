@@ -98,7 +98,9 @@ def run_body(
     before(run)
     for key, value in (overrides or {}).items():
         run.set(key, value)
-    run.configuration, run.host_program, run.phantom, run.num_devices = configuration, program, phantom, devices
+    run.options = omp.OpenMPOptions(
+        configuration=configuration, host_program=program, phantom=phantom, num_devices=devices
+    )
 
     async def main() -> list[Any]:
         returned = await run.parallel(body, threads)
@@ -113,4 +115,4 @@ def mechanisms(run: Run) -> dict[str, str]:
 
 
 def faults(run: Run, *names: str) -> list[int]:
-    return [run.faults[name] for name in names]
+    return [run.statistics.faults[name] for name in names]

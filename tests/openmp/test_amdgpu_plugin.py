@@ -41,7 +41,7 @@ def run_body(body: Body, threads: int = 1, configuration: str = "copy", **overri
 
 def counts(run: Run) -> dict[str, int]:
     """Calls of the measured part."""
-    return {name: call.count for name, call in run.measured_calls.table().items()}
+    return {name: call.count for name, call in run.measured.calls.table().items()}
 
 
 def story(run: Run) -> list[str]:
@@ -120,7 +120,7 @@ def test_large_copies_are_synchronous_and_pin_the_host_s_memory(nbytes: int, syn
     assert found.get("signal_async_handler", 0) == (0 if synchronous else 1)
     assert found["signal_wait_scacquire"] == (3 if synchronous else 1)  # the kernel is drained before the copy back
     assert run.measured.bytes["h2d"] == run.measured.bytes["d2h"] == nbytes
-    assert (run.engines["device 0 dma ring 0"].transfers == 3) == synchronous  # those of the program's image
+    assert (run.statistics.engines["device 0 dma ring 0"].transfers == 3) == synchronous  # those of the program's image
 
 
 def test_a_large_copy_moves_its_bytes_twice_through_memory() -> None:
@@ -143,7 +143,7 @@ def test_threads_share_one_handler_thread() -> None:
             await t.target_update(omp.from_(a))
 
     def waited(threads: int) -> float:
-        return float(run_body(body, threads, dma__rings=8).engines["device 0 async handler"].wait_s)
+        return float(run_body(body, threads, dma__rings=8).statistics.engines["device 0 async handler"].wait_s)
 
     assert waited(1) == 0.0
     assert waited(8) > 0.0
@@ -156,7 +156,7 @@ def test_a_kernel_behind_unfinished_work_waits_at_a_barrier() -> None:
         await t.target(TOUCH)
 
     run = run_body(body)
-    queue = run.engines["device 0 hsa queue 0"]
+    queue = run.statistics.engines["device 0 hsa queue 0"]
     assert queue.blocked == 1
     assert queue.packets == 1 + 2 + 1
 
@@ -166,7 +166,7 @@ def test_streams_take_another_queue_each_when_there_are_enough() -> None:
         for _ in range(3):
             await t.target(TOUCH, teams=10, iterations=1 << 20)
 
-    found = run_body(body, 6).engines
+    found = run_body(body, 6).statistics.engines
     assert [name for name in found if "hsa queue" in name] == [f"device 0 hsa queue {n}" for n in range(4)]
 
 
@@ -239,7 +239,7 @@ def test_first_touches_by_the_handler_thread_are_no_time_of_the_program() -> Non
 
     run = run_body(body)
     host_time = run.machine.host_time
-    assert run.faults["cpu_pages"] > 0
+    assert run.statistics.faults["cpu_pages"] > 0
     assert math.fsum(host_time.seconds.values()) <= host_time.lived_s * (1 + 1e-9)
     assert host_time.shares()["other"] < 0.01
 

@@ -106,15 +106,12 @@ def left_at(made: Rig, body: Body, patience: float | None) -> tuple[bool, float]
 
 @pytest.mark.parametrize("body", [target, update, enter, region])
 @pytest.mark.parametrize(("machine", "configuration"), MACHINES)
-@pytest.mark.parametrize("together", [1, 64])
 @pytest.mark.parametrize("steps", [6, pytest.param(60, marks=pytest.mark.slow)])
-def test_whenever_it_is_left(
-    rig: MakeRig, machine: str, configuration: str, body: Body, together: int, steps: int
-) -> None:
+def test_whenever_it_is_left(rig: MakeRig, machine: str, configuration: str, body: Body, steps: int) -> None:
     """At so many instants, evenly over its duration; and again in its first part."""
 
     def made() -> Rig:
-        return rig({"table.items_per_hold": together}, machine_name=machine, configuration=configuration)
+        return rig({}, machine_name=machine, configuration=configuration)
 
     finished, whole = left_at(made(), body, None)
     assert not finished

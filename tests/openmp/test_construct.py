@@ -39,7 +39,7 @@ def run_with(prepared: bool, gear: str) -> tuple[str | None, float]:
     values = run.sim.run(main)
     assert values == [4.0, 4.0]
     assert run.trace is not None
-    return run.trace.hash(), run.now
+    return run.trace.hash(), run.sim.now
 
 
 @pytest.mark.parametrize("gear", ["native", "turbo"])

@@ -58,8 +58,8 @@ def test_nothing_is_set_in_an_empty_environment() -> None:
 
 def chosen(machine: str, **environment: str) -> str:
     """What a run takes in an environment."""
-    run = Run(machine=machine)
-    run.configuration, run.environment = "environment", environment
+    run = Run(machine=machine, environment=environment)
+    run.configuration = "environment"
     return run.openmp.devices[0].configuration.name
 
 
@@ -82,8 +82,7 @@ def test_an_implicit_zero_copy_binary_copies_on_a_discrete_device() -> None:
 
 
 def test_variables_that_are_entries_of_the_machine() -> None:
-    run = Run(machine="mi300a")
-    run.environment = {"LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "2"}
+    run = Run(machine="mi300a", environment={"LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "2"})
     assert run.machine.spec.count("hsa.queues") == 2
 
 

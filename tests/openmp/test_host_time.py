@@ -31,7 +31,7 @@ def test_the_exit_of_a_program_is_a_part_of_its_threads_lives(machine: str, conf
     frees = run.calls.table()["cuMemFree" if machine == "alex-a100" else "memory_pool_free"]
     assert frees.total_s > 0.0
     time = run.machine.host_time
-    assert time.lived_s == pytest.approx(run.now), "one thread at a time, from the start to the end"
+    assert time.lived_s == pytest.approx(run.sim.now), "one thread at a time, from the start to the end"
     assert math.fsum(time.seconds.values()) <= time.lived_s * (1 + 1e-9)
     assert time.shares()["other"] < 0.01
 

@@ -29,9 +29,9 @@ async def elapsed(run: Run, body_kernel: Any, phantom: bool, **launch: int) -> f
     async def body(t: omp.HostThread) -> None:
         x = t.array("x", 1 << 16, fill=2.0, phantom=phantom)
         y = t.array("y", 1 << 16, fill=1.0, phantom=phantom)
-        begin = run.now
+        begin = run.sim.now
         await t.target(body_kernel, 3.0, x, y, maps=[omp.map(to=x), omp.map(tofrom=y)], **launch)
-        times.append(run.now - begin)
+        times.append(run.sim.now - begin)
         if not phantom:
             np.testing.assert_array_equal(y.data, 7.0)
 

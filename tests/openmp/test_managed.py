@@ -36,7 +36,7 @@ def run_body(
     run = Run(machine=machine, gear=options.pop("gear", "turbo"), record=True)
     for key, value in options.pop("overrides", {}).items():
         run.set(key, value)
-    run.configuration, run.phantom, run.num_devices = configuration, options.pop("phantom", False), 1
+    run.options = omp.OpenMPOptions(configuration=configuration, phantom=options.pop("phantom", False))
 
     async def main() -> list[Any]:
         returned = await run.parallel(body, threads)
@@ -71,7 +71,7 @@ def test_the_numbers_are_those_of_copies(configuration: str, machine: str) -> No
     for one, other in zip(expected, found, strict=True):
         for array, same in zip(one, other, strict=True):
             assert np.array_equal(array, same)
-    assert run.faults["bytes_transfer_htod"] > 0 < run.faults["bytes_transfer_dtoh"]
+    assert run.statistics.faults["bytes_transfer_htod"] > 0 < run.statistics.faults["bytes_transfer_dtoh"]
     if configuration == "managed":
         assert run.calls.table().keys().isdisjoint({"cuMemAlloc", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"})
 
@@ -82,7 +82,7 @@ def test_prefetching_maps_leave_no_faults_to_kernels() -> None:
         await t.target(add_scaled, a, b, 2.0, maps=[omp.map(tofrom=a), omp.map(to=b)], teams=8)
 
     run, _ = run_body(body, "managed+prefetch")
-    assert run.faults["gpu_page_fault"] == 0 < run.faults["bytes_transfer_htod"]
+    assert run.statistics.faults["gpu_page_fault"] == 0 < run.statistics.faults["bytes_transfer_htod"]
     assert run.calls.table()["cuMemPrefetchAsync"].count == 2
 
 
@@ -95,7 +95,7 @@ def test_the_host_comes_back_to_its_pages_and_the_device_again_to_them() -> None
             await t.first_touch(a)
 
     run, _ = run_body(body)
-    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == 3 * 8 * N
+    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == 3 * 8 * N
 
 
 def test_a_section_is_all_that_a_kernel_touches() -> None:
@@ -104,7 +104,7 @@ def test_a_section_is_all_that_a_kernel_touches() -> None:
         await t.target(Kernel("half"), a, maps=omp.map(tofrom=omp.section(a, 0, N // 3)), teams=8)
 
     run, _ = run_body(body, overrides={"prefetch.tree": "false"})
-    assert run.faults["bytes_transfer_htod"] == BLOCK
+    assert run.statistics.faults["bytes_transfer_htod"] == BLOCK
 
 
 def test_descriptors_say_what_is_met_at_random() -> None:
@@ -116,7 +116,7 @@ def test_descriptors_say_what_is_met_at_random() -> None:
 
     run, _ = run_body(body, overrides={"prefetch.tree": "false"}, phantom=True)
     expected = 2048 * (1 - np.exp(-1e-5 * 64 * BLOCK / 8 / 2048))  # pages of 2048 that 168 accesses meet
-    assert run.faults["faults"] == pytest.approx(expected, abs=3 * expected**0.5)
+    assert run.statistics.faults["faults"] == pytest.approx(expected, abs=3 * expected**0.5)
 
 
 def test_freed_memory_leaves_the_device() -> None:
@@ -140,7 +140,7 @@ def test_freed_memory_leaves_the_device() -> None:
 )
 def test_what_a_machine_cannot_do_is_refused(configuration: str, machine: str, devices: int, message: str) -> None:
     run = Run(machine=machine)
-    run.configuration, run.num_devices = configuration, devices
+    run.options = omp.OpenMPOptions(configuration=configuration, num_devices=devices)
     with pytest.raises(UserError, match=message):
         run.sim.run(lambda: run.parallel(program))
 
@@ -155,7 +155,7 @@ def test_advice_and_prefetch_are_for_managed_memory() -> None:
         await t.host_access(a)
 
     run, _ = run_body(body, "copy")
-    assert run.faults == {}
+    assert run.statistics.faults == {}
 
 
 def test_both_gears_give_the_same_hash() -> None:
@@ -170,7 +170,7 @@ def test_a_section_is_prefetched_alone(blocks: int) -> None:
         a = t.array("a", N, fill=1.0, align=BLOCK)
         await t.prefetch(omp.section(a, 0, blocks * BLOCK // 8))
 
-    assert run_body(body)[0].faults["bytes_transfer_htod"] == blocks * BLOCK
+    assert run_body(body)[0].statistics.faults["bytes_transfer_htod"] == blocks * BLOCK
 
 
 def test_advice_for_a_section_keeps_only_that_on_the_host() -> None:
@@ -179,4 +179,4 @@ def test_advice_for_a_section_keeps_only_that_on_the_host() -> None:
         await t.advise(omp.section(a, 0, BLOCK // 8), "prefer_host")
         await t.target(add_scaled, a, b, 2.0, teams=8)
 
-    assert run_body(body)[0].faults["bytes_transfer_htod"] == 5 * BLOCK
+    assert run_body(body)[0].statistics.faults["bytes_transfer_htod"] == 5 * BLOCK

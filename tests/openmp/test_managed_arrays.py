@@ -52,14 +52,14 @@ async def both_kinds(t: omp.HostThread) -> None:
 def test_only_the_managed_array_migrates() -> None:
     run = run_body(both_kinds)
     calls = run.calls.table()
-    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == 3 * BLOCK
+    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == 3 * BLOCK
     assert calls["cuMemAllocManaged"].count == 1
     assert calls["cuMemcpyHtoDAsync"].count == 3
     assert run.device().memory.managed == 0
 
 
 def test_all_arrays_migrate_under_managed() -> None:
-    assert run_body(both_kinds, "managed").faults["bytes_transfer_htod"] >= 4 * BLOCK
+    assert run_body(both_kinds, "managed").statistics.faults["bytes_transfer_htod"] >= 4 * BLOCK
 
 
 def test_both_gears_give_the_same_hash() -> None:
@@ -76,7 +76,7 @@ def test_a_pointer_that_no_clause_names_reaches_the_kernel_as_it_is() -> None:
         await t.host_access(a)
         assert np.all(a.data == 1.0)
 
-    assert run_body(body).faults["first_on_gpu"] == 1
+    assert run_body(body).statistics.faults["first_on_gpu"] == 1
 
 
 def test_prefetch_and_copies_on_the_host_know_managed_arrays() -> None:
@@ -92,8 +92,8 @@ def test_prefetch_and_copies_on_the_host_know_managed_arrays() -> None:
         assert np.all(b.data == 4.0)
 
     run = run_body(body)
-    assert run.faults["gpu_page_fault"] == 0
-    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == BLOCK
+    assert run.statistics.faults["gpu_page_fault"] == 0
+    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == BLOCK
 
 
 def test_small_arrays_share_pages_and_large_alignment_keeps_them_apart() -> None:

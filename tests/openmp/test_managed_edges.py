@@ -64,4 +64,4 @@ def test_an_array_without_elements_has_no_pages() -> None:
 def test_an_element_beyond_the_array_that_is_never_reached_has_no_page() -> None:
     run, values = faults("alex-a100", never, 8, 8)
     assert values == [-1.0] * 8
-    assert run.faults["gpu_page_fault"] == 1, "of b"
+    assert run.statistics.faults["gpu_page_fault"] == 1, "of b"

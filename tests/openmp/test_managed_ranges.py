@@ -68,7 +68,7 @@ def run_of(launch: Launch, gear: str = "turbo", pinned: bool = False, **settings
 
 
 def migrated(run: Run, name: str = "a") -> int:
-    return run.managed_objects[name].bytes_htod
+    return run.statistics.managed_objects[name].bytes_htod
 
 
 def touching(low: int, high: int) -> Launch:
@@ -147,7 +147,7 @@ def test_real_values_move_the_same_pages() -> None:
 @pytest.mark.parametrize("count", [10, N // 2, N])
 def test_an_apu_faults_for_the_part_alone(count: int) -> None:
     run = run_of(touching(0, count), machine="mi300a", configuration="usm")
-    assert run.faults["gpu_pages"] == -(-count * 8 // BLOCK)
+    assert run.statistics.faults["gpu_pages"] == -(-count * 8 // BLOCK)
 
 
 # Over the link
@@ -204,7 +204,7 @@ STRIDE = PAGE // 8
 
 
 def faulted(run: Run) -> int:
-    return run.managed_objects["a"].faults
+    return run.statistics.managed_objects["a"].faults
 
 
 @kernel

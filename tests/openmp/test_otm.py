@@ -94,7 +94,7 @@ def test_a_loop_over_objects_is_a_target_for_each() -> None:
 
 def test_under_other_configurations_nothing_is_placed() -> None:
     run, _ = run_body(three_objects, "managed")
-    assert run.device().placements == () and run.objects == {}
+    assert run.device().placements == () and run.statistics.objects == {}
 
 
 # Data directives
@@ -232,8 +232,7 @@ def test_an_object_is_active_while_any_target_uses_it() -> None:
     assert run_body(body, threads=2)[1] == [0, SIZE]
 
 
-@pytest.mark.parametrize("items_per_hold", ["1", "8"])
-def test_a_construct_that_is_run_again_follows_a_new_decision(items_per_hold: str) -> None:
+def test_a_construct_that_is_run_again_follows_a_new_decision() -> None:
     sparse = Kernel("sparse", arrays=(ArrayUse("c", 0, reads=0.01),))
 
     async def body(t: omp.HostThread) -> None:
@@ -246,8 +245,7 @@ def test_a_construct_that_is_run_again_follows_a_new_decision(items_per_hold: st
         await t.run(both)
 
     run_now: list[Run] = []
-    overrides = {**room_for(1), "table.items_per_hold": items_per_hold}
-    run, _ = run_body(body, overrides=overrides, before=run_now.append)
+    run, _ = run_body(body, overrides=room_for(1), before=run_now.append)
     assert mechanisms(run) == {"c": "implicit", "a": "explicit", "b": "pinned"}
     assert run.calls.table()["cuMemAlloc"].count == 1
 
@@ -281,7 +279,7 @@ def test_the_trace_tells_each_decision() -> None:
 @scenario(machine="summitdev-p100")
 async def placing(run: Run, configuration: str = "otm") -> None:
     """Three objects, of which two fit."""
-    run.phantom, run.host_program = True, GIVEN
+    run.configure(phantom=True, host_program=GIVEN)
 
     async def body(t: omp.HostThread) -> None:
         a, b, c = (t.array(name, N, fill=1.0, align=BLOCK) for name in "abc")
@@ -311,7 +309,7 @@ def test_other_results_have_no_placements() -> None:
 @pytest.mark.parametrize(
     ("machine", "devices", "program", "message"),
     [
-        ("summitdev-p100", 1, None, "run.host_program is missing"),
+        ("summitdev-p100", 1, None, "option host_program is missing"),
         ("mi300a", 1, None, "share one memory"),
         ("summitdev-p100", 2, GIVEN, "one device only"),
     ],

@@ -93,4 +93,4 @@ def test_an_advice_that_was_not_given_is_given_by_the_next_call() -> None:
     for patience in [4e-6 * k for k in range(12)]:
         run, left = run_body(partial(body, patience=patience), overrides=NO_ROOM)
         assert left == [True]
-        assert run.faults["bytes_transfer_htod"] == 0
+        assert run.statistics.faults["bytes_transfer_htod"] == 0

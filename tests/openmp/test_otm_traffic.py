@@ -41,7 +41,7 @@ def test_pinning_takes_away_the_migrations_of_one_object_and_no_other() -> None:
     assert mechanisms(pinned) == {"c": "implicit", "a": "implicit", "b": "pinned"}
     assert faults(fits, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [3 * SIZE, 3 * SIZE, 0]
     assert faults(pinned, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [2 * SIZE, 2 * SIZE, 0]
-    assert faults(managed, "evicted_blocks") > [0] and managed.faults["bytes_transfer_htod"] > 3 * SIZE
+    assert faults(managed, "evicted_blocks") > [0] and managed.statistics.faults["bytes_transfer_htod"] > 3 * SIZE
 
 
 @pytest.mark.parametrize("body", [three_objects, plain_targets])
@@ -50,7 +50,11 @@ def test_what_is_explicit_or_pinned_neither_migrates_nor_is_evicted(body: Body, 
     run, _ = run_body(body, overrides={**ALL_EXPLICIT, **room_for(arrays)})
     assert set(mechanisms(run).values()) == {"explicit", "pinned"}
     assert faults(run, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [0, 0, 0]
-    assert run.objects == {"explicit_bytes": arrays * SIZE, "implicit_bytes": 0, "budget_bytes": arrays * SIZE}
+    assert run.statistics.objects == {
+        "explicit_bytes": arrays * SIZE,
+        "implicit_bytes": 0,
+        "budget_bytes": arrays * SIZE,
+    }
 
 
 def test_when_everything_is_implicit_it_is_managed_memory() -> None:
@@ -58,7 +62,7 @@ def test_when_everything_is_implicit_it_is_managed_memory() -> None:
     free = {"otm.decision": "0 s"}
     implicit, _ = run_body(three_objects, overrides={**ALL_IMPLICIT, **free})
     managed, _ = run_body(three_objects, "managed")
-    assert implicit.faults == managed.faults
+    assert implicit.statistics.faults == managed.statistics.faults
     assert implicit.elapsed == pytest.approx(managed.elapsed, rel=1e-9)
 
 
@@ -124,7 +128,7 @@ def test_the_numbers_are_those_of_copies_and_of_managed_memory(body: Body, gear:
         ("otm", ALL_IMPLICIT),
         ("otm", room_for(4)),
         ("otm", {**room_for(5), "otm.leave": "region"}),
-        ("otm", {**room_for(5), "otm.leave": "program", "table.items_per_hold": "8"}),
+        ("otm", {**room_for(5), "otm.leave": "program"}),
     ]
     for configuration, overrides in variants:
         _, found = run_body(body, configuration, overrides=overrides, threads=3, gear=gear)
@@ -136,7 +140,7 @@ def test_threads_share_the_budget() -> None:
     run, _ = run_body(three_objects, overrides=room_for(4), threads=3)
     found = run.device().placements
     assert [one.name for one in found] == ["c"] * 3 + ["a"] * 3 + ["b"] * 3
-    assert run.objects["explicit_bytes"] <= 4 * SIZE
+    assert run.statistics.objects["explicit_bytes"] <= 4 * SIZE
     assert run.device().memory.peak <= 4 * SIZE
 
 
@@ -225,7 +229,6 @@ def program_of(steps: list[tuple[str, list[str], str]]) -> Body:
     st.fixed_dictionaries({
         "otm.leave": st.sampled_from(["region", "data", "program"]),
         "otm.evicts": st.sampled_from(["true", "false"]),
-        "table.items_per_hold": st.sampled_from(["1", "8"]),
     }),
 )  # fmt: skip
 def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks: int, rules: dict[str, str]) -> None:
@@ -233,7 +236,10 @@ def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks:
     size = {"mem.size": f"{(blocks + 1) * BLOCK} B", "mem.reserved": "0 B", "otm.reserve": f"{BLOCK} B"}
     run, found = run_body(body, overrides={**size, **rules})
     assert np.array_equal(found, run_body(body, "copy")[1])
-    assert max(run.objects["explicit_bytes"], run.objects["implicit_bytes"]) <= run.objects["budget_bytes"]
+    assert (
+        max(run.statistics.objects["explicit_bytes"], run.statistics.objects["implicit_bytes"])
+        <= run.statistics.objects["budget_bytes"]
+    )
     device = run.openmp.devices[0]
     assert device.objects is not None
     assert len(device.table) == device.live_blocks == 0

@@ -1,107 +1,202 @@
-"""The actor that guards the present table, and the emergence checks of the runtime's locks."""
+"""The actor that decides who enters the present table, and the emergence checks of the runtime's locks."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from openmp_rig import MakeRig
 
+from offloadrt import Run
 from offloadrt import openmp as omp
-from offloadrt.runtime import DeviceTableLock
-from offloadrt.runtime.barging_table_lock import BargingTableLock
+from offloadrt.kernels import Kernel
+from offloadrt.machine import Machine, load
+from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
+from offloadrt.runtime.table_arbiter import TableArbiter
 from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import events
 
+HANDOVER = 0.25
 
-def contend(sim: Simulation, lock: DeviceTableLock, threads: int, hold: float) -> list[str]:
-    """Threads that take the lock at the same instant; the order in which they got it."""
-    order: list[str] = []
 
-    async def body(number: int) -> None:
-        for _ in range(2):
-            await lock.acquire()
-            order.append(f"thread {number}")
-            lock.assert_held()
-            await sim.sleep(hold)
-            lock.release()
+def arbiter(sim: Simulation, policy: str | LockPolicy = "fifo", cores: int = 64, **overrides: object) -> TableArbiter:
+    """A device table on a machine of its own, with a hand-over of a quarter of a second."""
+    machine = Machine(sim, load("alex-a100", {"jitter": 0.0, "cpu.cores": cores, **overrides}))
+    return TableArbiter(machine, "device table", lock_policy(policy), HANDOVER)
+
+
+def together(sim: Simulation, table: TableArbiter, *bodies: Callable[[], Awaitable[None]]) -> None:
+    """Run the bodies as threads that begin at the same instant."""
 
     async def main() -> None:
-        lock.start()
+        table.start()
         async with sim.open_nursery() as nursery:
-            for number in range(threads):
-                nursery.spawn(body, number, name=f"thread {number}")
+            for number, body in enumerate(bodies):
+                nursery.spawn(body, name=f"thread {number}")
 
     sim.run(main)
-    return order
+
+
+def contend(sim: Simulation, table: TableArbiter, threads: int) -> list[tuple[str, float]]:
+    """Have each thread enter twice and work there for a second; who has finished its work there, and when."""
+    log: list[tuple[str, float]] = []
+
+    async def body() -> None:
+        for _ in range(2):
+            await table.lock.enter(1.0)
+            log.append((sim.current.name, sim.now))
+            table.lock.release()
+
+    together(sim, table, *[body] * threads)
+    return log
 
 
 @pytest.mark.parametrize("gear", ["native", "turbo"])
-class TestDeviceTableLock:
+class TestDeviceTable:
     def test_first_come_first_served(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
-        lock = DeviceTableLock(sim, "device table")
-        assert contend(sim, lock, 3, 1.0) == ["thread 0", "thread 1", "thread 2"] * 2
-        assert sim.now == 6.0
-        statistics = lock.statistics()
-        assert (statistics.acquired, statistics.contended, statistics.hold_s) == (6, 5, 6.0)
-        assert statistics.wait_s == 1.0 + 2.0 + 2.0 + 2.0 + 2.0
-        assert statistics.owner is None
+        table = arbiter(sim)
+        assert contend(sim, table, 3) == [
+            ("thread 0", 1.0), ("thread 1", 2.25), ("thread 2", 3.5),
+            ("thread 0", 4.75), ("thread 1", 6.0), ("thread 2", 7.25),
+        ]  # fmt: skip
+        statistics = table.lock.statistics()
+        assert (statistics.acquired, statistics.contended, statistics.hold_s) == (6, 5, 7.25)
+        assert statistics.wait_s == 1.0 + 2.25 + 2.5 + 2.5 + 2.5
+        assert statistics.owner is None and statistics.tasks_waiting == 0
+
+    def test_waits_and_work_are_accounted_apart(self, gear: Any) -> None:
+        sim = Simulation(gear=gear)
+        machine = Machine(sim, load("alex-a100", {"jitter": 0.0}))
+        table = TableArbiter(machine, "device table", lock_policy("fifo"), HANDOVER)
+        contend(sim, table, 2)
+        seconds = machine.host_time.seconds
+        assert seconds["runtime"] == 4 * 1.0 + 3 * HANDOVER
+        assert seconds["table lock"] == table.lock.statistics().wait_s
 
     def test_barging_lets_a_running_thread_overtake(self, gear: Any) -> None:
+        """The woken thread still pays for its wake-up when the other has entered again."""
         sim = Simulation(gear=gear)
-        lock = BargingTableLock(sim, "device table")
-        assert contend(sim, lock, 2, 1.0) == ["thread 0", "thread 0", "thread 1", "thread 1"]
+        assert contend(sim, arbiter(sim, "barging"), 2) == [
+            ("thread 0", 1.0), ("thread 0", 2.0), ("thread 1", 3.25), ("thread 1", 4.25),
+        ]  # fmt: skip
+
+    def test_under_barging_the_woken_thread_needs_a_core_before_it_tries_again(self, gear: Any) -> None:
+        sim = Simulation(gear=gear)
+        machine = Machine(sim, load("alex-a100", {"jitter": 0.0, "cpu.cores": 1}))
+        table = TableArbiter(machine, "device table", lock_policy("barging"), HANDOVER)
+        log: list[tuple[str, float]] = []
+
+        async def holder() -> None:
+            await table.lock.enter(1.0)
+            table.lock.release()
+            await machine.cores.compute(5.0)
+
+        async def waiter() -> None:
+            await table.lock.enter(1.0)
+            log.append(("waiter", sim.now))
+            table.lock.release()
+
+        together(sim, table, holder, waiter)
+        assert log == [("waiter", 1.0 + HANDOVER + 5.0 + 1.0)], "the one core went to the waiter, then to the holder"
+
+    def test_who_was_overtaken_keeps_its_place(self, gear: Any) -> None:
+        sim = Simulation(gear=gear)
+        table, log = arbiter(sim, "barging"), list[str]()
+
+        async def once() -> None:
+            await table.lock.enter(1.0)
+            log.append(sim.current.name)
+            table.lock.release()
+
+        async def twice() -> None:
+            await once()
+            await once()
+
+        together(sim, table, twice, once, once)
+        assert log == ["thread 0", "thread 0", "thread 1", "thread 2"]
 
     def test_uncontended_excludes_nobody(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
-        lock = DeviceTableLock(sim, "device table", uncontended=True)
-        contend(sim, lock, 3, 1.0)
+        table = arbiter(sim, **{"table.uncontended": True})
+        contend(sim, table, 3)
         assert sim.now == 2.0
-        assert lock.statistics().contended == 0
+        assert table.lock.statistics().contended == 0
 
-    def test_a_cancelled_waiter_is_passed_over(self, gear: Any) -> None:
+    def test_only_the_holder_may_release(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
-        lock = DeviceTableLock(sim, "device table")
-        got: list[int] = []
-
-        async def holder() -> None:
-            await lock.acquire()
-            await sim.sleep(10.0)
-            lock.release()
-
-        async def impatient() -> None:
-            with sim.move_on_after(1.0) as scope:
-                await lock.acquire()
-            assert scope.timed_out
-
-        async def patient() -> None:
-            await lock.acquire()
-            got.append(int(sim.now))
-            lock.release()
+        lock = arbiter(sim).lock
 
         async def main() -> None:
-            lock.start()
-            async with sim.open_nursery() as nursery:
-                for fn in (holder, impatient, patient):
-                    nursery.spawn(fn, name=fn.__name__)
+            with pytest.raises(RuntimeError, match="main releases 'device table', which it does not hold"):
+                lock.release()
+            await lock.enter(0.0)
+            with pytest.raises(RuntimeError, match="main acquires 'device table', which it holds"):
+                await lock.enter(0.0)
+            lock.release()
 
         sim.run(main)
-        assert got == [10]
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+class TestCancellation:
+    """A cancelled thread is queued for the table, queued for a core with it, or at work: it gives back what it has."""
+
+    @pytest.mark.parametrize("policy", ["fifo", "barging"])
+    @pytest.mark.parametrize(
+        ("cores", "patience"), [(64, 1.5), (64, 2.1), (64, 2.5), (2, 2.5), (2, 1.5), (1, 2.1), (1, 3.0), (2, 9.0)]
+    )
+    def test_whoever_comes_after_gets_the_table_and_the_core(
+        self, gear: Any, policy: str, cores: int, patience: float
+    ) -> None:
+        sim = Simulation(gear=gear)
+        machine = Machine(sim, load("alex-a100", {"jitter": 0.0, "cpu.cores": cores}))
+        table, log = TableArbiter(machine, "device table", lock_policy(policy), HANDOVER), list[float]()
+
+        async def holder() -> None:
+            await table.lock.enter(2.0)
+            table.lock.release()
+
+        async def impatient() -> None:
+            with sim.move_on_after(patience):
+                await table.lock.enter(1.0)
+                table.lock.release()
+
+        async def patient() -> None:
+            await sim.sleep(1.0)
+            await table.lock.enter(1.0)
+            log.append(sim.now)
+            table.lock.release()
+
+        async def others() -> None:
+            for _ in range(4):
+                await machine.cores.compute(1.0)
+
+        together(sim, table, holder, impatient, patient, others)
+        assert len(log) == 1
+        statistics = table.lock.statistics()
+        assert (statistics.owner, statistics.tasks_waiting) == (None, 0)
+        assert machine.cores.statistics().busy_s <= cores * sim.now
+        assert machine.cores._busy == 0, "every core was given back"
 
     def test_a_wait_that_is_cut_short_counts_as_that_for_any_lock(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
-        table, plain = DeviceTableLock(sim, "device table"), Lock(sim, "plain")
+        made, plain = arbiter(sim), Lock(sim, "plain")
+        table = made.lock
 
-        async def waiter(lock: DeviceTableLock | Lock, patience: float) -> None:
+        def take(lock: HostLock | Lock) -> Awaitable[None]:
+            return lock.enter(0.0) if isinstance(lock, HostLock) else lock.acquire()
+
+        async def waiter(lock: HostLock | Lock, patience: float) -> None:
             with sim.move_on_after(patience):
-                await lock.acquire()
+                await take(lock)
                 lock.release()
 
         async def main() -> None:
-            table.start()
+            made.start()
             for lock in (table, plain):
-                await lock.acquire()
+                await take(lock)
             async with sim.open_nursery() as nursery:
                 for patience in (0.5, 2.0):
                     for lock in (table, plain):
@@ -111,18 +206,18 @@ class TestDeviceTableLock:
                     lock.release()
 
         sim.run(main)
-        assert table.statistics() == plain.statistics()
         assert (table.statistics().contended, table.statistics().wait_s) == (2, 1.5)
+        assert (plain.statistics().contended, plain.statistics().wait_s) == (2, 1.5)
 
-    @pytest.mark.parametrize("kind", [DeviceTableLock, BargingTableLock])
-    def test_whoever_is_cancelled_when_it_is_free_passes_it_on(self, gear: Any, kind: type[DeviceTableLock]) -> None:
+    @pytest.mark.parametrize("policy", ["fifo", "barging"])
+    def test_whoever_is_cancelled_when_it_is_free_passes_it_on(self, gear: Any, policy: str) -> None:
         sim = Simulation(gear=gear)
-        lock = kind(sim, "device table")
-        free = Signal(sim, "free")
+        table = arbiter(sim, policy)
+        lock, free = table.lock, Signal(sim, "free")
         got: list[float] = []
 
         async def waiter() -> None:
-            await lock.acquire()
+            await lock.enter(0.0)
             got.append(sim.now)
             lock.release()
 
@@ -133,8 +228,8 @@ class TestDeviceTableLock:
                 nursery.cancel()
 
         async def main() -> None:
-            lock.start()
-            await lock.acquire()
+            table.start()
+            await lock.enter(0.0)
             async with sim.open_nursery() as nursery:
                 nursery.spawn(cancelled)
                 await sim.sleep(1.0)
@@ -144,24 +239,7 @@ class TestDeviceTableLock:
                 free.set()
 
         sim.run(main)
-        assert got[-1] == 2.0 and lock.statistics().tasks_waiting == 0
-
-    def test_only_the_holder_may_use_the_table(self, gear: Any) -> None:
-        sim = Simulation(gear=gear)
-        lock = DeviceTableLock(sim, "device table")
-
-        async def main() -> None:
-            lock.start()
-            with pytest.raises(RuntimeError, match="main uses the present table without holding 'device table'"):
-                lock.assert_held()
-            with pytest.raises(RuntimeError, match="main releases 'device table', which it does not hold"):
-                lock.release()
-            await lock.acquire()
-            with pytest.raises(RuntimeError, match="main acquires 'device table', which it holds"):
-                await lock.acquire()
-            lock.release()
-
-        sim.run(main)
+        assert got == [2.0 + HANDOVER] and lock.statistics().tasks_waiting == 0
 
 
 SLOW_TABLE = {"table.lookup": "1 ms", "table.handover": "0 us"}
@@ -269,3 +347,41 @@ def test_the_trace_shows_who_waits_for_the_table(rig: MakeRig) -> None:
     released = [e for e in made.trace.events if isinstance(e, events.LockRelease) and e.lock == "device table"]
     assert len(waits) == lock.contended
     assert len(acquired) == len(released) == lock.acquired
+
+
+def test_whoever_waited_for_the_table_and_nobody_else_pays_the_hand_over() -> None:
+    """Also when the entries were locked meanwhile."""
+    run = Run(record=True)
+    run.phantom = True
+    run.set("table.handover", "10 ms")
+    shared: list[omp.HostArray] = []
+    kernel = Kernel("touch", bytes_per_iteration=8.0)
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared.extend(t.array(f"a{i}", 1 << 20) for i in range(4))
+            await t.target_enter_data(omp.map(to=shared))
+        await t.barrier()
+        for _ in range(10):
+            if t.number < 2:  # copies under the entry's lock
+                await t.target_enter_data(omp.map(to=shared[t.number], always=True))
+            else:
+                await t.target(kernel, *shared, maps=omp.map(tofrom=shared), teams=8)
+
+    run.sim.run(run.parallel, body, 6)
+    assert run.trace is not None
+    waiting: set[int] = set()
+    since: dict[int, tuple[int, bool]] = {}
+    holds: set[tuple[bool, bool]] = set()
+    for event in run.trace.events:
+        if getattr(event, "lock", "") != "device table":
+            continue
+        if isinstance(event, events.LockWait):
+            waiting.add(event.actor)
+        elif isinstance(event, events.LockAcquire):
+            since[event.actor] = event.time_ps, event.actor in waiting
+            waiting.discard(event.actor)
+        else:
+            begin, waited = since.pop(event.actor)
+            holds.add((waited, event.time_ps - begin > 9e9))
+    assert holds == {(True, True), (False, False)}

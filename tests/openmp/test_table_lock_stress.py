@@ -1,4 +1,4 @@
-"""The device table lock under ties and timeouts, taken in both ways: one holder at a time, and everybody gets it."""
+"""The device table under ties and timeouts: one holder at a time, and everybody gets it."""
 
 from __future__ import annotations
 
@@ -7,91 +7,97 @@ from typing import Literal
 
 import pytest
 
-from offloadrt.runtime.barging_table_lock import BargingTableLock
-from offloadrt.runtime.table_lock import DeviceTableLock
+from offloadrt.machine import Machine, load
+from offloadrt.machine.host_lock import lock_policy
+from offloadrt.runtime.table_arbiter import TableArbiter
 from offloadrt.sim import Random, Simulation
 
-Lock = type[DeviceTableLock]
-LOCKS = [DeviceTableLock, BargingTableLock]
+POLICIES = ["fifo", "barging"]
 GEARS = ["native", "turbo"]
+Gear = Literal["native", "turbo"]
+
+
+def machine_of(sim: Simulation, cores: int) -> Machine:
+    return Machine(sim, load("alex-a100", {"jitter": 0.0, "cpu.cores": cores}))
 
 
 @pytest.mark.parametrize("gear", GEARS)
-@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("cancel", [False, True])
-def test_one_holder_at_a_time_whatever_the_order(kind: Lock, gear: Literal["native", "turbo"], cancel: bool) -> None:
+@pytest.mark.parametrize("cores", [2, 64])
+def test_one_holder_at_a_time_whatever_the_order(policy: str, gear: Gear, cancel: bool, cores: int) -> None:
     for seed in range(12):
-        assert most_inside(kind, gear, cancel, seed) == 1
+        assert most_inside(policy, gear, cancel, cores, seed) == 1
 
 
-def most_inside(kind: Lock, gear: Literal["native", "turbo"], cancel: bool, seed: int) -> int:
-    """Four actors use the lock sixty times each, on a grid of times; some give up while they wait."""
+def most_inside(policy: str, gear: Gear, cancel: bool, cores: int, seed: int) -> int:
+    """Four actors use the table sixty times each, on a grid of times; some give up while they wait or work."""
     sim = Simulation(gear=gear, strategy=Random(seed))
     rng = random.Random(seed)
+    machine = machine_of(sim, cores)
+    table = TableArbiter(machine, "table", lock_policy(policy), 1e-6)
     inside = most = 0
 
-    async def use(lock: DeviceTableLock, hold: float) -> None:
+    async def use(work: float, hold: float) -> None:
         nonlocal inside, most
-        lock.take_now() or await lock.acquire()
+        await table.lock.enter(work)
         inside += 1
         most = max(most, inside)
         try:
             await sim.sleep(hold)
         finally:
             inside -= 1
-            lock.release()
+            table.lock.release()
 
-    async def member(lock: DeviceTableLock) -> None:
+    async def member() -> None:
         for _ in range(60):
             await sim.sleep(rng.randrange(5) * 1e-6)
-            hold, patience = rng.randrange(5) * 1e-6, rng.randrange(5) * 1e-6
+            work, hold, patience = (rng.randrange(5) * 1e-6 for _ in range(3))
             if cancel and rng.random() < 0.4:
                 with sim.move_on_after(patience):
-                    await use(lock, hold)
+                    await use(work, hold)
             else:
-                await use(lock, hold)
+                await use(work, hold)
 
     async def main() -> None:
-        lock = kind(sim, "table")
-        lock.start()
+        table.start()
         async with sim.open_nursery() as nursery:
             for _ in range(4):
-                nursery.spawn(member, lock)
-        assert lock.owner is None
+                nursery.spawn(member)
+        assert table.lock.owner is None and not table.lock.waiting
+        before = machine.cores.statistics().busy_s
+        await sim.sleep(1.0)
+        assert machine.cores.statistics().busy_s == pytest.approx(before), "every core was given back"
 
     sim.run(main)
     return most
 
 
 @pytest.mark.parametrize("gear", GEARS)
-@pytest.mark.parametrize("kind", LOCKS)
-def test_a_taker_after_a_waiter_gave_up_can_be_followed(kind: Lock, gear: Literal["native", "turbo"]) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_who_enters_after_a_waiter_gave_up_can_be_followed(policy: str, gear: Gear) -> None:
     sim = Simulation(gear=gear)
-    got = []
+    table = TableArbiter(machine_of(sim, 64), "table", lock_policy(policy), 0.0)
+    lock, got = table.lock, list[float]()
 
-    async def holder(lock: DeviceTableLock) -> None:
-        await lock.acquire()
-        await sim.sleep(2.0)
-        lock.release()
-        lock.take_now() or await lock.acquire()
-        await sim.sleep(1.0)
-        lock.release()
-        await sim.sleep(1.0)
-        await lock.acquire()
+    async def holder() -> None:
+        for _ in range(2):
+            await lock.enter(2.0)
+            lock.release()
+        await lock.enter(0.0)
         got.append(sim.now)
         lock.release()
 
-    async def impatient(lock: DeviceTableLock) -> None:
+    async def impatient() -> None:
         await sim.sleep(1.0)
         with sim.move_on_after(0.5):
-            await lock.acquire()
+            await lock.enter(0.0)
 
     async def main() -> None:
-        lock = kind(sim, "table")
-        lock.start()
+        table.start()
         async with sim.open_nursery() as nursery:
-            nursery.spawn(holder, lock)
-            nursery.spawn(impatient, lock)
+            nursery.spawn(holder)
+            nursery.spawn(impatient)
 
     sim.run(main)
     assert got == [4.0]

@@ -161,13 +161,13 @@ def pages_touched(run: Run) -> int:
 @pytest.mark.parametrize("configuration", ["usm", "implicit_zero_copy"])
 def test_a_page_faults_at_most_once(configuration: str) -> None:
     run, _ = run_body(little_program, configuration, 2)
-    assert 0 < run.faults["gpu"] <= pages_touched(run)
-    assert run.faults["gpu_pages"] == pages_touched(run)
+    assert 0 < run.statistics.faults["gpu"] <= pages_touched(run)
+    assert run.statistics.faults["gpu_pages"] == pages_touched(run)
 
 
 def test_copies_never_fault() -> None:
     run, _ = run_body(little_program, "copy", 2)
-    assert run.faults["gpu"] == 0 and pages_touched(run) == 0
+    assert run.statistics.faults["gpu"] == 0 and pages_touched(run) == 0
 
 
 def test_eager_maps_call_once_for_each_map_and_fault_nowhere() -> None:
@@ -181,19 +181,18 @@ def test_eager_maps_call_once_for_each_map_and_fault_nowhere() -> None:
 
     run, _ = run_body(body, "eager_maps")
     assert run.calls.count("svm_attributes_set") == 2 + 5 + 1
-    assert run.faults["gpu"] == 0
+    assert run.statistics.faults["gpu"] == 0
 
 
-def test_items_that_share_a_hold_of_the_table_are_prefaulted_one_by_one() -> None:
+def test_the_items_of_a_construct_are_prefaulted_one_by_one() -> None:
     async def body(t: omp.HostThread) -> None:
         arrays = [t.array(f"a{i}", 100, fill=0.0) for i in range(10)]
         step = t.construct_target(TOUCH, *arrays, maps=omp.map(to=arrays))
         for _ in range(3):
             await t.run(step)
 
-    for together in (1, 64):
-        run, _ = run_body(body, "eager_maps", table__items_per_hold=together)
-        assert run.calls.count("svm_attributes_set") == 30
+    run, _ = run_body(body, "eager_maps")
+    assert run.calls.count("svm_attributes_set") == 30
 
 
 def test_first_touch_by_the_host_spares_the_kernel_the_populating() -> None:
@@ -206,9 +205,9 @@ def test_first_touch_by_the_host_spares_the_kernel_the_populating() -> None:
         await t.target(TOUCH, t.array("fresh", N), iterations=N)
 
     (touched, _), (fresh, _) = (run_body(one, "usm", phantom=True) for one in (body, untouched))
-    assert touched.faults["cpu_pages"] in (3, 4) and fresh.faults["cpu_pages"] == 0
-    assert touched.faults["gpu"] == fresh.faults["gpu"]
-    service = [run.device().fault_statistics().service_s / run.faults["gpu"] for run in (touched, fresh)]
+    assert touched.statistics.faults["cpu_pages"] in (3, 4) and fresh.statistics.faults["cpu_pages"] == 0
+    assert touched.statistics.faults["gpu"] == fresh.statistics.faults["gpu"]
+    service = [run.device().fault_statistics().service_s / run.statistics.faults["gpu"] for run in (touched, fresh)]
     populating = fresh.spec.value("fault.populate_2m")
     assert service[1] - service[0] == pytest.approx(populating, rel=1e-6)
 
@@ -225,7 +224,7 @@ async def mapped_then_not(t: omp.HostThread) -> None:
 
 def test_eager_maps_run_without_xnack_when_everything_is_mapped() -> None:
     run, _ = run_body(little_program, "eager_maps", gpu__xnack=False)
-    assert run.faults["gpu"] == 0 and pages_touched(run) > 0
+    assert run.statistics.faults["gpu"] == 0 and pages_touched(run) > 0
 
 
 @pytest.mark.parametrize("configuration", ["eager_maps", "copy"])
@@ -320,5 +319,5 @@ def test_faults_of_a_result_are_those_of_its_measured_window() -> None:
         await run.parallel(body)
 
     run.sim.run(main)
-    assert run.faults["gpu"] == 6
+    assert run.statistics.faults["gpu"] == 6
     assert run.measured.faults["gpu"] == run.measured.faults["gpu_pages"] == 3

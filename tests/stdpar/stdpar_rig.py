@@ -63,12 +63,9 @@ def made(
     **options: Any,
 ) -> Run:
     run = Run(machine=machine, gear=gear, record=record)
-    run.model = "stdpar"
-    run.implementation = implementation
+    run.options = std.StdParOptions(implementation=implementation, **options)
     for key, value in (overrides or {}).items():
         run.set(key, value)
-    for name, value in options.items():
-        setattr(run, name, value)
     return run
 
 

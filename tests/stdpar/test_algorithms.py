@@ -77,7 +77,7 @@ def same(found: dict[str, Any]) -> bool:
 def test_results_are_numpys_on_every_machine_under_every_implementation(machine: str, implementation: str) -> None:
     run, found = alone(everything, machine=machine, implementation=implementation)
     assert same(found)
-    assert run.algorithms["calls"] == 12
+    assert run.statistics.algorithms["calls"] == 12
     assert len(run.stdpar.heap.allocations) == 0
 
 
@@ -147,7 +147,7 @@ def test_icpx_does_not_compile_it() -> None:
         std.CompilationRefused, match=r"test_algorithms\.py:\d+: icpx does not compile transform: weights"
     ):
         play(run, with_stack)
-    assert run.now == 0.0 and run.algorithms["calls"] == 0
+    assert run.sim.now == 0.0 and run.statistics.algorithms["calls"] == 0
 
 
 def test_what_the_source_does_not_tell_is_refused_at_the_call() -> None:
@@ -188,7 +188,7 @@ def test_two_algorithms_in_a_loop_are_waited_for_once() -> None:
 
 def test_without_elision_each_is_waited_for() -> None:
     run, _ = alone(many, implementation="nvcpp")
-    assert (run.algorithms["waits"], run.algorithms["elided"]) == (10, 0)
+    assert (run.statistics.algorithms["waits"], run.statistics.algorithms["elided"]) == (10, 0)
 
 
 @pytest.mark.parametrize("stop", ["read", "external", "malloc", "reduce", "stack"])
@@ -331,7 +331,7 @@ def test_the_run_decides_at_each_call_as_the_pass_does_for_its_place() -> None:
     run, first = alone(a_host_function)
     assert first == 3.0
     static = {call.algorithm.line: call for call in ElisionPass.of(a_host_function).calls}
-    assert run.algorithms["elided"] > 0
+    assert run.statistics.algorithms["elided"] > 0
     for decision in run.stdpar.decisions:
         call = static[decision.algorithm.line]
         if isinstance(decision, std.Elided):
@@ -339,8 +339,8 @@ def test_the_run_decides_at_each_call_as_the_pass_does_for_its_place() -> None:
         else:
             assert decision.reason in {kept.reason for kept in call.stops}
     kept = sum(times for one, times in run.stdpar.decisions.items() if isinstance(one, std.Kept))
-    assert run.algorithms["waits"] == kept
-    assert kept + run.algorithms["elided"] == run.algorithms["offloaded"]
+    assert run.statistics.algorithms["waits"] == kept
+    assert kept + run.statistics.algorithms["elided"] == run.statistics.algorithms["offloaded"]
 
 
 @pytest.mark.parametrize(("n", "kernels"), [(100, 1), (N, 2)])
@@ -352,7 +352,7 @@ def test_a_reduction_of_several_groups_takes_a_second_kernel(n: int, kernels: in
     run, total = alone(body)
     assert total == 0.5 * n
     assert run.calls.count("cuLaunchKernel") == kernels
-    assert run.algorithms["offloaded"] == run.algorithms["waits"] == 1
+    assert run.statistics.algorithms["offloaded"] == run.statistics.algorithms["waits"] == 1
 
 
 def test_what_returns_something_has_an_initial_value() -> None:

@@ -106,8 +106,8 @@ def test_the_time_of_an_algorithm_is_the_threads_computing() -> None:
         await t.for_each(std.par_unseq, STREAMING, await t.new_array("a", N, phantom=True))
 
     run, _ = alone(body, machine=HOST, implementation="host")
-    assert run.host_time.seconds["compute"] == pytest.approx(run.engines["host workers"].busy_s)
-    assert run.host_time.lived_s == pytest.approx(sum(run.host_time.seconds.values()))
+    assert run.statistics.host_time.seconds["compute"] == pytest.approx(run.statistics.engines["host workers"].busy_s)
+    assert run.statistics.host_time.lived_s == pytest.approx(sum(run.statistics.host_time.seconds.values()))
 
 
 def test_data_of_the_device_comes_back_before_the_host_computes() -> None:
@@ -117,5 +117,5 @@ def test_data_of_the_device_comes_back_before_the_host_computes() -> None:
         await t.fill(std.seq, a, 2.0)
 
     run, _ = alone(body)
-    assert run.faults["bytes_transfer_dtoh"] == N * 8
+    assert run.statistics.faults["bytes_transfer_dtoh"] == N * 8
     assert run.stdpar.counts.waits == 1

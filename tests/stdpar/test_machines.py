@@ -78,7 +78,7 @@ def test_nothing_migrates_within_one_memory() -> None:
     run = made("integrated-gpu")
     assert play(run, body)[0] == 2.0 * (1 << 20)
     assert sum(run.device().bytes_moved().values()) == 0
-    assert run.faults["gpu_page_fault"] == 0
+    assert run.statistics.faults["gpu_page_fault"] == 0
 
 
 def test_without_a_device_all_runs_on_the_host() -> None:
@@ -91,7 +91,7 @@ def test_without_a_device_all_runs_on_the_host() -> None:
 
     run = made("isambard-milan")
     assert play(run, body)[0] == 2.0 * (1 << 16)
-    assert run.stdpar.counts.on_host == 1 and not run.devices
+    assert run.stdpar.counts.on_host == 1 and not run.machine.devices
 
 
 def test_the_layers_of_sycl_cost_on_the_host_too() -> None:
@@ -117,7 +117,7 @@ def test_taking_pages_from_a_device_that_cannot_fault_stops_its_queues(overrides
     run = made("isambard-mi100", overrides=overrides)
     seconds = play(run, body)[0]
     delay = load("isambard-mi100").value("usm.restore")
-    assert run.engines["device 0 compute units"].suspensions == stops
+    assert run.statistics.engines["device 0 compute units"].suspensions == stops
     assert (seconds > 0.8 * delay) == bool(stops)
 
 

@@ -64,7 +64,7 @@ def test_the_pool_is_one_allocation_of_the_driver_and_keeps_its_pages_on_the_dev
     calls = [run.calls.table() for run in (with_pool, without)]
     assert calls[0]["cuMemAllocManaged"].count == 1
     assert calls[1]["cuMemAllocManaged"].count == calls[1]["cuMemFree"].count == 20
-    assert with_pool.now < without.now
+    assert with_pool.sim.now < without.sim.now
 
 
 def test_memory_beyond_half_of_the_pool_comes_from_the_driver() -> None:
@@ -110,8 +110,8 @@ def test_pages_go_to_whoever_touches_them() -> None:
 
     never = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode.NEVER)
     run, _ = alone(body, implementation=never)
-    assert run.faults["bytes_transfer_htod"] == run.faults["bytes_transfer_dtoh"] == 3 * N * 8
-    assert run.faults["gpu_page_fault"] > 0
+    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == 3 * N * 8
+    assert run.statistics.faults["gpu_page_fault"] > 0
 
 
 def test_a_prefetched_array_causes_no_fault_and_a_migration_takes_less() -> None:
@@ -213,7 +213,7 @@ def test_the_native_program_copies_its_data() -> None:
     found = play(run, body)[0]
     assert np.all(found[:4] == -1.0) and np.all(found[4:] == 4.0)
     assert run.device().bytes_moved()["h2d"] == 2 * N * 8
-    assert not run.faults
+    assert not run.statistics.faults
 
 
 # system USM
@@ -231,7 +231,7 @@ def test_with_system_usm_nothing_is_taken_over_and_everything_runs_on_the_device
     counts = run.stdpar.counts
     assert total == 7.0 * N
     assert (counts.interposed, counts.prefetches, counts.host_pointers, counts.offloaded) == (0, 0, 0, 1)
-    assert run.faults["gpu_page_fault"] > 0 and run.faults["bytes_transfer_dtoh"] >= N * 8
+    assert run.statistics.faults["gpu_page_fault"] > 0 and run.statistics.faults["bytes_transfer_dtoh"] >= N * 8
     assert alone(anything)[0].stdpar.counts.host_pointers == 1
 
 
@@ -335,4 +335,4 @@ def test_a_kernel_touches_all_of_an_array_that_took_the_place_of_a_smaller_one()
 
     never = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode.NEVER)
     run, _ = alone(body, implementation=never)
-    assert run.faults["bytes_transfer_htod"] >= 6 * MIB
+    assert run.statistics.faults["bytes_transfer_htod"] >= 6 * MIB

@@ -68,10 +68,10 @@ def test_windows_add_up() -> None:
                 await run.sim.sleep(2)
             await run.sim.sleep(4)
         with pytest.raises(UserError, match="no measured window"):
-            run.end_window()
-        run.start_window()
+            run.windows.end()
+        run.windows.start()
         with pytest.raises(UserError, match="is open already"):
-            run.start_window()
+            run.windows.start()
         await run.sim.sleep(1)
 
     assert execute(windows).elapsed_s == 7.0

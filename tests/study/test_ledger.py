@@ -64,7 +64,7 @@ def test_the_whole_run_stays_visible_to_a_test() -> None:
         async with run.measure():
             await run.parallel(_allocate, num_threads=1)
         seen["all"] = run.calls.count("cuMemAlloc")
-        seen["measured"] = run.measured_calls.count("cuMemAlloc")
+        seen["measured"] = run.measured.calls.count("cuMemAlloc")
 
     execute(looking)
     assert seen == {"all": 2, "measured": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,14 @@ import attrs
 import pytest
 
 from offloadrt import Run, scenario
+from offloadrt import openacc as acc
 from offloadrt import openmp as omp
 from offloadrt.runtime.allocators import Direct
 from offloadrt.runtime.configurations import MapRequest, Placement, UnifiedSharedMemory
 from offloadrt.sim import Actor
 from offloadrt.study import ScriptFailed, UserError, execute
 from offloadrt.study.running.building import check
+from offloadrt.study.running.options import options_for
 
 pytest_plugins = ["pytester"]
 
@@ -136,14 +138,34 @@ class Unfinished:
         ("allocator", 3, "3 makes no allocator"),
         ("allocator", "best_fit", "no allocator 'best_fit'; there are: direct"),
         ("num_devices", 99, "99 devices: alex-a100 has"),
-        ("model", "opencl", "run.model 'opencl': it can be openmp, openacc, stdpar"),
     ],
 )
 def test_what_is_none_is_refused(attribute: str, value: Any, message: str) -> None:
     run = Run()
-    setattr(run, attribute, value)
+    run.configure(**{attribute: value})
     with pytest.raises(UserError, match=message):
-        check(run)
+        check(run.spec, run.options)
+
+
+def test_an_option_of_another_model_is_refused() -> None:
+    run = Run()
+    with pytest.raises(UserError, match=r"a program of openmp has no option 'compiler'; there are: phantom, "):
+        run.configure(compiler="gcc")
+    run.options = acc.OpenACCOptions()
+    with pytest.raises(UserError, match="a program of openacc has no option 'configuration'"):
+        run.configuration = "managed"
+    with pytest.raises(UserError, match="'gcc' are no options of a program"):
+        run.options = "gcc"  # type: ignore[assignment]  # on purpose
+    with pytest.raises(UserError, match="model 'opencl': it can be openmp, openacc, stdpar"):
+        options_for("opencl")
+
+
+@pytest.mark.parametrize("change", [lambda run: run.configure(phantom=True), lambda run: setattr(run, "phantom", True)])
+def test_options_are_fixed_once_the_machine_is_built(change: Callable[[Run], None]) -> None:
+    run = Run()
+    assert run.machine.devices
+    with pytest.raises(UserError, match=r"run\.options: the machine runs already"):
+        change(run)
 
 
 def test_a_strategy_that_chooses_nothing_is_refused() -> None:

@@ -94,7 +94,7 @@ def test_no_threads_are_too_few(threads: int) -> None:
 def test_the_machine_is_fixed_once_it_runs() -> None:
     @scenario
     async def late(run: Run) -> None:
-        assert len(run.devices) == 1 and run.device(0) is run.devices[0]
+        assert len(run.machine.devices) == 1 and run.device(0) is run.machine.devices[0]
         run.set("alloc.cudaFree", "1 us")
 
     with pytest.raises(UserError, match=r"set alloc\.cudaFree: the machine runs already"):

@@ -55,7 +55,7 @@ def test_so_is_any_other_coroutine() -> None:
 def test_a_region_that_is_never_entered(model: str) -> None:
     @scenario
     async def forgetful(run: Run) -> None:
-        run.model = "openacc" if model == "openacc" else "openmp"
+        run.options = acc.OpenACCOptions() if model == "openacc" else omp.OpenMPOptions()
 
         async def body(t: Any) -> None:
             a = t.array("a", 8)

@@ -11,10 +11,11 @@ import attrs
 import pytest
 from invented_results import serial, whatever_is_asked
 
+from offloadrt import machine as machines
 from offloadrt.cli import main
 from offloadrt.cli.render import validation
 from offloadrt.cli.terminal import stages
-from offloadrt.papers.exahype import judges as exahype
+from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.executors import InProcess
 from offloadrt.study.judging import Judgement
 from offloadrt.study.points import Options, Point
@@ -41,7 +42,7 @@ def test_verdicts(judgement: Judgement, turned: list[str], verdict: str) -> None
 
 def test_variants_are_ends_choices_and_candidates() -> None:
     spec = profiles.load("alex-a100")
-    variants = variants_of(spec, exahype.CANDIDATES)
+    variants = variants_of(spec, PAPER.candidates)
     texts = [variant.text for variant in variants]
     assert "alloc.cudaMalloc_small = low" in texts and "alloc.cudaMalloc_small = high" in texts
     assert "driver.halt = suspend" in texts and f"driver.halt = {spec.text('driver.halt')}" not in texts
@@ -56,7 +57,7 @@ def test_variants_are_ends_choices_and_candidates() -> None:
 def test_what_the_user_set_and_what_the_machine_is_is_no_variant() -> None:
     overrides = {"alloc.cudaFree": "low", "driver.halt": "suspend"}
     options = Options(machine="alex-a100", overrides=overrides)
-    variants = variants_of(profiles.load("alex-a100", overrides), exahype.CANDIDATES, options)
+    variants = variants_of(profiles.load("alex-a100", overrides), PAPER.candidates, options)
     varied = {key for variant in variants for key in (variant.key, *variant.options.range_end)}
     assert not varied & {"alloc.cudaFree", "driver.halt", "driver.halt_save_restore", "driver.api"}
     assert {"driver.free_visits_streams", "alloc.cudaMalloc_small", "lock.handoff"} < varied
@@ -102,9 +103,9 @@ def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
 
 
 def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
-    report = validate(exahype.PAPER, InProcess())
+    report = validate(PAPER, InProcess())
     assert [finding.claim for finding in report.findings] == [
-        claim.id for claim in exahype.PAPER.claims if claim.role == "predict"
+        claim.id for claim in PAPER.bench.claims.values() if claim.role == "predict"
     ]
     assert all(finding.reason for finding in report.findings if finding.verdict == "fails")
     assert all(finding.expression and finding.emulated for finding in report.findings)
@@ -113,9 +114,7 @@ def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
 
 
 def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> None:
-    verdicts = {
-        finding.claim: finding for finding in validate(exahype.PAPER, InProcess(), quick=True, ranges=True).findings
-    }
+    verdicts = {finding.claim: finding for finding in validate(PAPER, InProcess(), quick=True, ranges=True).findings}
     assert verdicts["exahype.fig2.penalty"].verdict == f"depends on alloc.cudaFree, {CORNER}"
     assert "the other way round with alloc.cudaFree = high" in verdicts["exahype.fig2.penalty"].reason
     assert verdicts["exahype.fig3.ccz4_p5.robust"].verdict == "holds"
@@ -123,20 +122,20 @@ def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> Non
 
 
 def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
-    report = validate(exahype.PAPER, InProcess(), quick=True, ranges=True)
+    report = validate(PAPER, InProcess(), quick=True, ranges=True)
     grid, judged, left_out, firm, *_ = report.ranges
     assert "threads 1, 4, 16, 128" in grid and "other combinations of ends were not tried" in grid
     assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
     assert "with 2 changes" in judged and "driver.launch = low" in left_out
     turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
     assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")
-    assert validate(exahype.PAPER, InProcess(), quick=True).ranges == []
+    assert validate(PAPER, InProcess(), quick=True).ranges == []
 
 
 def test_only_runs_of_variants_that_matter_are_made(invented_runs: list[Point]) -> None:
-    validate(exahype.PAPER, InProcess(), quick=True, ranges=True)
+    validate(PAPER, InProcess(), quick=True, ranges=True)
     ends = [point.options.range_end for point in invented_runs]
-    screening = len(exahype.SENSITIVITY)
+    screening = len(PAPER.sensitivity)
     probes = [point for point in invented_runs if point.options.range_end == {"driver.launch": "low"}][screening:]
     assert probes and all(point.options.record for point in probes), "the claims on small recorded runs"
     assert ends.count({"alloc.cudaFree": "high"}) > 5 * screening
@@ -152,7 +151,7 @@ def test_ranges_say_nothing_where_their_grid_cannot_tell(
         return plain(parameters) * (0.01 if threads == 32 else 1 + 0.5 * threads)
 
     monkeypatch.setattr("invented_results.serial", best_at_32)
-    finding = {found.claim: found for found in validate(exahype.PAPER, InProcess(), quick=True, ranges=True).findings}[
+    finding = {found.claim: found for found in validate(PAPER, InProcess(), quick=True, ranges=True).findings}[
         "exahype.fig2.euler3d_p5.plateau"
     ]
     assert finding.verdict == "fails", "the smaller grid has no 32 threads"
@@ -202,7 +201,7 @@ def test_a_machine_that_does_not_suit(
 ) -> None:
     other = tmp_path / "other.toml"
     text = Path(profiles.load("alex-a100").path)
-    text = Path(exahype.__file__).parents[3] / "machine" / "profiles" / text.name
+    text = Path(machines.__file__).parent / "profiles" / text.name
     other.write_text(text.read_text().replace('name = "alex-a100"', 'name = "other"'))
     assert main(["validate", "--jobs", "1", *(option.format(other=other) for option in options)]) == 2
     assert message in capsys.readouterr().err

@@ -37,16 +37,16 @@ async def test_a_queue_saves_the_waits(offload: Run) -> None:
 
 @pytest.mark.parametrize("pools", [False, True])
 async def test_gcc_asks_the_driver_for_each_launch(offload: Run, pools: bool) -> None:
-    offload.model, offload.compiler, offload.pools, offload.phantom = "openacc", "gcc", pools, True
+    offload.options = acc.OpenACCOptions(compiler="gcc", pools=pools, phantom=True)
     await seconds(offload, None)
     assert (offload.calls.count("cuMemAlloc") > 20) is not pools
 
 
 async def test_a_run_has_one_model(offload: Run) -> None:
-    offload.model = "openacc"
-    with pytest.raises(UserError, match=r"run\.openmp: run\.model is openacc"):
+    offload.options = acc.OpenACCOptions()
+    with pytest.raises(UserError, match=r"run\.openmp: the program's model is openacc"):
         _ = offload.openmp
     other = Run()
-    other.model, other.configuration = "openacc", "managed"
-    with pytest.raises(UserError, match=r"run\.configuration copy"):
-        _ = other.openacc
+    other.options = acc.OpenACCOptions()
+    with pytest.raises(UserError, match="a program of openacc has no option 'configuration'"):
+        other.configuration = "managed"

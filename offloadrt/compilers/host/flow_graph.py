@@ -1,87 +1,77 @@
-"""A graph of the paths through a function, built in the order of its source."""
+"""A host function as a graph of the paths through it: operations, branches, loops and inlined calls.
+
+`Node` and its successors are the graph. The same nodes stand, in the order of the source, in nested pieces: a
+`HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `flow_builder.py` builds both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
-from offloadrt.compilers.stdpar.elision import Operation
+Op = TypeVar("Op")
+"""What a pass makes of a call or an access."""
+
+
+@attrs.frozen(eq=False)
+class Branch:
+    """How control chooses among the successors of a node."""
+
+    test: ast.expr | None = None
+    """Leads to the first of two successors where it holds. None: of a ``match``, or of handlers of exceptions."""
+    is_weighted: bool = True
+    """Do the weights of the sides count? All handlers of exceptions are equally likely."""
 
 
 @attrs.define(eq=False)
-class Node:
-    """A place in the flow; one where paths meet has no operation."""
+class Node(Generic[Op]):
+    """A place in the flow of control. Where paths only part or meet it has no operation."""
 
-    operation: Operation | None = None
-    next: list[Node] = attrs.field(factory=list, repr=False)
-    plain: bool = False
-    """Is it plain Python, which a run does not see?"""
-
-    def reachable(self) -> Iterator[Node]:
-        """This one and all behind it, each once."""
-        seen: set[int] = set()
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
-                yield node
-                waiting.extend(node.next)
+    operation: Op | None = None
+    branch: Branch | None = None
+    raises: bool = False
+    """Is it a ``raise``, which leads to the handlers of its exception, if to anything?"""
+    origin: tuple[int, ...] = ()
+    """The same for copies of one place: a ``finally`` is copied for each way out of its ``try``."""
+    next: list[Node[Op]] = attrs.field(factory=list, repr=False)
 
 
 @attrs.define(eq=False)
-class FlowGraph:
-    """What has been built so far. ends: the nodes after which the next place comes; none where nothing can come."""
+class HostLoop(Generic[Op]):
+    """A loop. `head` is done before each round, and once more when there is none left; then `body` or what follows."""
 
-    entry: Node = attrs.field(factory=Node)
-    ends: list[Node] = attrs.field(init=False)
-    places: list[Node] = attrs.field(factory=list)
-    """Those with an operation, in the order of the source."""
-    unresolved: list[Operation] = attrs.field(factory=list)
-    """Algorithms that are taken from the thread, but called by another name, if at all."""
-    loops: list[tuple[Node, Node]] = attrs.field(factory=list)
-    """Of the loops that are being built, where the next iteration begins and where ``break`` leads."""
+    test: ast.expr | None
+    """Of a ``while``."""
+    count: int | None
+    """Rounds, where the source says them."""
+    start: Node[Op] = attrs.field(factory=Node)
+    """Where a round begins."""
+    turn: Node[Op] = attrs.field(factory=Node)
+    """Leads to the body and, unless the loop is endless, to what follows it. Nowhere in code that nothing comes to."""
+    head: list[Piece[Op]] = attrs.field(factory=list)
+    body: list[Piece[Op]] = attrs.field(factory=list)
 
-    def __attrs_post_init__(self) -> None:
-        self.ends = [self.entry]
 
-    def reach(self, node: Node) -> None:
-        """Go on at `node`."""
-        if node.operation is not None:
-            self.places.append(node)
-        self.jump(node)
-        self.ends = [node]
+@attrs.define(eq=False)
+class InlinedCall(Generic[Op]):
+    """A function that stands in the place of its call."""
 
-    def jump(self, node: Node) -> None:
-        """Go to `node`; nothing comes behind."""
-        for end in self.ends:
-            end.next.append(node)
-        self.ends = []
+    start: Node[Op] = attrs.field(factory=Node)
+    after: Node[Op] = attrs.field(factory=Node)
+    """Where it returns to."""
+    body: list[Piece[Op]] = attrs.field(factory=list)
 
-    def alternatives(self, *branches: Callable[[], None]) -> None:
-        """Paths that part here and meet behind."""
-        before, ends = self.ends, list[Node]()
-        for branch in branches:
-            self.ends = list(before)
-            branch()
-            ends += self.ends
-        self.ends = ends
 
-    def loop(
-        self, head: Callable[[], None], body: Callable[[], None], otherwise: Callable[[], None], endless: bool
-    ) -> None:
-        """`head` before each iteration and when there is none left, then `otherwise`; endless: only ``break`` leads
-        out.
-        """
-        start, after = Node(), Node()
-        self.reach(start)
-        head()
-        left = [] if endless else list(self.ends)
-        self.loops.append((start, after))
-        body()
-        self.loops.pop()
-        self.jump(start)
-        self.ends = left
-        otherwise()
-        self.reach(after)
+Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
+
+
+def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
+    """Go through all nodes in the order of the source."""
+    for piece in pieces:
+        if isinstance(piece, Node):
+            yield piece
+        else:
+            yield from nodes_of([*piece.head, *piece.body] if isinstance(piece, HostLoop) else piece.body)

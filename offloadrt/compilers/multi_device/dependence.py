@@ -23,12 +23,12 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.compilers.multi_device.written_regions import WrittenRegion, symbol_of
-from offloadrt.kernels.accesses.access import Access, Reduction, Walk
+from offloadrt.compilers.multi_device.written_regions import WrittenRegion
+from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.index_ranges import extent
-from offloadrt.kernels.source.function_source import text
+from offloadrt.kernels.source.function_source import symbol_of, text
 from offloadrt.kernels.source.reductions import stored_names
 from offloadrt.kernels.source.subset import LoopNest, called
 
@@ -51,7 +51,7 @@ class Predicate:
 
 
 @attrs.frozen
-class Reason:
+class NeededByAll:
     """Why every device needs something."""
 
     node: ast.AST
@@ -63,7 +63,7 @@ class Guard:
     """One of the predicates holds; or always; without predicates never."""
 
     predicates: frozenset[Predicate] = frozenset()
-    always: Reason | None = None
+    always: NeededByAll | None = None
 
     def __or__(self, other: Guard) -> Guard:
         if self.always or (other.predicates <= self.predicates and not other.always):
@@ -80,10 +80,10 @@ class Guard:
         if symbol is None:
             unknown = [one.region for one in self.predicates if one.index is None]
             if unknown:
-                return Guard(always=Reason(node, f"where it goes in {min(unknown)} is not known yet"))
+                return Guard(always=NeededByAll(node, f"where it goes in {min(unknown)} is not known yet"))
         elif any(one.index is not None and symbol in one.index.symbols for one in self.predicates):
             what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
-            return Guard(always=Reason(node, what))
+            return Guard(always=NeededByAll(node, what))
         return self
 
 
@@ -149,7 +149,7 @@ def guards_of(
 ) -> Guards:
     """The guard of each access of a nest. kept: scalars that every device needs at its end."""
     found = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
-    always = Guard(always=Reason(nest.source.tree, "it is used after the loop"))
+    always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
     found.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
     return found.guards
 
@@ -174,7 +174,9 @@ def contribution_of(
     return None
 
 
-def tested_plainly(nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]) -> tuple[tuple[Access, int], ...]:
+def tested_plainly(
+    nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
+) -> tuple[tuple[ArrayAccess, int], ...]:
     """Accesses to written arrays, each with a dimension in which predicates test the index as it is, so that one below
     zero would be taken for no element. Of an array that is only stored, that is the divided dimension.
     """
@@ -198,7 +200,7 @@ def _changed(nest: LoopNest) -> set[str]:
     return stored_names(nest.source.body) & set(nest.parameters)
 
 
-def _may_count_from_the_end(access: Access, index: Polynomial) -> bool:
+def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
     """Does the source say that an index can be below zero, or nothing of where it lies?"""
     loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
     if any(loop.start is None or loop.stop is None for loop in loops):
@@ -219,7 +221,7 @@ class _Backwards:
         self.accesses = {(access.node, access.kind): access for access in walked.accesses}
         self.changed = _changed(nest)
         self.guards: Guards = {}
-        self.wraps: dict[tuple[Access, int], bool] = {}
+        self.wraps: dict[tuple[ArrayAccess, int], bool] = {}
         """By access and dimension, whether the index may count from the end."""
 
     def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
@@ -254,7 +256,7 @@ class _Backwards:
                 first = self.block(then, needs.copy())
                 needs = self.block(other, needs)
                 needs.add(first)
-                self.need(test, Guard(always=Reason(node, "it decides which way the kernel goes")), needs, node)
+                self.need(test, Guard(always=NeededByAll(node, "it decides which way the kernel goes")), needs, node)
             case ast.For():
                 return self.loop(node, needs)
         return needs
@@ -271,7 +273,7 @@ class _Backwards:
                 break
             head = before
         after.add(head)
-        self.need(node.iter, Guard(always=Reason(node, "it decides how often a loop runs")), after, node)
+        self.need(node.iter, Guard(always=NeededByAll(node, "it decides how often a loop runs")), after, node)
         return after
 
     def widen(self, needs: Needs, node: ast.For) -> None:
@@ -281,7 +283,7 @@ class _Backwards:
             everything = needs.arrays.get(name, NEVER).always is not None
             if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
                 what = f"elements of {name} are handed on from iteration to iteration"
-                needs.arrays[name] = needs.arrays.get(name, NEVER) | Guard(always=Reason(node, what))
+                needs.arrays[name] = needs.arrays.get(name, NEVER) | Guard(always=NeededByAll(node, what))
                 needs.elements[name] = frozenset()
 
     # accesses
@@ -296,7 +298,7 @@ class _Backwards:
         region = self.regions[access.array]
         if region.dimension is None:
             what = f"no parallel loop runs along a dimension of {region.name}"
-            guard = Guard(always=Reason(statement, what))
+            guard = Guard(always=NeededByAll(statement, what))
         else:
             guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
         for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
@@ -306,7 +308,7 @@ class _Backwards:
         self.need(node.slice, guard, needs, statement)
         return guard
 
-    def at(self, access: Access, elements: Elements) -> Guard:
+    def at(self, access: ArrayAccess, elements: Elements) -> Guard:
         """When is the element that an access touches among these?"""
         index = self.index(access, elements.dimension)
         if index is not None:
@@ -316,7 +318,7 @@ class _Backwards:
             data += f" + ({elements.shift.show()})"
         return Guard(frozenset({Predicate(elements.region, None, data)}))
 
-    def index(self, access: Access, dimension: int) -> Polynomial | None:
+    def index(self, access: ArrayAccess, dimension: int) -> Polynomial | None:
         """An index as it can be written anywhere in its loops, counted from the front."""
         index = access.index[dimension]
         if index is None or index.symbols & self.changed:
@@ -328,7 +330,7 @@ class _Backwards:
             self.wraps[key] = _may_count_from_the_end(access, index)
         return None if self.wraps[key] else index
 
-    def data(self, access: Access, dimension: int) -> str:
+    def data(self, access: ArrayAccess, dimension: int) -> str:
         """An index from data as text, counted from the front."""
         indices = access.node.slice.elts if isinstance(access.node.slice, ast.Tuple) else [access.node.slice]
         length = ast.parse(f"{access.array}.shape[{dimension}]", mode="eval").body
@@ -350,7 +352,7 @@ class _Backwards:
         if guard.always:
             needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | guard
 
-    def elements(self, access: Access, predicate: Predicate) -> Elements | None:
+    def elements(self, access: ArrayAccess, predicate: Predicate) -> Elements | None:
         """The elements that a load touches when a predicate holds, said without its loops."""
         shifted: list[Elements] = []
         for dimension in range(len(access.index)):

@@ -19,9 +19,9 @@ import numpy as np
 
 from offloadrt.compilers.multi_device.partial_values import Combination
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop
-from offloadrt.kernels.costs.counts import counting_of, launch_key
+from offloadrt.kernels.costs.signature import launch_key
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution.nest_body import NestBody
@@ -163,7 +163,7 @@ class DividedKernel(abc.ABC):
         return found
 
     def reach(
-        self, accesses: Sequence[Access], share: Share, arguments: Sequence[Any], divided: int | None = None
+        self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
     ) -> list[Box] | None:
         """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
 
@@ -209,11 +209,11 @@ class DividedKernel(abc.ABC):
         if key not in self._countings:
             if len(self._countings) >= _KEPT:
                 self._countings.clear()
-            self._countings[key] = counting_of(analysis, arguments)
+            self._countings[key] = analysis.counting(arguments)
         return self._countings[key]
 
     @property
-    def _accesses(self) -> tuple[Access, ...]:
+    def _accesses(self) -> Sequence[ArrayAccess]:
         assert self.kernel.analysis is not None
         return self.kernel.analysis.accesses
 
@@ -238,7 +238,7 @@ class DividedKernel(abc.ABC):
         who = f"{analysis.file}:{analysis.line}: kernel {self.original.name!r}"
         if devices < 1:
             raise KernelError(f"{who}: it is divided among {devices} devices, but there must be one at least")
-        counting_of(analysis, arguments)
+        analysis.counting(arguments)
         if self.combination is not None:
             self.combination.types(arguments)
         for use in analysis.arrays:
@@ -256,7 +256,7 @@ class DividedKernel(abc.ABC):
                     )
 
 
-def counts_from_the_front(kernel: Kernel, access: Access, dimension: int, counting: Counting) -> None:
+def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
     """KernelError when an index of a launch may be below zero, or nothing is known of it."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):

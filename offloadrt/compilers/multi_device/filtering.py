@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from offloadrt.compilers.multi_device.dependence import NEVER, Guard, Guards, Predicate
-from offloadrt.compilers.multi_device.written_regions import symbol_of
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source.function_source import Source, symbol_of
 from offloadrt.kernels.source.reductions import assigned_scalars, reduction
 from offloadrt.kernels.source.subset import LoopNest, called
 

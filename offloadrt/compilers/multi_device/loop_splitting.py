@@ -27,7 +27,7 @@ from offloadrt.compilers.multi_device.filtering import Names
 from offloadrt.compilers.multi_device.partial_values import combination, separate
 from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.index_ranges import Range, extent
@@ -108,7 +108,7 @@ def split_loop(kernel: Kernel) -> SplitKernel:
     return SplitKernel(kernel, changed, text, tuple(regions), combining)
 
 
-def _own_dimension(source: Source, accesses: list[Access], loop: Loop) -> int:
+def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> int:
     """The leftmost dimension along which each iteration of the loop has its own indices. Raises SourceRefused."""
     for access in accesses:
         if access.through:
@@ -121,7 +121,7 @@ def _own_dimension(source: Source, accesses: list[Access], loop: Loop) -> int:
     return source.refuse(accesses[0].node, what, "divide it by predicates")
 
 
-def _block(access: Access, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
+def _block(access: ArrayAccess, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
     """The distance between the blocks of neighbouring values of the loop's variable, and one block's ends."""
     index = access.index[dimension]
     if index is None or not index.is_affine_in({loop.symbol}):

@@ -29,7 +29,7 @@ from offloadrt.compilers.multi_device.filtering import Filter, Names
 from offloadrt.compilers.multi_device.partial_values import combination, separate
 from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
-from offloadrt.kernels.accesses.access import Access, Reduction
+from offloadrt.kernels.accesses.access import ArrayAccess, Reduction
 from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
@@ -43,7 +43,7 @@ from offloadrt.kernels.ranges.boxes import Box
 class PredicatedKernel(DividedKernel):
     """A kernel whose accesses are filtered by the predicates of the written regions that they feed."""
 
-    _plain: tuple[tuple[Access, int], ...] = attrs.field(repr=False)
+    _plain: tuple[tuple[ArrayAccess, int], ...] = attrs.field(repr=False)
     """Accesses and dimensions of which no index may be below zero."""
     _contributions: tuple[tuple[Reduction, Predicate], ...] = attrs.field(repr=False)
     _loop: Loop | None = attrs.field(repr=False)

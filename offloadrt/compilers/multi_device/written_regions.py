@@ -11,8 +11,9 @@ import ast
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access, Walk
+from offloadrt.kernels.accesses.access import ArrayAccess, Walk
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.source.function_source import symbol_of
 from offloadrt.kernels.source.reductions import assigned_scalars, reads_first, statements_in
 from offloadrt.kernels.source.subset import LoopNest
 
@@ -42,7 +43,7 @@ def written_regions(nest: LoopNest, walked: Walk) -> tuple[WrittenRegion, ...]:
     return tuple(found)
 
 
-def _dimension(stores: list[Access], parallel: set[str]) -> int | None:
+def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:
     iterators = [0] * len(stores[0].index)
     from_data = None
     for access in stores:
@@ -52,12 +53,6 @@ def _dimension(stores: list[Access], parallel: set[str]) -> int | None:
             elif access.loops & parallel and from_data is None:
                 from_data = dimension
     return iterators.index(max(iterators)) if any(iterators) else from_data
-
-
-def symbol_of(loop: ast.For) -> str:
-    """The symbol of a loop's variable in polynomials."""
-    assert isinstance(loop.target, ast.Name)
-    return f"{loop.target.id}@{loop.lineno}"
 
 
 def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
@@ -80,7 +75,7 @@ def _is(part: object, symbol: str) -> bool:
     return isinstance(part, Loop) and part.symbol == symbol
 
 
-def _is_apart(accesses: list[Access], symbol: str) -> bool:
+def _is_apart(accesses: list[ArrayAccess], symbol: str) -> bool:
     """Does each iteration have elements of its own, by one of the dimensions?"""
     inner = {
         loop.symbol

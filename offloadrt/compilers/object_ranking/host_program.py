@@ -18,7 +18,10 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.object_ranking.host_walk import HostWalk
+from offloadrt.compilers.host.flow_graph import nodes_of
+from offloadrt.compilers.host.frequencies import frequencies
+from offloadrt.compilers.object_ranking.object_scope import TargetConstruct
+from offloadrt.compilers.object_ranking.region_walk import RegionWalk
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source.function_source import Source
 
@@ -72,12 +75,19 @@ class HostProgram:
         ``{"self.kernels.flux": flux}``. Raises SourceRefused for a region whose kernel or objects cannot be told, and
         KernelError when the source cannot be read.
         """
-        walked = HostWalk(Source.of(function, "host function"), _owner(function), kernels or {})
+        walk = RegionWalk(Source.of(function, "host function"), _owner(function), kernels or {})
+        often = frequencies(walk.pieces, walk.entry)
+        runs: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[TargetConstruct, float]] = {}
+        for node in nodes_of(walk.pieces):
+            if (construct := node.operation) is not None:
+                key = node.origin, construct.objects
+                _, before = runs.pop(key, (construct, 0.0))
+                runs[key] = construct, before + often.get(node, 0.0)
         regions = tuple(
-            TargetRegion(found.kernel, found.frequency, found.objects, found.file, found.line)
-            for found in walked.regions
+            TargetRegion(construct.kernel, frequency, construct.objects, construct.file, construct.line)
+            for construct, frequency in runs.values()
         )
-        gaf = dict.fromkeys(walked.objects, 0.0)
+        gaf = dict.fromkeys(walk.objects, 0.0)
         for region in regions:
             for name in dict.fromkeys(region.objects):
                 gaf[name] = gaf.get(name, 0.0) + region.frequency * region.laf(name)

@@ -1,7 +1,7 @@
-"""What a compiler refuses that does not let kernels capture by reference (icpx): objects of the stack among arguments.
+"""What a compiler refuses that does not let kernels capture by reference (icpx): objects of the stack as arguments.
 
-Told from the host function's source, before it runs. What the source does not tell, as an object that another function
-made, is refused when the algorithm is called.
+The source of the host function tells it, before it runs. What the source does not tell, such as an object that another
+function made, is refused when the algorithm is called.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.compilers.stdpar.errors import CompilationRefused
-from offloadrt.compilers.stdpar.host_scope import Scope
+from offloadrt.compilers.stdpar.memory_scope import MemoryScope
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels import KernelError
@@ -20,19 +20,20 @@ from offloadrt.kernels.source.function_source import Source, text
 
 
 def refuse_captures(function: Callable[..., Any], implementation: str) -> None:
-    """Raises CompilationRefused, with file and line, for the first algorithm that would capture an object of the stack.
+    """Refuse a function in which an algorithm would capture an object of the stack.
 
+    Raises CompilationRefused, with file and line, for the first such algorithm.
     Does nothing for a function whose source cannot be read.
     """
     try:
         source = Source.of(function, "host function")
-        scope = Scope.of(source, TranslationUnit.of(function))
+        scope = MemoryScope.of(source, TranslationUnit.of(function))
     except (KernelError, AttributeError):
         return
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Call) or (name := scope.thread_method(node)) not in ALGORITHMS:
             continue
-        if scope.method(node, name) is Marker.HOST_ALGORITHM:
+        if scope.method_marker(node, name) is Marker.HOST_ALGORITHM:
             continue
         for argument in node.args[1:]:
             if isinstance(argument, ast.Name) and argument.id in scope.stack:

@@ -12,17 +12,20 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.host.flow_graph import Node
+from offloadrt.compilers.host.flow_graph import Node, nodes_of
+from offloadrt.compilers.stdpar.barrier_walk import BarrierWalk
 from offloadrt.compilers.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
-from offloadrt.compilers.stdpar.host_flow import flow_of
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels.source.function_source import Source
+
+_OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
 
 
 @attrs.frozen
 class CallSite:
-    """A call of an algorithm: what comes next on the paths behind it. A function that is inlined at several places has
-    its calls as often.
+    """A call of an algorithm, and what comes next on the paths behind it.
+
+    A function that is inlined at several places has its calls as often.
     """
 
     algorithm: Operation
@@ -32,8 +35,9 @@ class CallSite:
 
     @property
     def decision(self) -> Decision:
-        """The first reason why the call keeps a barrier of its own; `Elided` where no path needs one, `Endless` where
-        none comes to anything.
+        """The first reason why the call keeps a barrier of its own.
+
+        `Elided` where no path needs one, `Endless` where none comes to anything.
         """
         if self.stops:
             return self.stops[0]
@@ -78,25 +82,23 @@ class ElisionPass:
     def of_source(
         cls, source: Source, unit: TranslationUnit, elision: bool = True, system_usm: bool = False
     ) -> ElisionPass:
-        """The same for a source that has been read."""
-        flow = flow_of(source, unit)
-        reachable = {id(node) for node in flow.entry.reachable()}
+        """Read a host function whose source is at hand."""
+        walk = BarrierWalk(source, unit)
+        reachable = _reachable(walk.entry)
+        operations = [(node, met) for node in nodes_of(walk.pieces) if (met := node.operation) is not None]
         calls = tuple(
-            _call_site(node, node.operation, elision, system_usm)
-            for node in flow.places
-            if id(node) in reachable
-            and node.operation is not None
-            and node.operation.marker in (Marker.ALGORITHM, Marker.RETURNING)
+            _call_site(node, met, elision, system_usm)
+            for node, met in operations
+            if met.marker in _OFFLOADED and node in reachable
         )
         stopping = {kept.at for call in calls for kept in call.stops if kept.at != call.algorithm}
-        barriers = dict.fromkeys(node.operation for node in flow.places if node.operation in stopping)
-        plain = {node.operation for node in flow.places if node.plain}
+        barriers = tuple(dict.fromkeys(met for _, met in operations if met in stopping))
         return cls(
             source.tree.name,
             calls,
-            tuple(one for one in barriers if one is not None),
-            tuple(one for one in barriers if one is not None and one in plain),
-            tuple(dict.fromkeys(flow.unresolved)),
+            barriers,
+            tuple(barrier for barrier in barriers if barrier in walk.unseen),
+            tuple(walk.unresolved),
         )
 
     @property
@@ -122,26 +124,39 @@ class ElisionPass:
         return "\n".join(lines)
 
 
-def _call_site(node: Node, algorithm: Operation, elision: bool, system_usm: bool) -> CallSite:
+def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
+    """Collect what control comes to, unless by an exception."""
+    seen: set[Node[Operation]] = set()
+    waiting = [entry]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting.extend([] if node.raises else node.next)
+    return seen
+
+
+def _call_site(node: Node[Operation], algorithm: Operation, elision: bool, system_usm: bool) -> CallSite:
+    """Follow all paths behind the call of an algorithm, to what each first meets."""
     if algorithm.marker is Marker.RETURNING:
         return CallSite(algorithm, (Kept(algorithm, Reason.VALUE, algorithm),))
     if not elision:
         return CallSite(algorithm, (Kept(algorithm, Reason.OFF, algorithm),))
     kept: dict[Operation, Kept] = {}
     followed: dict[Operation, None] = {}
-    seen: set[int] = set()
+    seen: set[Node[Operation]] = set()
     waiting = list(reversed(node.next))
     while waiting:
-        place = waiting.pop()
-        if id(place) in seen:
+        node = waiting.pop()
+        if node in seen:
             continue
-        seen.add(id(place))
-        met = place.operation
+        seen.add(node)
+        met = node.operation
         reason = None if met is None else stops(met.marker, system_usm)
         if met is not None and reason is not None:
             kept[met] = Kept(algorithm, reason, met)
-        elif met is not None and met.marker in (Marker.ALGORITHM, Marker.RETURNING):
+        elif met is not None and met.marker in _OFFLOADED:
             followed[met] = None
         else:
-            waiting.extend(reversed(place.next))
+            waiting.extend(reversed(node.next))
     return CallSite(algorithm, tuple(kept.values()), tuple(followed))

@@ -8,13 +8,13 @@ from typing import Literal
 import attrs
 
 from offloadrt.kernels.accesses.frequency import Branch, Hint, Loop, Path
-from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.operations import SymbolicOperation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.array_use import Pattern
 
 
 @attrs.frozen(eq=False)
-class Access:
+class ArrayAccess:
     """One load or store in the source."""
 
     array: str
@@ -33,7 +33,7 @@ class Access:
     node: ast.Subscript = attrs.field(repr=False)
     near: Hint = None
     """Where data decide the index: the part of its accesses that lies near the iteration."""
-    operations: tuple[Operation | None, ...] = ()
+    operations: tuple[SymbolicOperation | None, ...] = ()
     """What the index is made of in each dimension in which it has no polynomial."""
 
     @property
@@ -77,7 +77,7 @@ class Reduction:
 class Walk:
     """What was met in a nest."""
 
-    accesses: list[Access] = attrs.field(factory=list)
+    accesses: list[ArrayAccess] = attrs.field(factory=list)
     work: list[Work] = attrs.field(factory=list)
     loops: list[Loop] = attrs.field(factory=list)
     reductions: list[Reduction] = attrs.field(factory=list)
@@ -85,5 +85,10 @@ class Walk:
     """Expressions whose value is a complex number."""
     complex_scalars: set[str] = attrs.field(factory=set)
     """Scalars that may hold a complex number."""
-    operations: dict[str, Operation] = attrs.field(factory=dict)
+    operations: dict[str, SymbolicOperation] = attrs.field(factory=dict)
     """What symbols stand for that are no scalar, length or loop variable; each after those that it is made of."""
+
+    @property
+    def distributed(self) -> tuple[Loop, ...]:
+        """The loop whose iterations the device shares out; several with `collapse`."""
+        return tuple(loop for loop in self.loops if loop.distributed)

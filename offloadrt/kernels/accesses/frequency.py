@@ -115,6 +115,11 @@ class Probability:
             yield from part.ranges()
 
 
+def negated(holds: Probability) -> Probability:
+    """Return the probability that a condition does not hold."""
+    return Probability("not", (holds,))
+
+
 @attrs.frozen(eq=False)
 class Branch:
     """One side of an `if`; or, right behind a loop, what else ends its range."""

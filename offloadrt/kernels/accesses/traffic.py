@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Probability, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 
-Frequency = Callable[[Access, Callable[[Loop], bool]], float]
+Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 """Runs of an access for each iteration, without the loops for which the function holds."""
 
 
-def streams(accesses: Iterable[Access]) -> list[list[Access]]:
+def streams(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
     """The accesses to one array, those together that walk the same elements."""
-    found: list[list[Access]] = []
-    alike: dict[object, list[list[Access]]] = {}
+    found: list[list[ArrayAccess]] = []
+    alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:
         candidates = alike.setdefault(_constants(access), [])
         for stream in candidates:
@@ -35,16 +35,16 @@ def streams(accesses: Iterable[Access]) -> list[list[Access]]:
     return found
 
 
-def _constants(access: Access) -> tuple[int | None, ...]:
+def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
     """The indices that are numbers, in which accesses to the same elements agree."""
     return tuple([None if index is None else index.constant for index in access.index])
 
 
-def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, float]:
+def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[float, float]:
     """Elements of one array that an iteration reads from memory, and those that it writes there."""
     read = written = 0.0
     for stream in streams(accesses):
-        moved: dict[str, list[tuple[Access, float]]] = {"read": [], "write": []}
+        moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}
         for number, access in enumerate(stream):
             if access.kind == "read" and any(stored_just_now(earlier, access) for earlier in stream[:number]):
                 continue
@@ -55,12 +55,12 @@ def elements(accesses: Iterable[Access], frequency: Frequency) -> tuple[float, f
     return read, written
 
 
-def jointly(runs: Iterable[tuple[Access, float]], depth: int = 0) -> float:
+def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
     """In how many iterations some of the accesses happen, each of which happens in so many: as often as the one that
     happens most. The two sides of a branch add up, unless a loop decides it with which the access does not vary.
     """
     most = 0.0
-    inner: dict[int, tuple[list[tuple[Access, float]], list[tuple[Access, float]]]] = {}
+    inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}
     for access, often in runs:
         if depth == len(access.path):
             most = max(most, often)
@@ -73,7 +73,7 @@ def jointly(runs: Iterable[tuple[Access, float]], depth: int = 0) -> float:
     return max([most, *(jointly(one, depth + 1) + jointly(other, depth + 1) for one, other in inner.values())])
 
 
-def _same_elements(first: Access, second: Access) -> bool:
+def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
     if first.text == second.text and (first.loops, first.through) == (second.loops, second.through):
         return True
     if len(first.index) != len(second.index) or first.through != second.through:
@@ -82,7 +82,7 @@ def _same_elements(first: Access, second: Access) -> bool:
     return all(_steps_apart(one, other, loops) for one, other in zip(first.index, second.index, strict=True))
 
 
-def stored_just_now(earlier: Access, access: Access) -> bool:
+def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
     """Has the iteration itself stored what it loads here?"""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False

@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.kernels.accesses.frequency import Hint
 from offloadrt.kernels.accesses.number_kinds import WHOLE, Kind, operated
-from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.operations import SymbolicOperation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.source.function_source import range_of
 from offloadrt.kernels.source.subset import LoopNest
@@ -34,7 +34,7 @@ class Value:
 
     polynomial: Polynomial | None = None
     """Its form over loop variables, scalars and lengths; None when it has no such form."""
-    operation: Operation | None = None
+    operation: SymbolicOperation | None = None
     """What it is made of where it has no polynomial, and no content of arrays decides it."""
     loops: frozenset[str] = NOTHING
     """Symbols of the loops that it varies with."""
@@ -112,7 +112,7 @@ def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
         return combined
-    operation = Operation(name, known)
+    operation = SymbolicOperation(name, known)
     if combined.integer and not operation.symbols:
         with contextlib.suppress(ArithmeticError):
             return attrs.evolve(combined, polynomial=Polynomial.number(int(operation.value({}))))

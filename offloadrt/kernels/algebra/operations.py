@@ -36,11 +36,11 @@ Range = tuple[float, float]
 
 
 @attrs.frozen
-class Operation:
+class SymbolicOperation:
     """An operator or a function, and what it is given."""
 
     name: str
-    operands: tuple[Polynomial | Operation, ...]
+    operands: tuple[Polynomial | SymbolicOperation, ...]
 
     def value(self, numbers: Mapping[str, Any]) -> float:
         """What comes out. KeyError names a symbol without a number; ZeroDivisionError, OverflowError as Python's."""
@@ -48,7 +48,7 @@ class Operation:
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
         """What it lies between when its polynomials lie between `ends_of`; None when that is not known."""
-        found = [part.ends(ends_of) if isinstance(part, Operation) else ends_of(part) for part in self.operands]
+        found = [part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands]
         known = [ends for ends in found if ends is not None]
         if len(known) < len(found):
             return None

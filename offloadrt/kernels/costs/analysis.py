@@ -7,23 +7,26 @@ What a launch really does is counted by `KernelAnalysis.at`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access, Reduction, Walk
+from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import Branch, Loop, guessed_branch, guessed_loop, static_frequency
-from offloadrt.kernels.accesses.number_kinds import IndexParameter, check_index_parameters
 from offloadrt.kernels.accesses.traffic import elements
 from offloadrt.kernels.accesses.values import complex_names, element_size
 from offloadrt.kernels.accesses.walk import walk
 from offloadrt.kernels.array_use import ArrayUse, Pattern
+from offloadrt.kernels.costs.counts import LaunchCounts, count_launch
+from offloadrt.kernels.costs.signature import Signature, launch_key
 from offloadrt.kernels.costs.waits import Waits, waits
+from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.source.subset import LoopNest
 
-if TYPE_CHECKING:
-    from offloadrt.kernels.costs.counts import LaunchCounts
+_KEPT = 256
+"""Launches whose counts a kernel keeps."""
 
 _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
@@ -32,70 +35,75 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 class KernelAnalysis:
     """A kernel's source, read."""
 
-    name: str
     file: str
     line: int
-    parameters: tuple[str, ...]
-    distributed: tuple[Loop, ...]
-    """The loop whose iterations the device shares out; several with `collapse`."""
-    loops: tuple[Loop, ...]
-    """All loops, in the order of the source."""
-    accesses: tuple[Access, ...]
+    signature: Signature
+    walked: Walk = attrs.field(repr=False)
     arrays: tuple[ArrayUse, ...]
-    reductions: tuple[Reduction, ...]
     flops: float
     """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
     waits: Waits
     """Loads from memory of an iteration, and how often its thread waits for some."""
-    walked: Walk = attrs.field(repr=False)
-    index_parameters: tuple[IndexParameter, ...] = attrs.field(repr=False)
-    """Parameters that bounds and indices are made of."""
-    complex_parameters: frozenset[str] = attrs.field(repr=False)
-    """Parameters that are annotated as complex."""
-    counted: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
+    _launches: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
+    """Counts of launches that were counted before, by their arguments."""
 
     @classmethod
     def of(cls, nest: LoopNest, name: str | None = None) -> KernelAnalysis:
-        """The analysis of a loop nest; messages call it by its function's name unless another one is given.
+        """Analyse a loop nest; messages call it by its function's name unless another one is given.
 
         Raises SourceRefused for a bound or an index that is no whole number by its form.
         """
+        source = nest.source
         walked, index_parameters = walk(nest)
-        distributed = tuple(loop for loop in walked.loops if loop.distributed)
+        distributed = walked.distributed
 
-        def frequency(access: Access, shared: Callable[[Loop], bool]) -> float:
+        def frequency(access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
             return static_frequency(access.path, distributed, shared)
 
-        parameters = {argument.arg: argument for argument in nest.source.parameters}
-
-        def size_of(array: str) -> int:
-            return element_size(parameters[array], nest.source.names) or 8
-
         uses = []
-        for position, array in enumerate(nest.parameters):
-            mine = [access for access in walked.accesses if access.array == array]
-            if array in nest.arrays:
-                uses.append(_use(array, position, mine, frequency, size_of(array)))
+        for position, parameter in enumerate(source.parameters):
+            mine = [access for access in walked.accesses if access.array == parameter.arg]
+            if parameter.arg in nest.arrays:
+                size = element_size(parameter, source.names) or 8
+                uses.append(_use(parameter.arg, position, mine, frequency, size))
         flops = 0.0
         for work in walked.work:
             flops += work.operations * static_frequency(work.path, distributed)
-        source = nest.source
-        return cls(
+        signature = Signature(
             name or source.tree.name,
-            source.file,
-            source.tree.lineno,
             nest.parameters,
-            distributed,
-            tuple(walked.loops),
-            tuple(walked.accesses),
-            tuple(uses),
-            tuple(walked.reductions),
-            flops,
-            waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency),
-            walked,
-            index_parameters,
+            frozenset(nest.arrays),
             frozenset(complex_names(nest)),
+            index_parameters,
         )
+        waiting = waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency)
+        return cls(source.file, source.tree.lineno, signature, walked, tuple(uses), flops, waiting)
+
+    @property
+    def name(self) -> str:
+        return self.signature.kernel
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.signature.parameters
+
+    @property
+    def distributed(self) -> tuple[Loop, ...]:
+        """The loop whose iterations the device shares out; several with `collapse`."""
+        return self.walked.distributed
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """All loops, in the order of the source."""
+        return self.walked.loops
+
+    @property
+    def accesses(self) -> Sequence[ArrayAccess]:
+        return self.walked.accesses
+
+    @property
+    def reductions(self) -> Sequence[Reduction]:
+        return self.walked.reductions
 
     @property
     def bytes(self) -> float:
@@ -131,34 +139,39 @@ class KernelAnalysis:
         raise KeyError(array)
 
     def trip_count(self, *arguments: Any) -> int:
-        """Iterations of the distributed loop for these arguments. KernelError as for `at`."""
-        from offloadrt.kernels.costs.counts import trip_count
+        """Return the iterations of the distributed loop for these arguments. KernelError as for `at`."""
+        self.signature.check_index_parameters(arguments)
+        return round(self.counting(arguments).runs(self.distributed))
 
-        self.check_index_parameters(arguments)
-        return trip_count(self, arguments)
-
-    def check_index_parameters(self, arguments: Sequence[Any]) -> None:
-        """KernelError for an argument that makes a bound or an index a float or a truth value."""
-        if len(arguments) == len(self.parameters):
-            check_index_parameters(self.name, self.index_parameters, arguments)
+    def counting(self, arguments: Sequence[Any]) -> Counting:
+        """Make the numbers of a launch, for those who count its blocks. Raises KernelError."""
+        return self.signature.counting(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:
-        """What a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
+        """Count what a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
 
-        arguments: in the kernel's order; an array may be a phantom, only its shape and type are looked at. KernelError
-        when a scalar or a length that a loop needs is not known, or an argument makes a bound or an index a float.
+        The counts are kept, because programs launch a kernel with equal sizes many times.
+        arguments: in the kernel's order; an array may be a phantom, only its shape and type matter. KernelError when a
+        scalar or a length that a loop needs is not known, or an argument makes a bound or an index a float.
         """
-        from offloadrt.kernels.costs.counts import counts_of
-
-        self.check_index_parameters(arguments)
-        return counts_of(self, arguments)
+        self.signature.check_index_parameters(arguments)
+        known = launch_key(arguments)
+        try:
+            return self._launches[known]
+        except (KeyError, TypeError):  # TypeError: an argument that is no key
+            counts = count_launch(self.walked, self.arrays, self.counting(arguments), arguments)
+        if len(self._launches) >= _KEPT:
+            self._launches.clear()
+        with contextlib.suppress(TypeError):
+            self._launches[known] = counts
+        return counts
 
 
 def _use(
     name: str,
     position: int,
-    accesses: list[Access],
-    frequency: Callable[[Access, Callable[[Loop], bool]], float],
+    accesses: list[ArrayAccess],
+    frequency: Callable[[ArrayAccess, Callable[[Loop], bool]], float],
     size: int,
 ) -> ArrayUse:
     reads = writes = 0.0

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
 from offloadrt.kernels.costs.streams import moved_elements, nearness_of, runs_without
@@ -71,14 +71,14 @@ class Moves:
 
 
 def moved_of(
-    counting: Counting, accesses: Sequence[Access], shape: Shape, array: float, element_size: int
+    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int
 ) -> list[Moved]:
     """What the accesses to one array of so many bytes move."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
     found: list[Moved] = []
-    steady: list[Access] = []
+    steady: list[ArrayAccess] = []
     for stream in streams(access for access in happening if access.pattern in ("constant", "affine")):
         if not any(counting.decides(access.path) for access in stream):
             found += _moved(stream, runs, beginning, 1.0, element_size, array)
@@ -98,7 +98,7 @@ def moved_of(
 
 
 def _moved(
-    accesses: Sequence[Access],
+    accesses: Sequence[ArrayAccess],
     runs: Frequency,
     beginning: Frequency,
     part: float,
@@ -113,7 +113,7 @@ def _moved(
     ]
 
 
-def _pieces(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
+def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
     """Runs of an access, but for loops of the thread that step through neighbouring elements."""
     often = runs_without(counting, access, shared)
     last = access.index[-1]
@@ -127,7 +127,7 @@ def _pieces(counting: Counting, access: Access, shared: Callable[[Loop], bool]) 
     return often
 
 
-def _spread(counting: Counting, accesses: Sequence[Access], shape: Shape, element_size: int, sector: int) -> float:
+def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int) -> float:
     """Bytes of the sectors that affine accesses touch over those of their elements, as far as a window shows. What lies
     before the first element and after the last one does not count. 1 where loops are no rectangle.
     """

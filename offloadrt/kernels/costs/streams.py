@@ -15,18 +15,18 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, loops_of
 from offloadrt.kernels.accesses.traffic import elements, jointly, stored_just_now, streams
 from offloadrt.kernels.counting.counting import Counting
-from offloadrt.kernels.ranges.reach import Places, Reach, even_places, ranges
+from offloadrt.kernels.ranges.reach import ElementRuns, Reach, even_places, ranges
 from offloadrt.kernels.ranges.touched import shape_of, steps_of, touched
 
 Order = Literal["swept", "in order", "random"]
 
 
 @attrs.frozen
-class Stream:
+class AccessStream:
     """What a launch moves of one array in one order."""
 
     order: Order
@@ -48,7 +48,7 @@ class Stream:
         return self._reach()
 
 
-def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bool]) -> float:
+def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
     """How often a launch makes an access, without the loops for which `shared` holds."""
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
@@ -59,7 +59,7 @@ def runs_without(counting: Counting, access: Access, shared: Callable[[Loop], bo
     return min(often, counting.runs(access.path))
 
 
-def moved_elements(counting: Counting, accesses: Sequence[Access]) -> tuple[float, float]:
+def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
     """Elements that affine accesses to one array load from memory, and those that they store there: an element once,
     also where several loops come to it, as in ``a[i + k]``.
     """
@@ -73,7 +73,7 @@ def moved_elements(counting: Counting, accesses: Sequence[Access]) -> tuple[floa
     return read, written
 
 
-def _come_back(counting: Counting, access: Access) -> bool:
+def _come_back(counting: Counting, access: ArrayAccess) -> bool:
     """Do different iterations of the loops that an index varies with come to one element?"""
     found = steps_of(counting, access, shape_of(counting, access))
     if found is None:  # no rectangle
@@ -86,7 +86,7 @@ def _come_back(counting: Counting, access: Access) -> bool:
     return False
 
 
-def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None) -> tuple[Stream, ...]:
+def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
     """The streams of one array with so many elements; none for accesses that do not happen."""
     moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]
@@ -109,7 +109,7 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
         among = math.inf if swept else _among(counting, along, nearness)
-        found.append(Stream("swept" if swept else "in order", level, read, written, places, among, reach))
+        found.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
     read = written = places = 0.0
     away = [access for access in by_data if nearness[access] < 1.0]
     for part in sorted({nearness[access] for access in away}):
@@ -118,12 +118,12 @@ def streams_of(counting: Counting, accesses: Sequence[Access], size: int | None)
     if away:
         reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
         level = min(access.level for access in away)
-        found.append(Stream("random", level, read, written, read + written, math.inf, reach))
+        found.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
     return tuple(found)
 
 
 def _reach_along(
-    counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float], size: int | None
+    counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
 ) -> Reach:
     """Of accesses that follow the iterations; data decide those that have a nearness."""
     limit = math.inf if size is None else size
@@ -140,43 +140,43 @@ def _reach_along(
 
 
 def _places_along(
-    counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float], limit: float
-) -> tuple[Places, ...]:
+    counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], limit: float
+) -> tuple[ElementRuns, ...]:
     """Of loads or stores: even ones of accesses that happen in every iteration, and where others begin somewhere."""
     moves = functools.partial(runs_without, counting)
     whole = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
     dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
     if _in_every_iteration(counting, whole) and not _in_every_iteration(counting, dense):
         dense = whole  # the sides of a branch together
-    others: dict[float, list[Access]] = {}
+    others: dict[float, list[ArrayAccess]] = {}
     for access in accesses:
         if access not in dense:
             others.setdefault(nearness.get(access, 1.0), []).append(access)
     by_data = any(access in nearness for access in dense)
     found = None if by_data else even_places(counting, dense, moves)
     if found is None:  # neighbours share elements, so that nothing is left out between them
-        found = (Places(1.0, min(max(elements(dense, moves)), limit), True),)
+        found = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
     count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
     if count:
         moved = max([max(elements(some, moves)) * near for near, some in others.items()])
         among = _among(counting, [access for some in others.values() for access in some], nearness)
-        found = (*found, Places(count, min(moved, limit) / count, among=among))
+        found = (*found, ElementRuns(count, min(moved, limit) / count, among=among))
     return found
 
 
-def _reach_away(counting: Counting, accesses: Sequence[Access], read: float, written: float) -> Reach:
+def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:
     """Of accesses at random: each is a place of its own."""
-    loads, stores = ((Places(count, 1.0),) if count else () for count in (read, written))
+    loads, stores = ((ElementRuns(count, 1.0),) if count else () for count in (read, written))
     return Reach(ranges(counting, accesses, lambda access: 0.0), loads, stores)
 
 
-def nearness_of(counting: Counting, access: Access) -> float:
+def nearness_of(counting: Counting, access: ArrayAccess) -> float:
     """The part of an access that `expect` calls near."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
 
-def _places(counting: Counting, access: Access) -> float:
+def _places(counting: Counting, access: ArrayAccess) -> float:
     """Runs of an access, but for the loops that step through neighbouring elements without leaving any out."""
     often = counting.runs(access.path)
     *others, index = access.index
@@ -190,7 +190,7 @@ def _places(counting: Counting, access: Access) -> float:
     return often
 
 
-def _among(counting: Counting, accesses: Sequence[Access], nearness: Mapping[Access, float]) -> float:
+def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
     """The places that affine accesses would come to if no condition stood around them."""
     if any(access in nearness for access in accesses):
         return math.inf
@@ -202,14 +202,14 @@ def _among(counting: Counting, accesses: Sequence[Access], nearness: Mapping[Acc
     )
 
 
-def _certain(counting: Counting, access: Access) -> bool:
+def _certain(counting: Counting, access: ArrayAccess) -> bool:
     """Does no content of an array decide whether an affine access happens, and where?"""
     return access.pattern in ("constant", "affine") and counting.exact(access.path)
 
 
-def _in_every_iteration(counting: Counting, accesses: Sequence[Access]) -> bool:
+def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
     """Does each iteration of some loops of known length come to the same elements by one or another of them?"""
-    nests: dict[tuple[Path, int], list[Access]] = {}
+    nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
     for number, alike in enumerate(streams(accesses)):
         for access in alike:
             loops = loops_of(access.path)

@@ -1,12 +1,11 @@
 """How often a thread waits for memory, and for how many loads at once (memory-level parallelism).
 
-Loads in the body of one loop wait together unless one needs what another brings (`Access.level`). So do those under
-different conditions, as compilers make predicates of branches (but on the two sides of one branch a thread has one load
-or the other), and those of all iterations of a loop with few of them
-whose bounds are written as numbers: it is unrolled. A load that brings the same elements as another one, or what
-the iteration itself has stored, finds them in a register or a cache; so does one that all threads share. A thread that
-walks along neighbouring elements of its own (a row for each thread) gets a sector of them at a time. A store waits for
-nothing.
+Loads in the body of one loop wait together unless one needs what another brings (`ArrayAccess.level`). So do loads
+under different conditions, as compilers make predicates of branches; but on the two sides of one branch a thread has
+one load or the other. So do the loads of all iterations of a loop that is unrolled: one with few iterations, whose
+bounds are written as numbers. A load that brings the same elements as another one, or what the iteration itself has
+stored, finds them in a register or a cache; so does one that all threads share. A thread that walks along neighbouring
+elements of its own (a row for each thread) gets a sector of them at a time. A store waits for nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.accesses.traffic import Frequency, jointly, stored_just_now, streams
 
@@ -45,13 +44,13 @@ class Waits:
         return nbytes / self.loads if self.loads and nbytes else ELEMENT
 
 
-def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
+def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
     """Of a kernel's accesses. sizes: bytes of an array's elements; frequency: as for the bytes that they move."""
-    by_array: dict[str, list[Access]] = {}
+    by_array: dict[str, list[ArrayAccess]] = {}
     for access in accesses:
         by_array.setdefault(access.array, []).append(access)
     total = 0.0
-    together: dict[object, list[tuple[Access, float]]] = {}
+    together: dict[object, list[tuple[ArrayAccess, float]]] = {}
     for array, mine in by_array.items():
         for stream in streams(mine):
             brought = [
@@ -75,16 +74,16 @@ def waits(accesses: Iterable[Access], sizes: Mapping[str, int], frequency: Frequ
     return Waits(total, math.fsum(map(jointly, together.values())))
 
 
-def _differs_by_thread(access: Access) -> bool:
+def _differs_by_thread(access: ArrayAccess) -> bool:
     return any(loop.distributed and loop.symbol in access.loops for loop in loops_of(access.path))
 
 
-def _walks(access: Access, loop: Loop) -> bool:
+def _walks(access: ArrayAccess, loop: Loop) -> bool:
     """Does a thread, or one thread after another, come to other elements with this loop?"""
     return loop.distributed or loop.symbol in access.loops
 
 
-def _loops(access: Access) -> list[Loop]:
+def _loops(access: ArrayAccess) -> list[Loop]:
     """The loops within a thread in whose body the load stands, as far as it varies with them."""
     return [loop for loop in loops_of(access.path) if not loop.distributed and loop.symbol in access.loops]
 
@@ -93,7 +92,7 @@ def _unrolled(loop: Loop) -> bool:
     return loop.literal_trips is not None and loop.literal_trips <= UNROLLED
 
 
-def _along_a_row(access: Access, inner: Sequence[Loop]) -> bool:
+def _along_a_row(access: ArrayAccess, inner: Sequence[Loop]) -> bool:
     """Does the innermost loop step through neighbouring elements, and the next thread begin elsewhere?"""
     index = access.index[-1]
     if not inner or index is None:

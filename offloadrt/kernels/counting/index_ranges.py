@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 
@@ -47,7 +47,7 @@ def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
     return (start, last) if loop.step > 0 else (last, start)
 
 
-def show_ranges(accesses: Iterable[Access]) -> str:
+def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
     """The index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
     dimensions: dict[int, list[Range | None]] = {}
     for access in accesses:

@@ -21,10 +21,10 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels.costs.analysis import KernelAnalysis
+from offloadrt.kernels.costs.signature import plain_number
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import arithmetic
 from offloadrt.kernels.execution.mapped_section import MappedSection, OutsideSection
-from offloadrt.kernels.source.element_types import check_type
 from offloadrt.kernels.source.subset import LoopNest, called
 
 WORTH_COMPILING = 2e6
@@ -119,32 +119,25 @@ class NestBody:
         """The arguments as both ways of running take them; with sections among them, all wholes and first indices
         come after.
         """
-        analysis = self.analysis
-        if len(arguments) != len(analysis.parameters):
-            raise KernelError(
-                f"kernel {analysis.name!r} takes {len(analysis.parameters)} arguments "
-                f"({', '.join(analysis.parameters)}), not {len(arguments)}"
-            )
-        analysis.check_index_parameters(arguments)
+        signature = self.analysis.signature
+        signature.check_count(arguments)
+        signature.check_index_parameters(arguments)
         taken: list[Any] = []
-        for name, argument in zip(analysis.parameters, arguments, strict=True):
-            if name in self.nest.arrays:
+        for name, argument in zip(signature.parameters, arguments, strict=True):
+            if name in signature.arrays:
                 is_array = isinstance(argument, np.ndarray | MappedSection)
-                given = argument.dtype if is_array else type(argument)
-                check_type(analysis.name, name, given, name in analysis.complex_parameters)
+                signature.check_elements(name, argument.dtype if is_array else type(argument))
                 taken.append(argument.values if isinstance(argument, MappedSection) else argument)
             else:
-                number = (
-                    argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
-                )
-                is_complex = name in analysis.complex_parameters and isinstance(number, complex)
+                number = plain_number(argument)
+                is_complex = name in signature.complex_parameters and isinstance(number, complex)
                 if not isinstance(number, int | float) and not is_complex:
                     raise KernelError(
-                        f"kernel {analysis.name!r}: {name} is a number in its source, but {type(argument)} was given"
+                        f"kernel {signature.kernel!r}: {name} is a number in its source, but {type(argument)} was given"
                     )
                 taken.append(number)
         if any(isinstance(argument, MappedSection) for argument in arguments):
-            of = dict(zip(analysis.parameters, arguments, strict=True))
+            of = dict(zip(signature.parameters, arguments, strict=True))
             for argument in (of[name] for name in self.nest.arrays):
                 is_section = isinstance(argument, MappedSection)
                 taken.extend((argument.whole, argument.lower) if is_section else (argument, 0))

@@ -16,7 +16,7 @@ from offloadrt.kernels.accesses.frequency import Branch, Path
 from offloadrt.kernels.errors import IndexOutOfRange
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.accesses.access import Access
+    from offloadrt.kernels.accesses.access import ArrayAccess
     from offloadrt.kernels.counting.counting import Counting
 
 
@@ -46,7 +46,7 @@ class Outside:
 
 
 def outside(
-    counting: Counting, accesses: Sequence[Access], position: int, shape: Sequence[int] | None
+    counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
     """The first of these accesses to one array that surely leaves it; indices from -length on count from the end."""
     corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
@@ -70,7 +70,7 @@ def outside(
     return None
 
 
-def happens(counting: Counting, accesses: Sequence[Access]) -> bool:
+def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
     """Whether one of these accesses surely happens."""
     for access in accesses:
         if access.guarded:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, Probability, Within, loops_of
 from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts, cut_range, intersection
-from offloadrt.kernels.algebra.operations import Operation
+from offloadrt.kernels.algebra.operations import SymbolicOperation
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
 
@@ -23,7 +23,7 @@ Ranges = tuple[tuple[int, int], ...]
 """Offset and length in bytes of contiguous pieces of an array, in ascending order."""
 
 
-def boxes(access: Access, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
+def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
     """Boxes in which every element lies that an access may touch; None when data decide a place."""
     found = []
     for cuts in alternatives(access.path, counting):
@@ -117,7 +117,7 @@ def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, i
 
 def _dimension(
     index: Polynomial | None,
-    operation: Operation | None,
+    operation: SymbolicOperation | None,
     length: int,
     cuts: Cuts,
     ends: dict[str, tuple[int, int]],

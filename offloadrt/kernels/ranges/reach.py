@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
 from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts
@@ -26,7 +26,7 @@ from offloadrt.kernels.ranges.touched import flat_index, shape_of
 
 
 @attrs.frozen
-class Places:
+class ElementRuns:
     """Runs of neighbouring elements."""
 
     count: float
@@ -50,8 +50,8 @@ class Reach:
 
     ranges: tuple[Range, ...] | None
     """In which everything lies that it touches, in ascending order; None where data decide."""
-    read: tuple[Places, ...]
-    written: tuple[Places, ...]
+    read: tuple[ElementRuns, ...]
+    written: tuple[ElementRuns, ...]
 
 
 @attrs.frozen(eq=False)
@@ -67,7 +67,9 @@ class _Stretch:
     """The loops that do not lengthen the run, and how often each goes round."""
 
 
-def ranges(counting: Counting, accesses: Iterable[Access], near: Callable[[Access], float]) -> tuple[Range, ...] | None:
+def ranges(
+    counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
+) -> tuple[Range, ...] | None:
     """In which everything lies that some accesses to one array may touch; None when data decide."""
     found: list[Range] = []
     for access in accesses:
@@ -102,7 +104,9 @@ def merged(found: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(apart)
 
 
-def even_places(counting: Counting, accesses: Sequence[Access], frequency: Frequency) -> tuple[Places, ...] | None:
+def even_places(
+    counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
+) -> tuple[ElementRuns, ...] | None:
     """The places of some affine accesses that follow the iterations; None when they cannot be told.
 
     Runs that touch one another are one place; of accesses that walk the same elements under the same conditions one
@@ -123,16 +127,16 @@ def even_places(counting: Counting, accesses: Sequence[Access], frequency: Frequ
             if total > most:  # what happens under several conditions, or where one has a slope
                 found = [attrs.evolve(one, count=one.count * most / total) for one in found]
         stretches += found
-    return tuple([Places(one.count, one.run, True, one.step) for one in _joined(stretches)])
+    return tuple([ElementRuns(one.count, one.run, True, one.step) for one in _joined(stretches)])
 
 
-def _ways(counting: Counting, alike: Sequence[Access]) -> list[tuple[tuple[Loop, ...], Cuts, Access]]:
+def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
     """The conditions under which accesses walk the same elements, each once: none when they always do."""
     if not all(access.guarded and counting.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
         return [(loops_of(access.path), (), access)]
-    found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], Access] = {}
+    found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
     for access in alike:
         found.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
     return [
@@ -157,7 +161,7 @@ def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     return joined
 
 
-def _stretch(counting: Counting, access: Access, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
+def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
     shape = shape_of(counting, access)
     index = None if shape is None else flat_index(access, shape)
     reached = None if index is None else counting.extent(index, access.path)
@@ -228,7 +232,7 @@ def _trips(
     return often / entered if entered else 0.0
 
 
-def _near_its_iterations(counting: Counting, access: Access, shape: Sequence[int]) -> Range | None:
+def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
     """An index that is data as it stands, and lies near its iteration of one loop: the range of that loop.
 
     Where anything is computed with the data, or several loops count the iterations, it is not known which element is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from offloadrt.kernels.accesses.access import Access
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
@@ -14,7 +14,7 @@ from offloadrt.kernels.ranges import footprint
 Shape = Sequence[int] | None
 
 
-def shape_of(counting: Counting, access: Access) -> tuple[int, ...] | None:
+def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
     """Of the array, when it is known and has as many dimensions as the index."""
     names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
     if names[-1] in counting.numbers or any(name not in counting.numbers for name in names[:-1]):
@@ -22,7 +22,7 @@ def shape_of(counting: Counting, access: Access) -> tuple[int, ...] | None:
     return tuple([counting.numbers[name] for name in names[:-1]])
 
 
-def flat_index(access: Access, shape: Shape) -> Polynomial | None:
+def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
     """The index over the elements in C order; None when it has no polynomial."""
     if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
         return None
@@ -38,7 +38,7 @@ def flat_index(access: Access, shape: Shape) -> Polynomial | None:
 
 def range_around(
     counting: Counting,
-    accesses: Sequence[Access],
+    accesses: Sequence[ArrayAccess],
     shape: Shape,
     size: int | None,
     kind: Literal["read", "write"],
@@ -59,7 +59,7 @@ def range_around(
     return low, high if size is None else min(high, size - 1)
 
 
-def touched(counting: Counting, accesses: Sequence[Access], shape: Shape, size: int | None) -> tuple[float, bool]:
+def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
     """Different elements, and whether that is a count."""
     surely: list[footprint.Runs] = []
     at_most = 0.0
@@ -86,7 +86,7 @@ def touched(counting: Counting, accesses: Sequence[Access], shape: Shape, size: 
     return (total if size is None else min(total, float(size))), exact
 
 
-def _wraps_midway(counting: Counting, access: Access) -> bool:
+def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
     """Does an index count from the end in some iterations only, or otherwise than its constant term says?"""
     for index in access.index:
         reached = None if index is None else counting.extent(index, access.path)
@@ -96,7 +96,7 @@ def _wraps_midway(counting: Counting, access: Access) -> bool:
     return False
 
 
-def steps_of(counting: Counting, access: Access, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
+def steps_of(counting: Counting, access: ArrayAccess, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
     """An affine index over a rectangle of loops: its first value, and step and count for each loop."""
     flat = flat_index(access, shape)
     if flat is None or access.through or any(isinstance(part, Branch) and part.of_loop for part in access.path):

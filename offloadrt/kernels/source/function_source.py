@@ -125,6 +125,12 @@ def range_of(node: ast.expr) -> ast.Call | None:
     return None
 
 
+def symbol_of(loop: ast.For) -> str:
+    """Return the symbol of a loop's variable in polynomials, which no other loop shares."""
+    assert isinstance(loop.target, ast.Name)
+    return f"{loop.target.id}@{loop.lineno}"
+
+
 def text(node: ast.AST) -> str:
     """A piece of the source in one line."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)

@@ -14,6 +14,7 @@ from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
+from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
@@ -43,7 +44,8 @@ T = TypeVar("T", bound=TeamMember)
 class Program(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
-    configuration, allocator: names, or objects of one's own, for every device. phantom: are arrays made without values
+    configuration, allocator, table_policy: names, or objects of one's own, for every device; without a policy that of
+    the profile's `lock.handoff` says who enters the device table next. phantom: are arrays made without values
     unless they say otherwise? host_program: what a compiler knows of it, for a configuration that places objects.
     ValueError for a name that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what
     the configuration asks for.
@@ -64,6 +66,7 @@ class Program(ABC, Generic[T]):
         allocator: str | MakeAllocator,
         phantom: bool,
         host_program: HostProgram | None = None,
+        table_policy: str | LockPolicy | None = None,
     ) -> None:
         self.machine = machine
         self.sim = machine.sim
@@ -71,7 +74,16 @@ class Program(ABC, Generic[T]):
         self.phantom = phantom
         self.costs = RuntimeCosts.of(machine.spec)
         self.devices = [
-            OffloadDevice(machine, number, driver, configuration_named(configuration), allocator, trace, host_program)
+            OffloadDevice(
+                machine,
+                number,
+                driver,
+                configuration_named(configuration),
+                allocator,
+                trace,
+                host_program,
+                table_policy,
+            )
             for number, driver in enumerate(drivers)
         ]
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
@@ -234,6 +246,10 @@ class Program(ABC, Generic[T]):
             found.update(device.locks())
         found[self.globals.lock.name] = self.globals.lock.statistics()
         return found
+
+    def algorithms(self) -> dict[str, int]:
+        """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""
+        return {}
 
     # the end
 

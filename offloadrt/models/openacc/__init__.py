@@ -44,6 +44,7 @@ from offloadrt.models.openacc.jacc.generation import PushFlags, generate
 from offloadrt.models.openacc.jacc.pushes import Effects
 from offloadrt.models.openacc.jacc.routines import Jacc
 from offloadrt.models.openacc.kernel_times import KernelTimes
+from offloadrt.models.openacc.options import OpenACCOptions
 from offloadrt.models.openacc.program import OpenACC
 from offloadrt.runtime import (
     DevicePointer,
@@ -86,6 +87,7 @@ __all__ = [
     "NotPresent",
     "OffloadError",
     "OpenACC",
+    "OpenACCOptions",
     "OverlappingWrites",
     "Placement",
     "PushFlags",

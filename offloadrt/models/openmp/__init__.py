@@ -35,6 +35,7 @@ from offloadrt.models.openmp.clauses import (
 from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
+from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime import (
     DeviceEnded,
@@ -70,6 +71,7 @@ __all__ = [
     "Motion",
     "OffloadError",
     "OpenMP",
+    "OpenMPOptions",
     "OutsideArray",
     "PlacementError",
     "Section",

@@ -10,6 +10,7 @@ import attrs
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.allocators import MakeAllocator
@@ -32,6 +33,10 @@ class OpenMPOptions(ProgramOptions):
     """
     allocator: str | MakeAllocator = "llvm"
     """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
+    table_policy: str | LockPolicy | None = None
+    """Who enters the device table next: `fifo`, `barging`, or an object of one's own
+    (`machine/host_lock/policy.py`); None: as the profile's `lock.handoff` says.
+    """
     host_program: HostProgram | None = None
     """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""
     requires_unified_shared_memory: bool = False
@@ -43,6 +48,8 @@ class OpenMPOptions(ProgramOptions):
         if self.configuration != "environment":
             configuration_named(self.configuration)
         allocator_named(self.allocator)
+        if self.table_policy is not None:
+            lock_policy(self.table_policy)
 
     def make_program(
         self,
@@ -60,6 +67,7 @@ class OpenMPOptions(ProgramOptions):
             allocator=self.allocator,
             phantom=self.phantom,
             host_program=self.host_program,
+            table_policy=self.table_policy,
         )
 
     def _chosen(self, spec: MachineSpec, environment: Mapping[str, str]) -> str | MemoryConfiguration:

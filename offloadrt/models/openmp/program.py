@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
+from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Program
@@ -31,7 +32,8 @@ class OpenMP(Program[HostThread]):
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
     `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
-    blocks (`llvm`, `direct`, `malloc`); both may be objects of one's own. phantom: are arrays made without values
+    blocks (`llvm`, `direct`, `malloc`). table_policy: who enters the device table next (`fifo`, `barging`; None: as the
+    profile's `lock.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
     unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
     `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
     that does not exist, and for `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what
@@ -52,6 +54,7 @@ class OpenMP(Program[HostThread]):
         allocator: str | MakeAllocator = "llvm",
         phantom: bool = False,
         host_program: HostProgram | None = None,
+        table_policy: str | LockPolicy | None = None,
     ) -> None:
         super().__init__(
             machine,
@@ -61,6 +64,7 @@ class OpenMP(Program[HostThread]):
             allocator=allocator,
             phantom=phantom,
             host_program=host_program,
+            table_policy=table_policy,
         )
         self.declarations = Declarations(self.globals, machine.spec.text("runtime.strided_update"))
         self.helpers = HiddenHelpers(

@@ -363,7 +363,6 @@ class Routines(ProgramThread):
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
-            pointer.release(where)
             found.append(pointer.address if pointer.is_present else None)
 
         where = await self._call(name, device, look)

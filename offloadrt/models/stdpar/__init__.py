@@ -37,6 +37,7 @@ from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadDecision, O
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase, OperationId, Place
 from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import IMPLEMENTATIONS, DataMemory, Implementation, implementation
+from offloadrt.models.stdpar.options import StdParOptions
 from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
 from offloadrt.models.stdpar.program import StdPar
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
@@ -73,6 +74,7 @@ __all__ = [
     "Sampling",
     "Section",
     "StdPar",
+    "StdParOptions",
     "SyclQueue",
     "UnfinishedRead",
     "UsmArray",

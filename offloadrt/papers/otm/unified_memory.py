@@ -1,8 +1,8 @@
 """A synthetic program: kernels touch arrays again and again, more or less densely, under one placement.
 
-Its parameters are what decides whether managed memory pays (the OTM paper's Table 2: size, reuse, density).  *Density*
-is the part of the first array's pages that a kernel touches: the array is met at random by so few accesses that this
-part is expected, all others are swept.
+Its parameters decide whether managed memory pays (the OTM paper's Table 2: size, reuse, density). *Density* is the part
+of the first array's pages that a kernel touches. The array is accessed at random, by so few accesses that this part is
+expected; all other arrays are swept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DOUBLE: Final = 8
 THREADS: Final = 256
 PAGE: Final = 64 << 10
 ALIGNMENT: Final = 2 << 20
-"""Of the arrays, as of large managed allocations: they share no block."""
+"""The alignment of the arrays, as of large managed allocations: they share no block."""
 
 UmPlacement = Literal["explicit", "managed", "prefetch", "host", "hybrid"]
 """explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
@@ -32,8 +32,8 @@ UM_PLACEMENTS: Final[tuple[str, ...]] = get_args(UmPlacement)
 class UnifiedMemory:
     """``arrays`` arrays of ``nbytes`` bytes in all, written by the host; ``reuse`` kernels touch them all.
 
-    density: of the first array, 1 for a sweep. read_back: bytes of each array that the host reads after every kernel.
-    read_result: does the host read all arrays at the end?
+    density: that of the first array, 1 for a sweep. read_back: bytes of each array that the host reads after every
+    kernel. read_result: whether the host reads all arrays at the end.
     """
 
     nbytes: int
@@ -46,17 +46,17 @@ class UnifiedMemory:
 
     @property
     def configuration(self) -> str:
-        """The memory configuration that it runs under."""
+        """Return the memory configuration that it runs under."""
         return "copy" if self.placement == "explicit" else "managed"
 
     @property
     def values(self) -> int:
-        """Elements of each array."""
+        """Return the number of elements of each array."""
         return max(1, self.nbytes // self.arrays // DOUBLE)
 
     @property
     def kernel(self) -> Kernel:
-        """One iteration for each element of an array; the first array is met at random when it is sparse."""
+        """Make a kernel with one iteration per element; it accesses the first array at random if that is sparse."""
         uses = [ArrayUse(f"array {k}", k, 1.0, 1.0, "affine", 0, 1.0, 1.0) for k in range(self.arrays)]
         if self.density < 1.0:
             pages = self.values * DOUBLE / PAGE
@@ -66,7 +66,7 @@ class UnifiedMemory:
         return Kernel("touch", None, float(self.arrays), moved, THREADS, arrays=tuple(uses))
 
     async def run(self, t: omp.HostThread) -> None:
-        """The whole program on one host thread."""
+        """Run the whole program on one host thread."""
         arrays = [t.array(f"array {k}", self.values, fill=0.0, align=ALIGNMENT) for k in range(self.arrays)]
         await self._place(t, arrays)
         region = t.construct_target(

@@ -30,7 +30,7 @@ class FirstTouch:
     filled: bool
 
     async def run(self, t: omp.HostThread) -> None:
-        """The whole program on one host thread."""
+        """Run the whole program on one host thread."""
         values = max(1, self.nbytes // self.arrays // DOUBLE)
         fresh = [t.array(f"array {k}", values, fill=0.0 if self.filled else None) for k in range(self.arrays)]
         teams = max(1, -(-values // THREADS))
@@ -44,5 +44,5 @@ class FirstTouch:
 
     @property
     def maps(self) -> int:
-        """Map operations of the program."""
+        """Return the number of map operations of the program."""
         return self.arrays * (self.remaps + 1)

@@ -39,12 +39,12 @@ class _Faults(Protocol):
 
 
 def memory_management_s(calls: Mapping[str, _Timed], host_time: Mapping[str, float]) -> float:
-    """MM in seconds, summed over the host threads: the management calls, and staging and waiting for copies."""
+    """Return MM in seconds, summed over the host threads: the management calls, and staging and waiting for copies."""
     spent = [calls[name].total_s for name in MANAGEMENT_CALLS if name in calls]
     return math.fsum([*spent, host_time.get("copies", 0.0)])
 
 
 def memory_initialization_s(faults: _Faults, before: _Faults | None = None) -> float:
-    """MI in seconds, summed over the kernels; since `before` when that is given."""
+    """Return MI in seconds, summed over the kernels; since `before` when that is given."""
     stalled = faults.service_s + faults.wait_s
     return stalled if before is None else stalled - before.service_s - before.wait_s

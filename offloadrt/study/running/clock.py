@@ -14,6 +14,8 @@ from offloadrt.study.scripts.tracebacks import innermost
 class ClockedRun(Run, trio.abc.Clock):
     """A `Run` that is a `trio.abc.Clock`, which is what pytest-trio looks for among a test's fixtures."""
 
+    __slots__ = ()
+
     def start_clock(self) -> None:
         """Trio starts its loop."""
         self.sim.start_clock()

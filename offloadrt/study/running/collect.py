@@ -33,7 +33,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         seed=run.seed,
         elapsed_s=run.elapsed,
         measured=dict(measured),
-        calls=_calls(run.measured_calls),
+        calls=_calls(ledger.calls),
         locks={
             name: LockFigures(int(lock["acquired"]), int(lock["contended"]), lock["wait_s"], lock["hold_s"])
             for name, lock in ledger.locks.items()
@@ -52,23 +52,23 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         events=run.sim.events,
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
-        calls_outside=_calls(run.calls_outside),
+        calls_outside=_calls(run.windows.calls_outside),
         placements=_placements(run),
-        otm=dict(run.objects),
+        otm=dict(run.statistics.objects),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
     )
 
 
 def _placements(run: Run) -> dict[str, PlacementFigures]:
     """By the name of the object; of several with one name the later ones are numbered: ``a``, ``a (2)``."""
-    found: dict[str, PlacementFigures] = {}
+    placements: dict[str, PlacementFigures] = {}
     seen: dict[str, int] = {}
-    for device in run.devices if run.is_built else ():
-        for one in device.placements:
-            seen[one.name] = number = seen.get(one.name, 0) + 1
-            figures = PlacementFigures(one.nbytes, one.rank, one.gaf, one.density, one.place, one.mechanism)
-            found[one.name if number == 1 else f"{one.name} ({number})"] = figures
-    return found
+    for placed in run.statistics.placements:
+        seen[placed.name] = number = seen.get(placed.name, 0) + 1
+        placements[placed.name if number == 1 else f"{placed.name} ({number})"] = PlacementFigures(
+            placed.nbytes, placed.rank, placed.gaf, placed.density, placed.place, placed.mechanism
+        )
+    return placements
 
 
 def _calls(calls: Calls) -> dict[str, CallFigures]:

@@ -29,13 +29,13 @@ from offloadrt.study.scripts.tracebacks import innermost, script_failure
 Progress = Callable[[int, int], object]
 """Is told how many of how many steps of a long program are over."""
 
-_OF_THE_RUN = {
+_OPTIONS = {
     "phantom": "phantom",
     "configuration": "configuration",
     "allocator": "allocator",
     "devices": "num_devices",
 }
-"""Parameters of a scenario that also set up its run, and the attribute of the run they set."""
+"""The parameters of a scenario that are also options of its program, and the names of these options."""
 
 
 def execute(
@@ -67,20 +67,18 @@ def execute(
         machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
         overrides=overrides,
         range_end=range_end,
+        environment=environment,
         seed=seed,
         gear=gear,
         strategy=strategy,
         hash=hash,
         record=record,
         sinks=sinks,
+        on_progress=progress,
     )
-    run.on_progress = progress
     if watched is not None:
         watched(run)
-    run.environment.update(environment or {})
-    for parameter, attribute in _OF_THE_RUN.items():
-        if parameter in parameters:
-            setattr(run, attribute, parameters[parameter])
+    run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
     returned = _finish(run, scenario, parameters)
     try:
         measured = measured_of(returned, scenario.name)

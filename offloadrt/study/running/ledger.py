@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-if TYPE_CHECKING:
-    from offloadrt.study.running.run import Run
+from offloadrt.study.running.statistics import RunStatistics
+from offloadrt.trace import Calls
 
 Figures = Mapping[str, Mapping[str, float]]
-"""By name (of a lock, an engine, ...), the figures of each by their names."""
+"""The figures of each lock, engine or object by their names, by its name."""
 LOCK = ("acquired", "contended", "wait_s", "hold_s")
 ENGINE = ("busy_s", "idle_s", "wait_s")
 MANAGED = ("faults", "host_faults", "bytes_htod", "bytes_dtoh", "remote_bytes")
@@ -19,7 +19,7 @@ MANAGED = ("faults", "host_faults", "bytes_htod", "bytes_dtoh", "remote_bytes")
 
 @attrs.frozen
 class Ledger:
-    """Counts and virtual seconds of one stretch of a run; calls are kept apart (`Run.calls`)."""
+    """Counts and virtual seconds of one stretch of a run."""
 
     locks: Figures = attrs.field(factory=dict)
     engines: Figures = attrs.field(factory=dict)
@@ -32,25 +32,22 @@ class Ledger:
     lived_s: float = 0.0
     """The lives of host threads that ended in it."""
     elapsed_s: float = 0.0
+    calls: Calls = attrs.field(factory=Calls, eq=False)
+    """The API calls that returned in it. `Windows` fills them in: their extremes cannot be subtracted."""
 
     @classmethod
-    def of(cls, run: Run) -> Ledger:
-        """Everything since the run's start."""
-        if not run.is_built:
-            return cls(elapsed_s=run.now)
-        moved: dict[str, float] = {}
-        for device in run.devices:
-            moved = _joined(moved, device.bytes_moved(), _add)
+    def of(cls, statistics: RunStatistics, now: float) -> Ledger:
+        """Take down everything since the run's start, without its calls."""
         return cls(
-            locks={name: _figures(lock, LOCK) for name, lock in run.locks.items()},
-            engines={name: _figures(engine, ENGINE) for name, engine in run.engines.items()},
-            bytes=moved,
-            faults=dict(run.faults),
-            managed={name: _figures(one, MANAGED) for name, one in run.managed_objects.items()},
-            algorithms=dict(run.algorithms),
-            host_time=dict(run.host_time.seconds),
-            lived_s=run.host_time.lived_s,
-            elapsed_s=run.now,
+            locks={name: _figures(lock, LOCK) for name, lock in statistics.locks.items()},
+            engines={name: _figures(engine, ENGINE) for name, engine in statistics.engines.items()},
+            bytes=dict(statistics.bytes_moved),
+            faults=dict(statistics.faults),
+            managed={name: _figures(usage, MANAGED) for name, usage in statistics.managed_objects.items()},
+            algorithms=dict(statistics.algorithms),
+            host_time=dict(statistics.host_time.seconds),
+            lived_s=statistics.host_time.lived_s,
+            elapsed_s=now,
         )
 
     def __add__(self, other: Ledger) -> Ledger:

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from offloadrt import openmp as omp
 from offloadrt.papers.exahype.program import Experiment, Setup, Updated
 from offloadrt.study import Run
 
@@ -47,7 +48,7 @@ def update_patches(
 ) -> Ran:
     """Advance the patches of `setup` by `steps` time steps on a fresh machine, after a warm-up if asked for."""
     run = Run(gear=gear, seed=seed, strategy=strategy, record=record, overrides=overrides)
-    run.phantom, run.allocator, run.num_devices = setup.phantom, allocator, setup.devices
+    run.options = omp.OpenMPOptions(allocator=allocator, phantom=setup.phantom, num_devices=setup.devices)
     kept: list[Experiment] = []
 
     async def main() -> list[Updated]:
@@ -55,7 +56,7 @@ def update_patches(
         kept.append(experiment)
         if warm_up:
             await experiment.warm_up()
-        run.start_window()
+        run.windows.start()
         return [await experiment.update() for _ in range(steps)]
 
     updates = run.sim.run(main)

@@ -2,59 +2,23 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from invented_results import FACTS, collapsing, invented, parallel, result_of, serial
 
-from offloadrt import papers
-from offloadrt.papers.exahype import judges as exahype
-from offloadrt.study import UserError
+from offloadrt.papers.exahype.judges import PAPER
+from offloadrt.papers.exahype.judges.curves import CASES, saturation
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.validate import _verdict
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"
-
-
-def test_the_copy_is_exact() -> None:
-    if not SHARED.is_file():
-        pytest.skip("the claims of all papers are not beside this checkout")
-    copy = Path(exahype.__file__).parents[1] / "claims.toml"
-    theirs = [claim for claim in tomllib.loads(SHARED.read_text())["claim"] if claim["paper"] == "exahype"]
-    assert tomllib.loads(copy.read_text())["claim"] == theirs
-
-
-def test_papers_and_roles() -> None:
-    assert papers.find("exahype") is exahype.PAPER
-    assert {claim.role for claim in exahype.PAPER.claims} <= {"input", "calibrate", "predict"}
-    with pytest.raises(UserError, match="--paper exahyp: no claims of it; did you mean exahype"):
-        papers.find("exahyp")
-
-
-def test_every_claim_that_must_emerge_has_a_judge_and_no_other() -> None:
-    predicted = [claim.id for claim in exahype.PAPER.claims if claim.role == "predict"]
-    assert sorted(exahype.bench.judges) == sorted(predicted)
-
-
-def test_only_validate_and_its_parts_read_claims() -> None:
-    package = Path(exahype.__file__).parents[3]
-    readers = {
-        path.relative_to(package).as_posix()
-        for path in package.rglob("*.py")
-        if "claims_of" in path.read_text(encoding="utf-8")
-    }
-    assert "papers/exahype/judges/curves.py" in readers
-    assert {reader for reader in readers if "/judges/" not in reader} == {"study/claims.py"}
-
 
 def _judged(claim: str, time: Any) -> Judgement:
-    grid = exahype.grid("full", Options())
-    return hear([exahype.bench.judges[claim]], grid, invented(time))[claim]
+    grid = PAPER.grid("full", Options())
+    return hear([PAPER.bench.judges[claim]], grid, invented(time))[claim]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +62,7 @@ def _of_facts(claim: str, *facts: dict[str, Any]) -> Judgement:
     def answers(points: Sequence[Point]) -> list[Result]:
         return [result_of(point, **facts[number % len(facts)]) for number, point in enumerate(points)]
 
-    return hear([exahype.bench.judges[claim]], exahype.grid("quick", Options()), answers)[claim]
+    return hear([PAPER.bench.judges[claim]], PAPER.grid("quick", Options()), answers)[claim]
 
 
 @pytest.mark.parametrize(
@@ -137,15 +101,15 @@ def test_equal_runs_are_made_once() -> None:
         found: Sequence[Result] = invented(serial)(points)
         return found
 
-    judges = [exahype.bench.judges[f"exahype.fig3.{case}.robust"] for case in exahype.CASES]
-    judges += [exahype.bench.judges["exahype.concl.obs_invalid"]]
-    hear(judges, exahype.grid("full", Options()), answers)
+    judges = [PAPER.bench.judges[f"exahype.fig3.{case}.robust"] for case in CASES]
+    judges += [PAPER.bench.judges["exahype.concl.obs_invalid"]]
+    hear(judges, PAPER.grid("full", Options()), answers)
     assert len(made) == len(set(made)) == 3 * 8 * 2, "each place takes two runs"
 
 
 def test_saturation_is_where_a_doubling_no_longer_pays() -> None:
-    assert exahype.saturation({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.35, 16: 0.34}) == 4
-    assert exahype.saturation({1: 1.0, 2: 0.5, 4: 0.25}) is None
+    assert saturation({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.35, 16: 0.34}) == 4
+    assert saturation({1: 1.0, 2: 0.5, 4: 0.25}) is None
 
 
 def test_large_batches_are_looked_at_only_where_needed() -> None:
@@ -156,7 +120,5 @@ def test_large_batches_are_looked_at_only_where_needed() -> None:
         found: list[Result] = invented(lambda parameters: 1.0)(points)
         return found
 
-    (judgement,) = hear(
-        [exahype.bench.judges["exahype.obs1.inflight"]], exahype.grid("full", Options()), answers
-    ).values()
+    (judgement,) = hear([PAPER.bench.judges["exahype.obs1.inflight"]], PAPER.grid("full", Options()), answers).values()
     assert judgement.emulated == f"{128 * 4 * 17**2} volumes (n = 4)" and asked == [4, 8]

@@ -44,7 +44,7 @@ def test_every_batch_faults_again_and_comes_back(update: Callable[..., Any]) -> 
     size = 8 * block_values(setting.geometry, 4)
     fault_begins = {event.kernel for event in ran.run.trace.events if type(event).__name__ == "PageFaultBegin"}
     assert len(fault_begins) == ran.count("KernelEnd") == 16
-    faults = ran.run.faults
+    faults = ran.run.statistics.faults
     touched = pages(size) * PAGE
     inputs = 4 * setting.geometry.input_bytes
     first = pages(inputs) * PAGE  # what the host has written when the first kernel comes
@@ -65,7 +65,7 @@ def test_prefetches_leave_no_faults(update: Callable[..., Any]) -> None:
     """To the device before the kernel, back after it: the same bytes, no faults of kernel or host on a block."""
     setting = setup(memory="managed+prefetch", temporaries="device")
     ran = update(setting, overrides=APART)
-    faults = ran.run.faults
+    faults = ran.run.statistics.faults
     touched = pages(8 * block_values(setting.geometry, 4)) * PAGE
     assert faults["gpu_page_fault"] == faults["cpu_page_fault_count"] == 0
     assert ran.run.calls.table()["cuMemPrefetchAsync"].count == 2 * 4
@@ -99,13 +99,13 @@ def test_faults_of_all_threads_are_served_by_one(update: Callable[..., Any]) -> 
         return run
 
     def handler(run: Run) -> Any:
-        return run.engines["device 0 page fault handler"]
+        return run.statistics.engines["device 0 page fault handler"]
 
     alone, crowd = ran(1), ran(8)
     assert handler(crowd).blocks == 8 * handler(alone).blocks
     assert handler(crowd).block_s == pytest.approx(8 * handler(alone).block_s, rel=0.25)
     assert handler(crowd).wait_s > 0.0
-    assert ran(8, **{"fault_handler.uncontended": "true"}).now < crowd.now
+    assert ran(8, **{"fault_handler.uncontended": "true"}).sim.now < crowd.sim.now
 
 
 def test_temporaries_in_device_memory_are_no_managed_blocks(update: Callable[..., Any]) -> None:

@@ -23,7 +23,7 @@ def report() -> Report:
 
 
 def test_no_claim_is_left_out(report: Report) -> None:
-    predicted = [claim.id for claim in PAPER.claims if claim.role == "predict"]
+    predicted = [claim.id for claim in PAPER.bench.claims.values() if claim.role == "predict"]
     assert [finding.claim for finding in report.findings] == predicted
 
 

@@ -77,7 +77,7 @@ def test_a_second_pass_finds_all_its_blocks_in_the_pool(update: Callable[..., An
 def test_after_a_warm_up_nothing_is_allocated(update: Callable[..., Any]) -> None:
     setup = Setup.create(batch=8, patches=8, threads=8, memory="pool")
     cold, warm = update(setup), update(setup, warm_up=True)
-    begin = warm.run.now - warm.run.elapsed
+    begin = warm.run.sim.now - warm.run.elapsed
     allocations = [event for event in warm.run.trace.events if type(event).__name__ == "Allocate"]
     assert allocations and all(event.time_ps * 1e-12 < begin for event in allocations)
     assert warm.run.elapsed < cold.run.elapsed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from offloadrt import openacc as acc
 from offloadrt.papers.jacc.programs import Experiment, Outcome, benchmark
 from offloadrt.study import Run
 
@@ -20,7 +21,7 @@ def run_benchmark(
     Equal runs are made once; nobody can write to the arrays that they give.
     """
     run = Run(machine=MACHINE)
-    run.model, run.phantom, run.num_devices, run.compiler = "openacc", phantom, devices, compiler
+    run.options = acc.OpenACCOptions(compiler=compiler, phantom=phantom, num_devices=devices)
     run.set("jit.compile", 0.0)
     options.setdefault("size", "" if phantom else "test")
     experiment = Experiment(benchmark(name), devices=devices, **options)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt import papers
-from offloadrt.papers.jacc import judges as jacc
-from offloadrt.papers.jacc.judges import places
+from offloadrt.papers.jacc.judges import PAPER, places
 from offloadrt.papers.jacc.judges.divided import DIVISION
 from offloadrt.papers.jacc.judges.multi import DETAILED
 from offloadrt.study import execute, find_scenario
@@ -21,29 +17,8 @@ from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"
-GRID = jacc.grid("quick", Options())
+GRID = PAPER.grid("quick", Options())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-
-def test_the_copy_is_exact() -> None:
-    if not SHARED.is_file():
-        pytest.skip("the claims of all papers are not beside this checkout")
-    copy = Path(jacc.__file__).parents[1] / "claims.toml"
-    theirs = [claim for claim in tomllib.loads(SHARED.read_text())["claim"] if claim["paper"] == "jacc"]
-    assert tomllib.loads(copy.read_text())["claim"] == theirs
-
-
-def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
-    assert papers.find("jacc") is jacc.PAPER
-    judged = [claim.id for claim in jacc.PAPER.claims if claim.role != "input"]
-    assert sorted(jacc.bench.judges) == sorted(judged)
-
-
-def test_a_sensitivity_run_is_a_run() -> None:
-    ends = jacc.grid("ends", Options())
-    for parameters in jacc.SENSITIVITY:
-        assert ends.point(parameters).parameters
 
 
 def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
@@ -64,7 +39,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
 
 def judged(claim: str, measure: Measure) -> Judgement:
     grid = attrs.evolve(GRID, benchmarks=("CG", "EP", "Himeno"))
-    return hear([jacc.bench.judges[f"jacc.{claim}"]], grid, _invented(measure))[f"jacc.{claim}"]
+    return hear([PAPER.bench.judges[f"jacc.{claim}"]], grid, _invented(measure))[f"jacc.{claim}"]
 
 
 def timed(**by_execution: float) -> Measure:

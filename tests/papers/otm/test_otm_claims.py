@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt import papers
-from offloadrt.papers.otm import judges as otm
+from offloadrt.papers.otm.judges import PAPER
 from offloadrt.papers.otm.judges.mechanisms import PROBES
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study import execute, find_scenario
@@ -23,37 +20,19 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import DeviceFigures, PlacementFigures, Result
 from offloadrt.study.validate import validate
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"
-GRID = otm.grid("full", Options())
+GRID = PAPER.grid("full", Options())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
-def test_the_copy_is_exact() -> None:
-    if not SHARED.is_file():
-        pytest.skip("the claims of all papers are not beside this checkout")
-    copy = Path(otm.__file__).parents[1] / "claims.toml"
-    theirs = [claim for claim in tomllib.loads(SHARED.read_text())["claim"] if claim["paper"] == "otm"]
-    assert tomllib.loads(copy.read_text())["claim"] == theirs
-
-
-def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
-    assert papers.find("otm") is otm.PAPER
-    judged = [claim.id for claim in otm.PAPER.claims if claim.role != "input"]
-    assert sorted(otm.bench.judges) == sorted(judged)
-
-
-def test_a_sensitivity_run_is_a_run_and_a_candidate_a_machine() -> None:
-    ends = otm.grid("ends", Options())
-    assert otm.SENSITIVITY and otm.CANDIDATES
-    for parameters in otm.SENSITIVITY:
-        assert ends.point(parameters).parameters.items() >= parameters.items()
-    for overrides in otm.CANDIDATES.values():
+def test_a_candidate_is_a_machine() -> None:
+    assert PAPER.candidates
+    for overrides in PAPER.candidates.values():
         assert execute(find_scenario("rodinia"), {"size_gb": 0.01}, overrides=overrides).elapsed_s > 0
 
 
 def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
     def over_memory(extent: Any, size: float) -> float:
-        grid = otm.grid(extent, Options())
+        grid = PAPER.grid(extent, Options())
         point = grid.point(grid.sized(size, {"benchmark": "srad", "placement": "otm"}))
         result = execute(find_scenario("rodinia"), dict(point.parameters), overrides=dict(point.options.overrides))
         assert sum(one.place == "cpu" for one in result.placements.values()) == (1 if size == 18.0 else 0)
@@ -66,7 +45,7 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
 
 
 def test_smaller_grids_divide_what_is_changed_of_the_memory_as_well() -> None:
-    grid = otm.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
+    grid = PAPER.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
     overrides = grid.point({"benchmark": "bfs", "placement": "otm", "size_gb": 1.0}).options.overrides
     assert overrides["otm.reserve"] == f"{32 << 20} B" and overrides["mem.size"] == "1000000000 B"
 
@@ -92,7 +71,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
 
 
 def judged(claim: str, measure: Measure) -> Judgement:
-    return hear([otm.bench.judges[f"otm.{claim}"]], GRID, _invented(measure))[f"otm.{claim}"]
+    return hear([PAPER.bench.judges[f"otm.{claim}"]], GRID, _invented(measure))[f"otm.{claim}"]
 
 
 def placed(**places: str) -> dict[str, PlacementFigures]:
@@ -346,8 +325,8 @@ def test_the_probe_s_frequencies_are_those_counted_by_hand() -> None:
 @pytest.mark.slow
 def test_the_quick_comparison_leaves_no_claim_and_no_reason_out() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        report = validate(otm.PAPER, pool, jobs=2, quick=True)
-    told = [claim.id for claim in otm.PAPER.claims if claim.role != "input"]
+        report = validate(PAPER, pool, jobs=2, quick=True)
+    told = [claim.id for claim in PAPER.bench.claims.values() if claim.role != "input"]
     assert [finding.claim for finding in report.findings] == told
     assert [finding.claim for finding in report.findings if finding.verdict == "fails" and not finding.reason] == []
     mechanisms = [finding for finding in report.findings if finding.claim.startswith("otm.mech.")]

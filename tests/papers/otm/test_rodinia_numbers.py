@@ -22,7 +22,7 @@ Runner = Callable[..., Any]
 
 def arrays_of(run_program: Runner, program: Any, configuration: str, gear: str = "turbo") -> dict[str, NDArray[Any]]:
     async def main(run: Run) -> Any:
-        run.host_program = HostProgram.of(type(program).run)  # by which otm places objects
+        run.configure(host_program=HostProgram.of(type(program).run))  # by which otm places objects
         return (await run.parallel(program.run))[0]
 
     ran = run_program(main, configuration, machine="summitdev-p100", phantom=False, gear=gear)

@@ -15,7 +15,7 @@ def play(
 ) -> tuple[Run, Outcome, dict[str, float | int]]:
     """The run, what the application gave, and what was counted while it was timed."""
     run = Run(machine=machine)
-    run.model, run.implementation = "stdpar", implementation
+    run.options = std.StdParOptions(implementation=implementation)
     stopwatch = Stopwatch(run.stdpar, run.measure)
 
     async def body(t: std.HostThread) -> Outcome:

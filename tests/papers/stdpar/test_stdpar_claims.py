@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt import papers
-from offloadrt.papers.stdpar import judges as stdpar
+from offloadrt.papers.stdpar.judges import PAPER
 from offloadrt.papers.stdpar.judges.mechanisms import FLOW, MEMORY, PAGE, SCRIPT, SWEPT
 from offloadrt.papers.stdpar.judges.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.study import execute, find_scenario
@@ -24,29 +21,8 @@ from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.validate import validate
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"
-GRID = stdpar.grid("full", Options())
+GRID = PAPER.grid("full", Options())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-
-def test_the_copy_is_exact() -> None:
-    if not SHARED.is_file():
-        pytest.skip("the claims of all papers are not beside this checkout")
-    copy = Path(stdpar.__file__).parents[1] / "claims.toml"
-    theirs = [claim for claim in tomllib.loads(SHARED.read_text())["claim"] if claim["paper"] == "stdpar"]
-    assert tomllib.loads(copy.read_text())["claim"] == theirs
-
-
-def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
-    assert papers.find("stdpar") is stdpar.PAPER
-    judged = [claim.id for claim in stdpar.PAPER.claims if claim.role != "input"]
-    assert sorted(stdpar.bench.judges) == sorted(judged)
-
-
-def test_a_sensitivity_run_is_a_run() -> None:
-    assert stdpar.SENSITIVITY
-    for parameters in stdpar.SENSITIVITY:
-        assert stdpar.grid("ends", Options()).point(parameters).parameters.items() >= parameters.items()
 
 
 def test_a_change_of_the_machine_is_one_of_the_others_where_they_have_a_range_or_a_choice() -> None:
@@ -54,7 +30,7 @@ def test_a_change_of_the_machine_is_one_of_the_others_where_they_have_a_range_or
         overrides={"sync.latency": "1 us", "usm.prefetch": "nothing"},
         range_end={"sync.latency": "low", "alloc.cudaFree": "high"},
     )
-    grid = stdpar.grid("ends", changed)
+    grid = PAPER.grid("ends", changed)
     own, other = (grid.at(machine, {}).options for machine in (MACHINE, MI100))
     assert own == changed
     assert other.machine == MI100
@@ -79,7 +55,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
 
 
 def judged(claim: str, measure: Measure) -> Judgement:
-    return hear([stdpar.bench.judges[f"acpp.{claim}"]], GRID, _invented(measure))[f"acpp.{claim}"]
+    return hear([PAPER.bench.judges[f"acpp.{claim}"]], GRID, _invented(measure))[f"acpp.{claim}"]
 
 
 def times(**by_name: float) -> Measure:
@@ -348,7 +324,7 @@ def test_the_probes_are_deterministic(probe: str) -> None:
 
 
 def test_mechanisms_hold_on_the_emulator() -> None:
-    judges = [judge for claim, judge in stdpar.bench.judges.items() if claim.startswith("acpp.mech.")]
+    judges = [judge for claim, judge in PAPER.bench.judges.items() if claim.startswith("acpp.mech.")]
 
     def answers(points: Sequence[Point]) -> list[Result]:
         return [
@@ -361,7 +337,7 @@ def test_mechanisms_hold_on_the_emulator() -> None:
             for point in points
         ]
 
-    quick = stdpar.grid("quick", Options())
+    quick = PAPER.grid("quick", Options())
     small = attrs.evolve(quick, work={**quick.work, "babelstream": {"size": 1 << 22, "steps": 2}})
     said = hear(judges, small, answers)
     assert {claim: judgement.reason for claim, judgement in said.items() if not judgement.holds} == {}
@@ -370,7 +346,7 @@ def test_mechanisms_hold_on_the_emulator() -> None:
 @pytest.mark.slow
 def test_the_quick_comparison_leaves_no_claim_and_no_reason_out() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        report = validate(stdpar.PAPER, pool, jobs=2, quick=True)
-    told = [claim.id for claim in stdpar.PAPER.claims if claim.role != "input"]
+        report = validate(PAPER, pool, jobs=2, quick=True)
+    told = [claim.id for claim in PAPER.bench.claims.values() if claim.role != "input"]
     assert [finding.claim for finding in report.findings] == told
     assert [finding.claim for finding in report.findings if finding.verdict == "fails" and not finding.reason] == []

@@ -21,7 +21,7 @@ SCAN = Kernel("scan", None, flops_per_iteration=1.0, bytes_per_iteration=8.0)
 
 def made(implementation: str | std.Implementation = "acpp") -> Run:
     run = Run(machine="isambard-a100")
-    run.model, run.implementation = "stdpar", implementation
+    run.options = std.StdParOptions(implementation=implementation)
     return run
 
 

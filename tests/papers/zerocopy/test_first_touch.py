@@ -20,7 +20,7 @@ def touched(run_program: RunProgram, program: FirstTouch, configuration: str) ->
 def times(ran: Any) -> tuple[float, float]:
     """MM and MI."""
     run = ran.run
-    mm = memory_management_s(run.measured_calls.table(), run.measured.host_time)
+    mm = memory_management_s(run.measured.calls.table(), run.measured.host_time)
     return mm, memory_initialization_s(run.device().fault_statistics())
 
 

@@ -41,7 +41,7 @@ def test_the_measured_time_starts_behind_the_initialisation_of_all_threads(run_p
     async def program(run: Run) -> Experiment:
         experiment = Experiment(run.openmp, Setup.create(fraction=FRACTION, threads=3))
         await experiment.initialise()
-        began.append(run.now)
+        began.append(run.sim.now)
         async with run.measure():
             await experiment.advance()
         return experiment
@@ -60,8 +60,8 @@ def test_the_measured_time_starts_behind_the_initialisation_of_all_threads(run_p
 def test_zero_copy_moves_nothing_in_the_steps(run_program: RunProgram) -> None:
     for configuration in ("usm", "implicit_zero_copy", "eager_maps"):
         ran = run_program(lambda run: whole(run, threads=2), configuration)
-        assert ran.run.measured_calls.count("memory_async_copy") == 0
-        assert ran.run.measured_calls.count("memory_pool_allocate") == 0
+        assert ran.run.measured.calls.count("memory_async_copy") == 0
+        assert ran.run.measured.calls.count("memory_pool_allocate") == 0
 
 
 def test_usm_and_implicit_zero_copy_are_the_same_without_globals(run_program: RunProgram) -> None:
@@ -137,8 +137,8 @@ def test_progress_is_told_up_to_the_end(run_program: RunProgram) -> None:
     told: list[tuple[int, int]] = []
 
     async def program(run: Run) -> None:
-        run.on_progress = lambda done, total: told.append((done, total))
-        experiment = Experiment(run.openmp, Setup.create(fraction=0.005, threads=2), run.progress)
+        setup = Setup.create(fraction=0.005, threads=2)
+        experiment = Experiment(run.openmp, setup, lambda done, total: told.append((done, total)))
         await experiment.initialise()
         await experiment.advance()
 

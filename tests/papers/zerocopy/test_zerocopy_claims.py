@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt import papers
-from offloadrt.papers.zerocopy import judges as zerocopy
+from offloadrt.papers.zerocopy.judges import PAPER
 from offloadrt.papers.zerocopy.judges.probes import allocated_for, waited_for
 from offloadrt.papers.zerocopy.judges.ratios import correlation
-from offloadrt.study import execute, find_scenario
 from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare
 from offloadrt.study.validate import validate
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "papers" / "claims.toml"
-GRID = zerocopy.grid("quick", Options())
-
-
-def test_the_copy_is_exact() -> None:
-    if not SHARED.is_file():
-        pytest.skip("the claims of all papers are not beside this checkout")
-    copy = Path(zerocopy.__file__).parents[1] / "claims.toml"
-    theirs = [claim for claim in tomllib.loads(SHARED.read_text())["claim"] if claim["paper"] == "zerocopy"]
-    assert tomllib.loads(copy.read_text())["claim"] == theirs
-
-
-def test_every_claim_but_inputs_has_a_judge_and_no_other() -> None:
-    assert papers.find("zerocopy") is zerocopy.PAPER
-    judged = [claim.id for claim in zerocopy.PAPER.claims if claim.role != "input"]
-    assert sorted(zerocopy.bench.judges) == sorted(judged)
-
-
-def test_a_sensitivity_run_is_a_run() -> None:
-    assert zerocopy.SENSITIVITY
-    for parameters in zerocopy.SENSITIVITY:
-        assert GRID.point(parameters).parameters.items() >= parameters.items()
+GRID = PAPER.grid("quick", Options())
 
 
 def _invented(measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[[Sequence[Point]], list[Result]]:
@@ -60,7 +35,7 @@ def _invented(measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callabl
 
 
 def judged(claim: str, measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Judgement:
-    return hear([zerocopy.bench.judges[claim]], GRID, _invented(measure))[claim]
+    return hear([PAPER.bench.judges[claim]], GRID, _invented(measure))[claim]
 
 
 ORDER = ("S1", "S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
@@ -310,27 +285,11 @@ def test_rank_correlation(curve: Sequence[float], value: float) -> None:
 @pytest.mark.slow
 def test_the_quick_comparison_leaves_no_claim_and_no_reason_out() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        report = validate(zerocopy.PAPER, pool, jobs=2, quick=True)
-    told = [claim.id for claim in zerocopy.PAPER.claims if claim.role != "input"]
+        report = validate(PAPER, pool, jobs=2, quick=True)
+    told = [claim.id for claim in PAPER.bench.claims.values() if claim.role != "input"]
     assert [finding.claim for finding in report.findings] == told
     assert [finding.claim for finding in report.findings if finding.verdict == "fails" and not finding.reason] == []
     mechanisms = [finding for finding in report.findings if finding.claim.startswith("mi300a.mech.")]
     fail = {"mi300a.mech.shared_stack": "signal_async_handler"}
     assert {finding.claim for finding in mechanisms if finding.verdict != "holds"} == set(fail)
     assert all(fail[finding.claim] in finding.reason for finding in mechanisms if finding.claim in fail)
-
-
-def test_items_that_share_holds_of_the_table_move_a_ratio_by_no_more_than_the_verdict_says() -> None:
-    def ratio(hold: str) -> float:
-        times = [
-            execute(
-                find_scenario("qmcpack"),
-                {"size": "S2", "threads": 8, "configuration": configuration, "fraction": 0.002},
-                overrides={"table.items_per_hold": hold},
-            ).elapsed_s
-            for configuration in ("copy", "implicit_zero_copy")
-        ]
-        return times[0] / times[1]
-
-    assert "2.6 %" in zerocopy.bench.judges["mi300a.headline.qmc"].expression
-    assert 0.0 < abs(ratio("64") / ratio("1") - 1.0) <= 0.026

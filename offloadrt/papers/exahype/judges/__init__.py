@@ -1,4 +1,4 @@
-"""Judges of the ExaHyPE paper's claims: each asks for the runs that its expression needs.
+"""Judges of the ExaHyPE paper's claims: each asks for the runs that its claim needs.
 
 `curves` says where they look; `batches`, `scaling`, `mechanisms` and `unified` hold the judges, `probes` and
 `unified_probes` the small recorded runs of the last two.
@@ -7,31 +7,9 @@
 from __future__ import annotations
 
 from offloadrt.papers.exahype.judges import batches, mechanisms, scaling, unified
-from offloadrt.papers.exahype.judges.curves import (
-    CANDIDATES,
-    CASES,
-    MACHINE,
-    SENSITIVITY,
-    bench,
-    claims,
-    grid,
-    saturation,
-)
+from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.paper import Paper
 
-PAPER = Paper("exahype", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 
-__all__ = [
-    "CANDIDATES",
-    "CASES",
-    "MACHINE",
-    "PAPER",
-    "SENSITIVITY",
-    "batches",
-    "bench",
-    "grid",
-    "mechanisms",
-    "saturation",
-    "scaling",
-    "unified",
-]
+__all__ = ["PAPER", "batches", "mechanisms", "scaling", "unified"]

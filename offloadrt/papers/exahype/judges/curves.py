@@ -3,19 +3,20 @@
 t(T, n) is the time per volume update with T host threads and batches of n patches. Weak scaling (Figure 1) gives
 each thread 100 patches. Strong scaling (Figures 2 to 4) divides one amount of work; the paper made it so large
 that what a thread does first does not show, so t is what the second half of the work adds, per volume: 2 t(all) -
-t(half). The saturation batch is the smallest n with t(2n) >= 0.85 t(n). What rises and what falls is
-read as the claim says it, however little: the figure is printed beside the verdict.
+t(half). What rises and what falls is read as the claim says it, however little: the figure is printed beside the
+verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from offloadrt.study.claims import claims_of
-from offloadrt.study.judging import Bench, Extent, Grid
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.measured import number
-from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.points import Options
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
 
@@ -23,8 +24,6 @@ SCENARIO = "exahype"
 MACHINE = "alex-a100"
 BATCH = 8
 """Where a claim names no batch: the paper's own saturation batch in 3D."""
-SATURATED = 0.85
-"""Twice the batch barely pays when it takes at least this part of the time per volume (the paper's relation for 2D)."""
 CASES: dict[str, dict[str, Value]] = {
     "euler3d_p5": {"equations": "euler3d", "patch": 5},
     "euler3d_p9": {"equations": "euler3d", "patch": 9},
@@ -55,12 +54,45 @@ PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 UNIFIED_PROBES = f"{__file__.rpartition('/')[0]}/unified_probes.py"
 """That of those in managed memory."""
 
-bench = Bench()
-claims = {claim.id: claim for claim in claims_of("offloadrt.papers.exahype")}
+bench = Bench.of("offloadrt.papers.exahype")
 
 
-def grid(extent: Extent, options: Options) -> Grid:
-    """Where the judges look; from `full` over `quick` to `ends`, fewer thread counts and batches, and less work."""
+@attrs.frozen
+class ScalingGrid(JudgingGrid):
+    """Thread counts, batches, and how much work there is."""
+
+    threads: tuple[int, ...]
+    ends: tuple[int, ...]
+    """Thread counts at which a curve over batches is looked at."""
+    batches: tuple[int, ...]
+    alone: tuple[int, ...]
+    """Batches at which one thread is looked at by itself."""
+    gains: tuple[int, ...]
+    """Batches at which the gain of one memory over another is looked for."""
+    work: Mapping[str, int]
+    """How much there is to do, by kind."""
+
+    @property
+    def described(self) -> str:
+        """Say in words how much is looked at."""
+        threads, batches = (", ".join(map(str, counts)) for counts in (self.threads, self.batches))
+        work = ", ".join(f"{kind} {count}" for kind, count in self.work.items())
+        return f"threads {threads}; batches {batches}; {work}"
+
+    @property
+    def machine(self) -> MachineSpec:
+        """Load the machine as the runs have it."""
+        options = self.options
+        return profiles.load(options.machine or MACHINE, options.overrides, options.range_end or "mean")
+
+    @property
+    def halt(self) -> str:
+        """Say what halts kernels on this machine: `driver.halt = …`."""
+        return f"driver.halt = {self.machine.text('driver.halt')}"
+
+
+def grid(extent: Extent, options: Options) -> ScalingGrid:
+    """Choose where the judges look: from `full` over `quick` to `ends`, fewer threads and batches, and less work."""
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
         "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16), (1, 4, 8, 16), (1, BATCH)),
@@ -72,31 +104,32 @@ def grid(extent: Extent, options: Options) -> Grid:
         "ends": {"patches": 128, **_rounds(map=2, pool=4, managed=4), "weak": 16},
     }
     threads, ends, batches, alone, gains = places[extent]
-    return Grid(SCENARIO, threads, ends, batches, alone, gains, work[extent], options=options)
+    return ScalingGrid(SCENARIO, threads, ends, batches, alone, gains, work[extent], options=options)
 
 
 def _rounds(**batches: int) -> dict[str, int]:
-    """The least batches of a thread in strong scaling, by memory."""
+    """Name the least batches of a thread in strong scaling, by memory."""
     return {f"rounds with {memory}": count for memory, count in batches.items()}
 
 
-def _in_all(grid: Grid, memory: str, threads: int, batch: int) -> int:
-    """Patches in strong scaling: as many as the grid has, and enough for every thread to have some batches."""
+def _in_all(grid: ScalingGrid, memory: str, threads: int, batch: int) -> int:
+    """Count patches in strong scaling: as many as the grid has, and enough for every thread to have some batches."""
     return max(grid.work["patches"], grid.work[f"rounds with {memory}"] * threads * batch)
 
 
-Times = Generator[list[Point], list[Result], dict[tuple[int, int], float]]
+Times = Asking[dict[tuple[int, int], float]]
+"""t(T, n) by (threads, batch)."""
 
 
 def strong(
-    grid: Grid,
+    grid: ScalingGrid,
     case: Mapping[str, Value],
     memory: str,
     *,
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """t(T, n) in strong scaling, by (threads, batch)."""
+    """Measure t(T, n) in strong scaling."""
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
     for count, batch in places:
@@ -108,8 +141,10 @@ def strong(
     return {place: 2 * times[2 * n] - times[2 * n + 1] for n, place in enumerate(places)}
 
 
-def weak(grid: Grid, memory: str, *, threads: Iterable[int], batches: Sequence[int], per_thread: bool = False) -> Times:
-    """t(T, n) in weak scaling of Euler 2D, by (threads, batch); over one thread's volumes when `per_thread`.
+def weak(
+    grid: ScalingGrid, memory: str, *, threads: Iterable[int], batches: Sequence[int], per_thread: bool = False
+) -> Times:
+    """Measure t(T, n) in weak scaling of Euler 2D, over one thread's volumes when `per_thread`.
 
     Every thread has the grid's work, and at least two of the largest batches.
     """
@@ -122,17 +157,21 @@ def weak(grid: Grid, memory: str, *, threads: Iterable[int], batches: Sequence[i
 
 
 def saturation(curve: Mapping[int, float]) -> int | None:
-    """The smallest batch n for which 2n takes at least 0.85 of its time; None when there is none."""
+    """Find the smallest batch n for which 2n takes at least 0.85 of its time; None when there is none.
+
+    The factor is the paper's relation for Euler 2D: from there on twice the batch barely pays.
+    """
+    saturated = bench.claims["exahype.obs1.sat2d"]
     for batch, time in sorted(curve.items()):
-        if 2 * batch in curve and curve[2 * batch] >= SATURATED * time:
+        if 2 * batch in curve and saturated.admits(curve[2 * batch] / time):
             return batch
     return None
 
 
 def saturations(
     look: Callable[..., Times], threads: Sequence[int], batches: Sequence[int]
-) -> Generator[list[Point], list[Result], dict[int, int | None]]:
-    """The saturation batch at each thread count, None when there is none; `look(threads=, batches=)` gives t.
+) -> Asking[dict[int, int | None]]:
+    """Find the saturation batch at each thread count, None when there is none; `look(threads=, batches=)` gives t.
 
     The two largest of `batches` are looked at only where the smaller ones do not saturate: the answer is the same.
     """
@@ -140,18 +179,8 @@ def saturations(
     t = yield from look(threads=threads, batches=first)
     further = [second_largest, largest]
     while True:
-        found = {count: saturation({n: time for (at, n), time in t.items() if at == count}) for count in threads}
-        rest = [count for count in threads if found[count] is None]
+        batch_of = {count: saturation({n: time for (at, n), time in t.items() if at == count}) for count in threads}
+        rest = [count for count in threads if batch_of[count] is None]
         if not rest or not further:
-            return found
+            return batch_of
         t |= yield from look(threads=rest, batches=(further.pop(0),))
-
-
-def in_band(claim: str, value: float) -> bool:
-    """Whether `value` lies in the band that counts as right."""
-    lo, hi = claims[claim].lo, claims[claim].hi
-    return (lo is None or value >= lo) and (hi is None or value <= hi)
-
-
-def halt_of(grid: Grid) -> str:
-    return profiles.load(grid.options.machine or MACHINE, grid.options.overrides).text("driver.halt")

@@ -4,53 +4,16 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.exahype.program import Experiment, Setup
+from offloadrt.study.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.trace import EVENTS, Row
-
-Facts = dict[str, int | float | bool | str | None]
-
-
-def rows(run: Run, *names: str) -> list[Row]:
-    """The recorded rows of some kinds of event."""
-    assert run.trace is not None, "a probe is run with a recording"
-    assert all(name in EVENTS for name in names)
-    wanted = frozenset(names)
-    return [row for row in run.trace.rows if row[0] in wanted]
-
-
-def _intervals(recorded: list[Row], begin: str, end: str, key: tuple[int, ...]) -> list[tuple[int, int, Row]]:
-    """(begin, end, first row), in ps, of all that a pair of events encloses; the columns `key` tell pairs apart."""
-    open_: dict[tuple[object, ...], Row] = {}
-    found = []
-    for row in recorded:
-        place = tuple(row[column] for column in key)
-        if row[0] == begin:
-            open_[place] = row
-        elif row[0] == end and place in open_:
-            first = open_.pop(place)
-            found.append((first[1], row[1], first))
-    return found
-
-
-def pairs(run: Run, what: str, begin: str | None = None, end: str | None = None) -> list[tuple[int, int, Row]]:
-    """The intervals of all calls (of an actor, by name), copies or kernels (by number)."""
-    first, last = begin or f"{what}Begin", end or f"{what}End"
-    return _intervals(rows(run, first, last), first, last, (2, 6) if what == "Call" else (6,))
-
-
-def _overlap(first: list[tuple[int, int, Row]], second: list[tuple[int, int, Row]]) -> int:
-    """How many of `first` overlap one of `second` for more than an instant."""
-    count = 0
-    for begin, end, _ in first:
-        count += any(max(begin, other[0]) < min(end, other[1]) for other in second)
-    return count
+from offloadrt.trace import events
 
 
 @scenario
@@ -78,34 +41,33 @@ async def exahype_counts(
     run.phantom = True
     await Experiment(run.openmp, setup).update()
     directives: dict[str, int] = {}
-    for row in rows(run, "DirectiveBegin"):
-        name = str(row[-1]).replace(" nowait", "")
+    for directive in recorded(run, events.DirectiveBegin):
+        name = directive.name.replace(" nowait", "")
         directives[name] = directives.get(name, 0) + 1
-    copies = rows(run, "CopyBegin")
-    whole = batches * threads
-    facts: Facts = {
-        "batches": whole,
-        "enters": directives.get("target enter data", 0) / whole,
-        "exits": directives.get("target exit data", 0) / whole,
-        "regions": directives.get("target", 0) / whole,
-        "kernels": len(rows(run, "KernelEnd")) / whole,
-        "entries_made": len(rows(run, "MapInsert")) / whole,
-        "entries_removed": len(rows(run, "MapRemove")) / whole,
-        "lookups": len(rows(run, "MapLookup")) / whole,
-        "allocations": len(rows(run, "Allocate")) / whole,
-        "frees": len(rows(run, "Free")) / whole,
-        "h2d": sum(row[7] == "h2d" for row in copies) / whole,
-        "d2h": sum(row[7] == "d2h" for row in copies) / whole,
-        "pinned": sum(row[10] == "pinned" for row in copies),
-        "copies": len(copies),
+    transfers = recorded(run, events.CopyBegin)
+    counts = {
+        "enters": directives.get("target enter data", 0),
+        "exits": directives.get("target exit data", 0),
+        "regions": directives.get("target", 0),
+        "kernels": len(recorded(run, events.KernelEnd)),
+        "entries_made": len(recorded(run, events.MapInsert)),
+        "entries_removed": len(recorded(run, events.MapRemove)),
+        "lookups": len(recorded(run, events.MapLookup)),
+        "allocations": len(recorded(run, events.Allocate)),
+        "frees": len(recorded(run, events.Free)),
+        "h2d": sum(copy.direction == "h2d" for copy in transfers),
+        "d2h": sum(copy.direction == "d2h" for copy in transfers),
     }
-    facts |= _table_exclusion(run)
-    return facts
+    all_batches = batches * threads
+    facts: Facts = {name: count / all_batches for name, count in counts.items()}
+    facts |= {"batches": all_batches, "copies": len(transfers)}
+    facts["pinned"] = sum(copy.memory == "pinned" for copy in transfers)
+    return facts | _table_exclusion(run)
 
 
-def _most(intervals: list[tuple[int, int, Row]]) -> int:
-    """The largest number of intervals that hold at one time."""
-    changes = sorted([(begin, 1) for begin, _, _ in intervals] + [(end, -1) for _, end, _ in intervals])
+def _most(spans: list[Span[Any]]) -> int:
+    """Find the largest number of spans that hold at one time."""
+    changes = sorted([(span.begin, 1) for span in spans] + [(span.end, -1) for span in spans])
     most = now = 0
     for _, change in changes:
         now += change
@@ -114,18 +76,20 @@ def _most(intervals: list[tuple[int, int, Row]]) -> int:
 
 
 def _table_exclusion(run: Run) -> Facts:
-    """Whether the device table was always used by the one actor that held its lock."""
+    """Tell whether the device table was always used by the one actor that held its lock."""
     holder: int | None = None
     holds = overlapping = outside = 0
-    for row in rows(run, "LockAcquire", "LockRelease", "MapInsert", "MapRemove", "MapLookup"):
-        if row[0] == "LockAcquire" and row[6] == "device table":
-            overlapping += holder is not None
-            holder = row[2]
-            holds += 1
-        elif row[0] == "LockRelease" and row[6] == "device table":
-            holder = None
-        elif row[0].startswith("Map"):
-            outside += holder != row[2]
+    uses = (events.MapInsert, events.MapRemove, events.MapLookup)
+    for event in recorded(run, events.LockAcquire, events.LockRelease, *uses):
+        match event:
+            case events.LockAcquire(lock="device table"):
+                overlapping += holder is not None
+                holder = event.actor
+                holds += 1
+            case events.LockRelease(lock="device table"):
+                holder = None
+            case events.MapInsert() | events.MapRemove() | events.MapLookup():
+                outside += holder != event.actor
     return {"table_holds": holds, "table_overlaps": overlapping, "table_uses_without_lock": outside}
 
 
@@ -170,13 +134,13 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
     await run.parallel(crowd, num_threads=threads)
     seen["handed_out_twice"] = twice
     seen["blocks_seen_by_several_threads"] = len([block for block, users in held.items() if len(users) > 1])
-    seen["device_frees"] = len(rows(run, "Free"))
+    seen["device_frees"] = len(recorded(run, events.Free))
     ends: list[float] = []
 
     async def at_once(t: omp.HostThread) -> None:
         await t.barrier()
         block = await pool.allocate(t, 1 << 16)
-        ends.append(run.now)
+        ends.append(run.sim.now)
         await t.barrier()
         await pool.free(t, block)
 
@@ -209,40 +173,42 @@ async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> 
                 await t.target_exit_data(omp.map(release=array))
 
     await run.parallel(body, num_threads=1 + neighbours)
-    walls = [(end - begin) * 1e-12 for begin, end, _ in pairs(run, "Kernel", "KernelStart", "KernelEnd")]
+    walls = [(span.end - span.begin) * 1e-12 for span in kernels(run)]
     changes, during, progress = _progress(run)
-    copies = pairs(run, "Copy")
+    transfers = copies(run)
+    beside = [copy for copy in transfers for begin, end in progress if max(copy.begin, begin) < min(copy.end, end)]
     return {
         "kernel_wall_s": math.fsum(walls) / len(walls),
         "allocations_and_frees": changes,
         "allocations_and_frees_in_progress": during,
-        "copies": len(copies),
-        "copies_in_progress": _overlap(copies, progress),
+        "copies": len(transfers),
+        "copies_in_progress": len(beside),
     }
 
 
-def _progress(run: Run) -> tuple[int, int, list[tuple[int, int, Row]]]:
-    """Allocations and frees, those of them that happened while a kernel made progress, and when kernels did."""
+def _progress(run: Run) -> tuple[int, int, list[tuple[int, int]]]:
+    """Count allocations and frees, and those that happened while a kernel made progress; say when kernels did (ps)."""
     resident = halts = changes = during = 0
-    since: Row | None = None
+    since: int | None = None
     progress = []
-    for row in rows(run, "KernelStart", "KernelEnd", "Drain", "Resume", "Allocate", "Free"):
-        match row[0]:
-            case "KernelStart":
+    kinds = (events.KernelStart, events.KernelEnd, events.Drain, events.Resume, events.Allocate, events.Free)
+    for event in recorded(run, *kinds):
+        match event:
+            case events.KernelStart():
                 resident += 1
-            case "KernelEnd":
+            case events.KernelEnd():
                 resident -= 1
-            case "Drain":
+            case events.Drain():
                 halts += 1
-            case "Resume":
+            case events.Resume():
                 halts -= 1
             case _:
                 changes += 1
                 during += resident > 0 and halts == 0
         if resident > 0 and halts == 0:
-            since = since or row
+            since = event.time_ps if since is None else since
         elif since is not None:
-            progress.append((since[1], row[1], since))
+            progress.append((since, event.time_ps))
             since = None
     return changes, during, progress
 
@@ -257,4 +223,4 @@ async def crowd_of_kernels(run: Run, threads: Annotated[int, Range(1, 512)] = 16
         await t.target(long, teams=1, threads=128, iterations=128)
 
     await run.parallel(body, num_threads=threads)
-    return {"most_kernels": _most(pairs(run, "Kernel", "KernelStart", "KernelEnd"))}
+    return {"most_kernels": _most(kernels(run))}

@@ -6,12 +6,12 @@ import math
 from typing import Annotated, Literal
 
 from offloadrt.models import openmp as omp
-from offloadrt.papers.exahype.judges.probes import Facts, pairs, rows
 from offloadrt.papers.exahype.program import Experiment, Setup
+from offloadrt.study.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.trace import Row
+from offloadrt.trace import events
 
 Threads = Annotated[int, Range(1, 128)]
 Batch = Annotated[int, Range(1, 64)]
@@ -25,9 +25,8 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
     setup = Setup.create(memory="managed", batch=batch, threads=threads, patches=batch * batches)
     updated = await Experiment(run.openmp, setup).update()
     migrations, explicit = _copies(run)
-    last_kernel = max(row[1] for row in rows(run, "KernelEnd"))
-    kernels = len(rows(run, "KernelEnd"))
-    host = run.engines["host memory"]
+    ends = [end.time_ps for end in recorded(run, events.KernelEnd)]
+    host = run.statistics.engines["host memory"]
     alone_s = host.bytes / run.spec.value("host.memcpy_1t")
 
     async def ordinary(t: omp.HostThread) -> bool:
@@ -38,11 +37,13 @@ async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Ann
 
     (managed,) = await run.parallel(ordinary)
     return {
-        "kernels": kernels,
+        "kernels": len(ends),
         "device_copies": len(explicit),
-        "kernels_that_faulted": len({row[6] for row in rows(run, "PageFaultBegin")}),
-        "host_faults": run.faults["cpu_page_fault_count"],
-        "migrations_after_the_last_kernel": sum(row[7] == "d2h" and row[1] >= last_kernel for row in migrations),
+        "kernels_that_faulted": len({fault.kernel for fault in recorded(run, events.PageFaultBegin)}),
+        "host_faults": run.statistics.faults["cpu_page_fault_count"],
+        "migrations_after_the_last_kernel": sum(
+            copy.direction == "d2h" and copy.time_ps >= max(ends) for copy in migrations
+        ),
         "overlapped_s": max(alone_s + host.wait_s - host.busy_s, 0.0),
         "copies_s": alone_s + host.wait_s,
         "blocks": updated.blocks,
@@ -75,40 +76,39 @@ async def link_demand(
     )
     experiment = Experiment(run.openmp, setup)
     await experiment.warm_up()
-    before, begin = run.engines, run.now
+    before, begin = run.statistics.engines, run.sim.now
     async with run.measure():
         await experiment.update()
-    kernels = [one for one in pairs(run, "Kernel", "KernelStart", "KernelEnd") if one[0] >= begin * 1e12]
-    on_device_s = math.fsum((end - start) * 1e-12 for start, end, _ in kernels)
+    ran = [span for span in kernels(run) if span.begin >= begin * 1e12]
 
     def busy(name: str) -> float:
-        after = run.engines
+        after = run.statistics.engines
         return float(after[name].busy_s - before[name].busy_s) if name in after else 0.0
 
-    transfers = [one for one in pairs(run, "Copy") if one[0] >= begin * 1e12]
+    transfers = [span for span in copies(run) if span.begin >= begin * 1e12]
     return {
         "elapsed_s": run.elapsed,
-        "kernels": len(kernels),
-        "on_device_s": on_device_s,
+        "kernels": len(ran),
+        "on_device_s": math.fsum((span.end - span.begin) * 1e-12 for span in ran),
         "handler_s": busy("device 0 page fault handler"),
         "link_s": busy("device 0 copy engine h2d"),
         "peak_bytes_per_s": _peak(transfers, window_us * 1e6) / (window_us * 1e-6),
-        "bytes": sum(int(row[9]) for _, _, row in transfers),
+        "bytes": sum(span.first.bytes for span in transfers),
     }
 
 
-def _copies(run: Run) -> tuple[list[Row], list[Row]]:
-    """Transfers so far: migrations of managed memory, and those that the program or the runtime asked for."""
-    found = rows(run, "CopyBegin")
-    return [row for row in found if row[10] == "managed"], [row for row in found if row[10] != "managed"]
+def _copies(run: Run) -> tuple[list[events.CopyBegin], list[events.CopyBegin]]:
+    """Tell migrations of managed memory so far from transfers that the program or the runtime asked for."""
+    begun = recorded(run, events.CopyBegin)
+    return [copy for copy in begun if copy.memory == "managed"], [copy for copy in begun if copy.memory != "managed"]
 
 
-def _peak(transfers: list[tuple[int, int, Row]], window: float) -> float:
-    """The most bytes that move in one window; a transfer's bytes are spread evenly over its time (ps)."""
-    found: dict[int, float] = {}
-    for begin, end, row in transfers:
-        for number in range(int(begin // window), int(end // window) + 1):
-            part = min(end, (number + 1) * window) - max(begin, number * window)
-            share = part / (end - begin) if end > begin else 1.0
-            found[number] = found.get(number, 0.0) + share * int(row[9])
-    return max(found.values(), default=0.0)
+def _peak(transfers: list[Span[events.CopyBegin]], window: float) -> float:
+    """Find the most bytes that move in one window; a transfer's bytes are spread evenly over its time (ps)."""
+    moved: dict[int, float] = {}
+    for span in transfers:
+        for number in range(int(span.begin // window), int(span.end // window) + 1):
+            part = min(span.end, (number + 1) * window) - max(span.begin, number * window)
+            share = part / (span.end - span.begin) if span.end > span.begin else 1.0
+            moved[number] = moved.get(number, 0.0) + share * span.first.bytes
+    return max(moved.values(), default=0.0)

@@ -37,11 +37,11 @@ class EnclaveQueue:
     threshold: int
     """Tasks that make a batch."""
     producing: int
-    """Threads that still spawn tasks."""
+    """The number of threads that still spawn tasks."""
     tasks: deque[omp.HostArray] = attrs.field(factory=deque)
 
     def take(self) -> list[omp.HostArray]:
-        """A batch, if the threshold is reached; what is left when nobody spawns any more; or else nothing."""
+        """Take a batch if the threshold is reached, or what is left when nobody spawns any more; otherwise nothing."""
         if len(self.tasks) < self.threshold and self.producing:
             return []
         return [self.tasks.popleft() for _ in range(min(self.threshold, len(self.tasks)))]

@@ -30,29 +30,29 @@ CCZ4_FLOPS = InputRange(2e4, 5e4, "flop/volume", "engineering estimate from the 
 CCZ4_EFFICIENCY = InputRange(0.02, 0.05, "of peak", "engineering estimate: register spilling (paper, section 2)")
 
 MAX_REGISTERS = 255
-"""Registers that the hardware gives a thread at most; spilling code uses them all."""
+"""The most registers that the hardware gives a thread; code that spills uses them all."""
 
 EULER_REGISTERS = 64
 """Two states, two fluxes and a few scalars of doubles at two registers each."""
 
 
 def euler_flops_per_face(dimensions: int) -> int:
-    """Operations of Rusanov's numerical flux at one face.
+    """Count the operations of Rusanov's numerical flux at one face.
 
-    Per side: pressure (2d + 3), velocity (1), flux (d products, the pressure, 2 for the energy), speed (5).
-    Then the larger speed and its half (2), and per unknown the mean flux less the dissipation (5).
+    Each side: pressure (2d + 3), velocity (1), flux (d products, the pressure, 2 for the energy), speed (5). Then the
+    larger speed and its half (2), and for each unknown the mean flux less the dissipation (5).
     """
     per_side = (2 * dimensions + 3) + 1 + (dimensions + 3) + 5
     return 2 * per_side + 2 + 5 * (dimensions + 2)
 
 
 def euler_flops_per_update(dimensions: int) -> int:
-    """Operations that advance all unknowns of one volume from its face fluxes."""
+    """Count the operations that advance all unknowns of one volume from its face fluxes."""
     return (dimensions + 2) * (2 * dimensions - 1 + 2)
 
 
 def bytes_per_volume(geometry: PatchGeometry) -> float:
-    """Device memory traffic of a patch over its volumes.
+    """Return the device memory traffic of a patch divided by its volumes.
 
     The patch with halo is read once, the temporaries are written and read once, the result is written once.
     """
@@ -60,7 +60,7 @@ def bytes_per_volume(geometry: PatchGeometry) -> float:
 
 
 def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mean") -> KernelWork:
-    """The work per volume of the update kernel; `where` says where ranges are taken: low, mean or high."""
+    """Return the work per volume of the update kernel; `where` says where ranges are taken: low, mean or high."""
     traffic = bytes_per_volume(geometry)
     if equations.phantom_only:
         return KernelWork(CCZ4_FLOPS.at(where), traffic, CCZ4_EFFICIENCY.at(where), MAX_REGISTERS)

@@ -21,7 +21,7 @@ Doubles = NDArray[np.float64]
 
 
 def grid_of(patches: int, dimensions: int) -> tuple[int, ...]:
-    """`patches` as a product of one factor per dimension, as near to a cube as divisors allow."""
+    """Split `patches` into one factor per dimension, as near to a cube as divisors allow."""
     grid: list[int] = []
     left = patches
     for axis in range(dimensions, 1, -1):
@@ -32,7 +32,7 @@ def grid_of(patches: int, dimensions: int) -> tuple[int, ...]:
 
 
 def _root(value: int, degree: int) -> int:
-    """The largest whole number whose power of `degree` does not exceed `value`."""
+    """Return the largest whole number whose power of `degree` does not exceed `value`."""
     root = 1
     while (root + 1) ** degree <= value:
         root += 1
@@ -40,7 +40,7 @@ def _root(value: int, degree: int) -> int:
 
 
 def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
-    """A smooth, periodic bump in density and velocity under uniform pressure; additions and products only."""
+    """Return a smooth, periodic bump in density and velocity under uniform pressure, by additions and products only."""
     shape = tuple(n * geometry.patch for n in grid)
     centres = [(np.arange(n, dtype=np.float64) + 0.5) / n for n in shape]
     bump = np.ones(shape)
@@ -66,27 +66,27 @@ class Domain:
     geometry: PatchGeometry
     grid: tuple[int, ...]
     state: Doubles
-    """Shape: volumes per dimension of the whole box, then the unknowns."""
+    """Volumes of the whole box in each dimension, then the unknowns."""
 
     @classmethod
     def with_patches(cls, geometry: PatchGeometry, patches: int) -> Domain:
-        """A box of `patches` patches with the initial state."""
+        """Make a box of `patches` patches with the initial state."""
         grid = grid_of(patches, geometry.dimensions)
         return cls(geometry, grid, _initial_state(grid, geometry))
 
     @property
     def patches(self) -> int:
-        """How many patches the box has."""
+        """Return the number of patches of the box."""
         return math.prod(self.grid)
 
     def dt_over_dx(self, cfl: float) -> float:
-        """Time step over volume length that the CFL number `cfl` (between 0 and 1) allows in the present state."""
+        """Return the time step over volume length that the CFL number `cfl`, between 0 and 1, allows now."""
         if not 0.0 < cfl < 1.0:
             raise ValueError(f"cfl={cfl}: the CFL number lies between 0 and 1")
         return cfl / (self.geometry.dimensions * largest_speed(self.state, self.geometry.dimensions))
 
     def with_halos(self) -> list[Doubles]:
-        """Every patch with its halo, flat, as a new array: the halo exchange over the periodic box."""
+        """Return every patch with its halo, flat, as a new array: the halo exchange over the periodic box."""
         p, d = self.geometry.patch, self.geometry.dimensions
         padded = np.pad(self.state, [(HALO, HALO)] * d + [(0, 0)], mode="wrap")
         cut: list[Doubles] = []
@@ -104,5 +104,5 @@ class Domain:
 
     @property
     def mass(self) -> float:
-        """Density summed over all volumes, correctly rounded."""
+        """Return the density summed over all volumes, correctly rounded."""
         return math.fsum(self.state[..., 0].flat)

@@ -27,7 +27,7 @@ class Equations:
     """True when only sizes and work are modelled, so that no real numbers can be computed."""
 
     def geometry(self, patch: int | None = None) -> PatchGeometry:
-        """The geometry of a patch of `patch` volumes per dimension (None: the default of these equations).
+        """Return the geometry of a patch of `patch` volumes per dimension (None: the default of these equations).
 
         Raises ValueError when the paper has no such patch for these equations.
         """

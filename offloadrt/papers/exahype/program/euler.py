@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 
 def pressure(state: Sequence[Any]) -> Any:
-    """Pressure of a volume (density, momentum..., energy density)."""
+    """Compute the pressure of a volume (density, momentum..., energy density)."""
     density, *momentum, energy = state
     squares = momentum[0] * momentum[0]
     for component in momentum[1:]:
@@ -38,7 +38,7 @@ def pressure(state: Sequence[Any]) -> Any:
 
 
 def flux_and_speed(state: Sequence[Any], direction: int) -> tuple[list[Any], Any]:
-    """Physical flux of each unknown along `direction`, and the largest wave speed |u| + c there."""
+    """Compute the physical flux of each unknown along `direction`, and the largest wave speed |u| + c there."""
     density, *momentum, energy = state
     velocity = momentum[direction] / density
     push = pressure(state)
@@ -48,7 +48,7 @@ def flux_and_speed(state: Sequence[Any], direction: int) -> tuple[list[Any], Any
 
 
 def face_flux(lower: Sequence[Any], upper: Sequence[Any], direction: int) -> list[Any]:
-    """Rusanov's numerical flux of each unknown at the face between the volumes `lower` and `upper`."""
+    """Compute Rusanov's numerical flux of each unknown at the face between the volumes `lower` and `upper`."""
     lower_flux, lower_speed = flux_and_speed(lower, direction)
     upper_flux, upper_speed = flux_and_speed(upper, direction)
     half_speed = 0.5 * np.maximum(lower_speed, upper_speed)
@@ -56,7 +56,7 @@ def face_flux(lower: Sequence[Any], upper: Sequence[Any], direction: int) -> lis
 
 
 def advance(value: Any, lower_faces: Sequence[Any], upper_faces: Sequence[Any], dt_over_dx: float) -> Any:
-    """One unknown of a volume after the step, from the fluxes at its lower and upper face in each direction."""
+    """Advance one unknown of a volume by a step, from the fluxes at its lower and upper face in each direction."""
     divergence = upper_faces[0] - lower_faces[0]
     for direction in range(1, len(lower_faces)):
         divergence = divergence + (upper_faces[direction] - lower_faces[direction])
@@ -64,7 +64,7 @@ def advance(value: Any, lower_faces: Sequence[Any], upper_faces: Sequence[Any], 
 
 
 def _span(geometry: PatchGeometry, direction: int, along: slice) -> tuple[slice, ...]:
-    """Index of a batch (axis 0) that is `along` in `direction` and the patch without halo in the others."""
+    """Return the index of a batch (axis 0) that is `along` in `direction` and the patch without halo in the others."""
     inner = slice(HALO, HALO + geometry.patch)
     return (slice(None), *(along if axis == direction else inner for axis in range(geometry.dimensions)))
 
@@ -101,6 +101,6 @@ def update_batch(
 
 
 def largest_speed(states: Doubles, dimensions: int) -> float:
-    """The largest wave speed in any volume and direction; states: (..., unknowns)."""
+    """Return the largest wave speed in any volume and direction; states: (..., unknowns)."""
     unknowns = [states[..., i] for i in range(states.shape[-1])]
     return max(float(np.max(flux_and_speed(unknowns, k)[1])) for k in range(dimensions))

@@ -23,14 +23,14 @@ MAX_WARM_UP_PASSES = 10
 
 @attrs.frozen
 class Numbers:
-    """What came of real data."""
+    """What real data gave."""
 
     equal_to_reference: bool
     """Whether every patch equals the plain NumPy reference in every bit."""
     mass: float
     """Density summed over all volumes after the step."""
     mass_change: float
-    """That less the sum before the step."""
+    """The same sum, less the sum before the step."""
     crc32: int
     """Checksum of the state after the step."""
 
@@ -45,12 +45,12 @@ class Updated:
     blocks: int
     """Blocks that the memory managers acquired so far; 0 with map clauses."""
     hits: int
-    """Requests that they met with a block they had."""
+    """Requests that were met with a block that a manager had."""
     numbers: Numbers | None
     """None for phantom data."""
 
     def measured(self) -> dict[str, float | int | bool]:
-        """All of it as one flat dict, as results show it."""
+        """Return all of it as one flat dict, as results show it."""
         counts = attrs.asdict(self, filter=attrs.filters.exclude("numbers"))
         return counts if self.numbers is None else counts | attrs.asdict(self.numbers)
 
@@ -66,9 +66,9 @@ class Experiment:
     setup: Setup
     domain: Domain | None = attrs.field(init=False)
     manager: omp.GpuMemoryManager | None = attrs.field(init=False)
-    """Of device memory, where the setup uses one."""
+    """The manager of device memory, where the setup uses one."""
     unified_manager: omp.UnifiedMemoryManager | None = attrs.field(init=False)
-    """Of managed memory, likewise."""
+    """The manager of managed memory, likewise."""
     kernels: UpdateKernels = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Experiment:
                 break
 
     async def update(self, *, keep: bool = True) -> Updated:
-        """One time step of all patches: halos out, every batch to the device and back, results into the domain.
+        """Take one time step of all patches: halos out, every batch to the device and back, results into the domain.
 
         Without `keep` the domain does not take the results.
         """
@@ -121,12 +121,12 @@ class Experiment:
         return self._updated(sizes, Numbers(equal, domain.mass, domain.mass - before, crc32))
 
     def _patch(self, t: omp.HostThread, number: int, fill: NDArray[np.float64] | None) -> omp.HostArray:
-        """The host array of patch `number` with its halo, in the heap of thread `t`."""
+        """Allocate the host array of patch `number` with its halo, in the heap of thread `t`."""
         values = self.setup.geometry.input_values
         return t.array(f"patch {number}", values, fill=fill, phantom=self.setup.phantom, kind="heap")
 
     async def _offload_all(self, make_patch: MakePatch, dt_over_dx: float) -> list[list[int]]:
-        """The parallel region; the sizes of the batches that each thread deployed."""
+        """Run the parallel region; return the sizes of the batches that each thread deployed."""
         setup, shares = self.setup, self.setup.shares()
         queue = EnclaveQueue(threshold=setup.batch, producing=setup.threads)
         spawn_s = self.program.machine.spec.value("runtime.task")
@@ -140,7 +140,7 @@ class Experiment:
         return list(await self.program.parallel(body, num_threads=setup.threads))
 
     def _offload(self, t: omp.HostThread, device: int, dt_over_dx: float) -> Offload:
-        """Algorithm 1 or 2, or 2 on managed memory, for one host thread."""
+        """Choose Algorithm 1 or 2, or 2 on managed memory, for one host thread."""
         if self.unified_manager is not None:
             return OffloadUnified(t, self.setup, self.kernels, dt_over_dx, device, self.unified_manager, self.manager)
         if self.manager is None:
@@ -148,14 +148,14 @@ class Experiment:
         return OffloadManaged(t, self.setup, self.kernels, dt_over_dx, device, self.manager)
 
     def _updated(self, sizes: list[list[int]], numbers: Numbers | None) -> Updated:
-        """The account of a pass, from the sizes of the batches that each thread deployed."""
+        """Return the account of a pass, from the sizes of the batches that each thread deployed."""
         batches = [size for of_thread in sizes for size in of_thread]
         patches = sum(batches)
         blocks, hits = self._held()
         return Updated(len(batches), patches, patches * self.setup.geometry.volumes, blocks, hits, numbers)
 
     def _held(self) -> tuple[int, int]:
-        """Blocks of the memory managers so far, and requests that they met with one of them."""
+        """Return the blocks of the memory managers so far, and the requests that they met with one of them."""
         managers = [manager for manager in (self.manager, self.unified_manager) if manager is not None]
         statistics = [manager.statistics() for manager in managers]
         return sum(one.blocks for one in statistics), sum(one.hits for one in statistics)

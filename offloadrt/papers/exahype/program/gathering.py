@@ -14,7 +14,7 @@ from offloadrt.papers.exahype.program.geometry import PatchGeometry
 async def gather(
     t: omp.HostThread, geometry: PatchGeometry, batch: Sequence[omp.HostArray], block: omp.HostArray
 ) -> None:
-    """The patches of the batch, one after another, to the front of `block`."""
+    """Copy the patches of the batch, one after another, to the front of `block`."""
     await t.program.machine.host_memory.copy(len(batch) * geometry.input_bytes)
     if not block.phantom:
         values = geometry.input_values
@@ -25,7 +25,7 @@ async def gather(
 async def scatter(
     t: omp.HostThread, geometry: PatchGeometry, results: NDArray[np.float64] | None, batch: Sequence[omp.HostArray]
 ) -> None:
-    """Results, one patch after another (None: phantoms), to the front of each patch of the batch."""
+    """Copy results, one patch after another (None: phantoms), to the front of each patch of the batch."""
     await t.program.machine.host_memory.copy(len(batch) * geometry.output_bytes)
     if results is not None:
         values = geometry.output_values

@@ -29,55 +29,55 @@ class PatchGeometry:
 
     @property
     def volumes(self) -> int:
-        """Volumes that one update of the patch advances."""
+        """Return the volumes that one update of the patch advances."""
         return int(self.patch**self.dimensions)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of the patch with halo; the unknowns of a volume are neighbours in memory."""
+        """Return the shape of the patch with halo; the unknowns of a volume are neighbours in memory."""
         return (self.patch + 2 * HALO,) * self.dimensions + (self.unknowns,)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of the updated patch without halo."""
+        """Return the shape of the updated patch without halo."""
         return (self.patch,) * self.dimensions + (self.unknowns,)
 
     @property
     def temporary_shape(self) -> tuple[int, ...]:
-        """Shape of the temporaries of one patch: the fields, each on the patch with halo."""
+        """Return the shape of the temporaries of one patch: the fields, each on the patch with halo."""
         return (self.temporary_fields, *self.input_shape)
 
     @property
     def input_values(self) -> int:
-        """Doubles of the patch with halo."""
+        """Return the doubles of the patch with halo."""
         return math.prod(self.input_shape)
 
     @property
     def output_values(self) -> int:
-        """Doubles of the updated patch."""
+        """Return the doubles of the updated patch."""
         return math.prod(self.output_shape)
 
     @property
     def temporary_values(self) -> int:
-        """Doubles of the temporaries of one patch."""
+        """Return the doubles of the temporaries of one patch."""
         return math.prod(self.temporary_shape)
 
     @property
     def input_bytes(self) -> int:
-        """Bytes that go to the device per patch."""
+        """Return the bytes that go to the device per patch."""
         return DOUBLE * self.input_values
 
     @property
     def output_bytes(self) -> int:
-        """Bytes that come back per patch."""
+        """Return the bytes that come back per patch."""
         return DOUBLE * self.output_values
 
     @property
     def temporary_bytes(self) -> int:
-        """Bytes of device memory that the kernel keeps per patch besides the patch."""
+        """Return the bytes of device memory that the kernel keeps per patch besides the patch."""
         return DOUBLE * self.temporary_values
 
     @property
     def faces(self) -> int:
-        """Faces at which the update evaluates a numerical flux, over all directions."""
+        """Return the faces at which the update evaluates a numerical flux, over all directions."""
         return int(self.dimensions * (self.patch + 1) * self.patch ** (self.dimensions - 1))

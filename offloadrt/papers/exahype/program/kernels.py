@@ -40,7 +40,7 @@ class UpdateKernels:
 
     @classmethod
     def of(cls, setup: Setup) -> UpdateKernels:
-        """The kernels of `setup`."""
+        """Make the kernels of `setup`."""
         geometry = setup.geometry
         work = kernel_work(setup.equations, geometry, setup.kernel_work)
         threads = threads_per_team(geometry, work)
@@ -68,18 +68,18 @@ class UpdateKernels:
 
 
 def threads_per_team(geometry: PatchGeometry, work: KernelWork) -> int:
-    """One thread per volume, but no more than a team may have or than find registers, in whole warps then."""
+    """Return one thread per volume, but no more than a team may have or than find registers, in whole warps then."""
     by_registers = REGISTERS_PER_MULTIPROCESSOR // (work.registers_per_thread * WARP) * WARP
     return min(geometry.volumes, MAX_THREADS_PER_TEAM, by_registers)
 
 
 def block_values(geometry: PatchGeometry, patches: int) -> int:
-    """Doubles of a gathered block: the patches with their halos, then room for the updated ones."""
+    """Return the doubles of a gathered block: the patches with their halos, then room for the updated ones."""
     return patches * (geometry.input_values + geometry.output_values)
 
 
 def split_block(geometry: PatchGeometry, block: Doubles) -> tuple[list[Doubles], list[Doubles]]:
-    """The patches and the results of a gathered block, each as a flat view per patch."""
+    """Split a gathered block into its patches and its results, each as a flat view per patch."""
     count = len(block) // (geometry.input_values + geometry.output_values)
     border = count * geometry.input_values
     return list(block[:border].reshape(count, -1)), list(block[border:].reshape(count, -1))

@@ -13,7 +13,7 @@ GAMMA = 1.4
 
 
 def rusanov_reference(patch: NDArray[np.float64], dt_over_dx: float) -> NDArray[np.float64]:
-    """The patch after one step, without halo: shape (p, ..., p, N) from (p + 2, ..., p + 2, N), N = d + 2."""
+    """Return the patch after one step, without halo: shape (p, ..., p, N) from (p + 2, ..., p + 2, N), N = d + 2."""
     dimensions = patch.ndim - 1
     density, energy = patch[..., 0], patch[..., -1]
     kinetic = patch[..., 1] * patch[..., 1]

@@ -1,6 +1,7 @@
 """What one experiment runs: equations, patches, batches, threads, and how memory reaches the device.
 
-Every value is an input that the paper states or that the user chooses; mistakes are told here, before anything runs.
+Every value is an input that the paper states or that the user chooses. Mistakes are reported here, before anything
+runs.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class Setup:
     """Patches that one offload takes to the device (|P_GPU| in the paper); the last batch may be smaller."""
     threads: int
     patches: int
-    """Patches per thread when scaling is weak, in all when it is strong."""
+    """Patches per thread when scaling is weak, all patches when it is strong."""
     scaling: Scaling
     memory: Memory
     gather: Gather
     """Pool only: a batch goes over in one copy of a block gathered on the host, or in a copy per patch."""
     temporaries: Temporaries
-    """Managed memory only: the kernel's temporaries are managed blocks too, as the paper's manager has one flavour, or
-    device memory, which is what is best for data that the host never sees; the paper does not say.
+    """For managed memory only: whether the kernel's temporaries are managed blocks too, as the paper's manager has one
+    flavour, or device memory, which is best for data that the host never sees. The paper does not say.
     """
     arrival: Arrival
     devices: int
@@ -76,7 +77,7 @@ class Setup:
         cfl: float = 0.5,
         kernel_work: str = "mean",
     ) -> Setup:
-        """The experiment that these parameters describe. Raises SetupError."""
+        """Check the parameters and make the experiment that they describe. Raises SetupError."""
         name = _choice("equations", equations, *EQUATIONS)
         system = EQUATIONS[name]
         if system.phantom_only and not phantom:
@@ -111,26 +112,26 @@ class Setup:
 
     @property
     def migrates(self) -> bool:
-        """Whether batches migrate in managed memory."""
+        """Tell whether batches migrate in managed memory."""
         return self.memory in ("managed", "managed+prefetch")
 
     @property
     def total_patches(self) -> int:
-        """Patches that all threads update together."""
+        """Return the number of patches that all threads update together."""
         return self.patches * self.threads if self.scaling == "weak" else self.patches
 
     @property
     def total_volumes(self) -> int:
-        """Volume updates of the whole experiment."""
+        """Return the volume updates of the whole experiment."""
         return self.total_patches * self.geometry.volumes
 
     @property
     def volumes_per_thread(self) -> float:
-        """One thread's share of the volume updates."""
+        """Return one thread's share of the volume updates."""
         return self.total_volumes / self.threads
 
     def shares(self) -> list[list[range]]:
-        """The batches of each thread, as ranges of patch numbers.
+        """Return the batches of each thread, as ranges of patch numbers.
 
         Weak: a thread's patches follow one another and are cut into batches. Strong: all patches are cut into batches,
         which the threads take in turn (the paper's section 5: a fixed number of patches is split into chunks).

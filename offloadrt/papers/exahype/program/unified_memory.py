@@ -34,7 +34,7 @@ class OffloadUnified:
     device: int
     manager: omp.UnifiedMemoryManager
     device_manager: omp.GpuMemoryManager | None
-    """Of the kernel's temporaries; None: they are managed memory too."""
+    """The manager of the kernel's temporaries; None when they are managed memory too."""
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
         """Offload one batch."""
@@ -56,7 +56,7 @@ class OffloadUnified:
         await self.manager.free(t, block)
 
     async def _update(self, block: omp.HostArray, count: int) -> None:
-        """The kernel, with temporaries for it."""
+        """Run the kernel, with temporaries for it."""
         t, phantom = self.t, self.setup.phantom
         size = count * self.setup.geometry.temporary_bytes
         if self.device_manager is not None:

@@ -1,4 +1,4 @@
-"""Judges of the JACC paper's claims: each asks for the runs that its expression needs.
+"""Judges of the JACC paper's claims: each asks for the runs that its claim needs.
 
 `places` says where they look, and how a few iterations stand for all; `steps` (one GPU: execution steps, pools) and
 `multi` (several GPUs) judge figures, `mechanisms` (JACC's layer on one device) and `divided` (predicates, the
@@ -8,9 +8,9 @@ controller) how it works, with the small recorded runs of `probes` and `divided_
 from __future__ import annotations
 
 from offloadrt.papers.jacc.judges import divided, mechanisms, multi, steps
-from offloadrt.papers.jacc.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, claims, grid
+from offloadrt.papers.jacc.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.paper import Paper
 
-PAPER = Paper("jacc", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("jacc", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 
-__all__ = ["CANDIDATES", "MACHINE", "PAPER", "SENSITIVITY", "bench", "divided", "grid", "mechanisms", "multi", "steps"]
+__all__ = ["PAPER", "divided", "mechanisms", "multi", "steps"]

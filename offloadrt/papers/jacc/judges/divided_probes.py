@@ -12,12 +12,11 @@ from offloadrt.compilers.multi_device import predicate
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
-from offloadrt.papers.jacc.judges.events import copies, kernels, shared
+from offloadrt.study.probing import Facts, copies, kernels, overlap
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
 
-Facts = dict[str, int | float | bool | str | None]
 Count = Annotated[int, Range(1, 100_000)]
 Strategies = Literal["single", "adaptive", "always"]
 
@@ -81,13 +80,13 @@ async def division(
     eff_dup: Literal["infinite", "measured"] = "infinite",
     data: bool = False,
 ) -> Facts:
-    """A kernel, some times: memory-bound, with `planes` reads for each element that it writes, or compute-bound,
-    with `terms` multiplications and additions.
+    """A kernel runs some times, and is limited by memory or by computing.
 
-    link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup: how the adaptive
-    controller reads it (`Rules`). data: values, and whether they are right.
+    A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
+    multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
+    how the adaptive controller reads it (`Rules`). data: values, and whether they are right.
     """
-    run.model, run.num_devices, run.phantom = "openacc", gpus, not data
+    run.options = acc.OpenACCOptions(num_devices=gpus, phantom=not data)
     run.set("jit.compile", "0 s")
     if link_gb_s:
         run.set("nvlink.link_bw", f"{link_gb_s} GB/s")
@@ -116,7 +115,8 @@ async def division(
 
     (equal,) = await run.parallel(body)
     used = 1 if strategy == "single" else gpus
-    spans, sent = kernels(run), copies(run, "p2p")
+    spans = sorted(kernels(run), key=lambda span: span.first.kernel)  # in the order of submission
+    sent = [copy for copy in copies(run) if copy.first.direction == "p2p"]
     executions = [spans[start : start + used] for start in range(0, len(spans), used)]
     times = [max(one.end for one in group) - min(one.begin for one in group) for group in executions]
     before, after = itertools.tee(executions)
@@ -126,7 +126,7 @@ async def division(
         for last, now in zip(before, after, strict=False)
     ]
     measured = next(iter(runtimes[0].times.values()), acc.KernelTimes())
-    by_device = [sum(one.nbytes for one in sent if one.device == device) for device in range(used)]
+    by_device = [sum(copy.first.bytes for copy in sent if copy.first.device == device) for device in range(used)]
     return {
         "equal": equal,
         "executions": len(executions),
@@ -140,13 +140,13 @@ async def division(
         "transfers": len(sent),
         "waits_s": max(waiting, default=0.0),
         "least_wait_s": min(waiting, default=0.0),
-        "shared_ps": shared(spans, sent),
+        "shared_ps": overlap(spans, sent),
         "written_bytes": rows * COLUMNS * DOUBLE,
     }
 
 
 def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
-    """What `weigh` computes, added up in its order."""
+    """Compute what `weigh` does, added up in its order."""
     x, y = c[0], np.zeros_like(c[0])
     for _ in range(steps):
         y = np.zeros_like(x)
@@ -159,7 +159,7 @@ def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
 @scenario(machine="dgx1-v100")
 async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
     """What the predicates leave of a kernel on each device, and along which dimension written arrays are divided."""
-    run.model, run.num_devices, run.phantom = "openacc", gpus, True
+    run.options = acc.OpenACCOptions(num_devices=gpus, phantom=True)
     facts: Facts = {}
 
     async def body(t: acc.HostThread) -> None:
@@ -197,6 +197,6 @@ def _ends(owned: Any) -> tuple[int, int]:
 
 
 def _dimension(one: Kernel, gpus: int, arguments: Any) -> tuple[int | None, int]:
-    """Along which dimension, and in how many pieces the first device's part of the array then lies."""
+    """Say along which dimension an array is divided, and in how many pieces the first device's part then lies."""
     divided = predicate(one)
     return divided.written[0].dimension, len(divided.parts(gpus, arguments)[0].segments["a"])

@@ -2,23 +2,22 @@
 
 Iterations are alike once the adaptive controller has decided, which takes it five executions of a kernel. So two runs
 of a few iterations each tell what all of them take: what the longer one took, and for each further iteration what the
-two differ by (`Whole`).
+two differ by (`AllIterations`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
 from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
 from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.study.claims import claims_of
-from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.measured import number
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
 
@@ -33,15 +32,14 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
 )
 """Runs that show whether an entry of the machine matters at all."""
 
-bench = Bench()
-claims = {claim.id: claim for claim in claims_of("offloadrt.papers.jacc")}
+bench = Bench.of("offloadrt.papers.jacc")
 
 Case = tuple[str, Mapping[str, Value]]
 """A benchmark and what else is asked of it."""
 
 
 @attrs.frozen
-class Whole:
+class AllIterations:
     """All iterations of a benchmark, from two runs of `fewer` and `more` of them."""
 
     iterations: int
@@ -49,32 +47,32 @@ class Whole:
     more: Result
 
     def of(self, figure: str) -> float:
-        """A measured figure that grows with the iterations."""
+        """Extrapolate a measured figure that grows with the iterations."""
         return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
 
     def each(self, figure: str) -> float:
-        """Of one iteration, once the controller has decided."""
+        """Extrapolate a figure of one iteration, once the controller has decided."""
         more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
         return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
 
     def execution_s(self, kernel: str) -> float:
-        """Of one execution of a kernel, once the controller has decided."""
+        """Compute the time of one execution of a kernel, once the controller has decided."""
         return self.each(f"{kernel}.kernel_s") / self.each(f"{kernel}.executions")
 
     @property
     def adapted(self) -> list[str]:
         """The kernels that are divided in the end."""
-        names = [name.removesuffix(".adapted") for name, found in self.more.measured.items() if found is True]
+        names = [name.removesuffix(".adapted") for name, value in self.more.measured.items() if value is True]
         return [name for name in names if f"{name}.adapted" in self.more.measured]
 
     @property
     def adapted_s(self) -> float:
-        """Of their divided executions."""
+        """The time of their divided executions."""
         return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
 
     @property
     def both_s(self) -> float:
-        """Of kernels and exchanges."""
+        """The time of kernels and exchanges."""
         return self.of("kernel_s") + self.of("communication_s")
 
     @staticmethod
@@ -83,7 +81,7 @@ class Whole:
 
 
 @attrs.frozen
-class Grid(Places):
+class BenchmarkGrid(JudgingGrid):
     """Iterations of each benchmark that are run: on one GPU, and on several, where the controller decides first."""
 
     alone: tuple[int, int]
@@ -92,22 +90,22 @@ class Grid(Places):
 
     @property
     def described(self) -> str:
-        """How much is looked at, in words."""
+        """Say in words how much is looked at."""
         return (
             f"{', '.join(self.benchmarks)}: {self.alone[0]} and {self.alone[1]} iterations on one GPU, "
             f"{self.several[0]} and {self.several[1]} on several"
         )
 
 
-def grid(extent: Extent, options: Options) -> Grid:
-    """Where the judges look; the smaller grids run fewer iterations."""
+def grid(extent: Extent, options: Options) -> BenchmarkGrid:
+    """Choose where the judges look; the smaller grids run fewer iterations."""
     counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
     alone, several = counts[extent]
-    return Grid(SCENARIO, alone, several, tuple(BENCHMARKS), options=options)
+    return BenchmarkGrid(SCENARIO, alone, several, tuple(BENCHMARKS), options=options)
 
 
-def wholes(grid: Grid, cases: Iterable[Case]) -> Generator[list[Point], list[Result], list[Whole]]:
-    """Benchmarks as if all their iterations were run; `yield from` it."""
+def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[AllIterations]]:
+    """Extrapolate benchmarks as if all their iterations were run; `yield from` it."""
     wanted = list(cases)
     points = []
     for name, asked in wanted:
@@ -120,24 +118,12 @@ def wholes(grid: Grid, cases: Iterable[Case]) -> Generator[list[Point], list[Res
         ]
     results: list[Result] = yield points
     return [
-        Whole(iterations_of(name, str(asked.get("size", ""))), *results[2 * place : 2 * place + 2])
+        AllIterations(iterations_of(name, str(asked.get("size", ""))), *results[2 * place : 2 * place + 2])
         for place, (name, asked) in enumerate(wanted)
     ]
 
 
 @functools.cache
 def iterations_of(name: str, size: str = "") -> int:
-    """That a benchmark has."""
+    """Count the iterations that a benchmark has."""
     return benchmark(name).program(extent, size).iterations
-
-
-def in_band(claim: str, value: float) -> bool:
-    """Whether `value` lies in the band that counts as right."""
-    lo, hi = claims[claim].lo, claims[claim].hi
-    return (lo is None or value >= lo) and (hi is None or value <= hi)
-
-
-def banded(claim: str, value: float, said: str, low: str, high: str) -> Judgement:
-    """Whether `value` is in the claim's band; `low` and `high` are why it would be below and above it."""
-    lo = claims[claim].lo
-    return Judgement(said, in_band(claim, value), low if lo is not None and value < lo else high)

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal
 
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
-from offloadrt.papers.jacc.judges.events import copies, directives, kernels
+from offloadrt.study.probing import Facts, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.trace import events
 
-Facts = dict[str, int | float | bool | str | None]
 Count = Annotated[int, Range(1, 10_000)]
 
 N: Final = 1 << 18
@@ -36,7 +36,7 @@ def shift(offset: Any, x: Any, y: Any) -> None:
 @scenario(machine="dgx1-v100")
 async def layer(run: Run, rounds: Count = 20) -> Facts:
     """Two kernels, pushed in turn: what is compiled, when, and what comes out."""
-    run.model = "openacc"
+    run.options = acc.OpenACCOptions()
     times: list[float] = []
 
     async def body(t: acc.HostThread) -> float:
@@ -46,15 +46,15 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
         await jacc.jacc_create(y, z)
         for _ in range(rounds):
             for one, value, source, target in ((scale, 2.0, x, y), (shift, 1.0, y, z)):
-                begin = run.now
+                begin = run.sim.now
                 await jacc.jacc_kernel_push(one, acc.jacc_args(one, value, source, target))
-                times.append(run.now - begin)
+                times.append(run.sim.now - begin)
         await jacc.jacc_copyout(z)
         await jacc.jacc_delete(x, y)
         return float(z.data.min() + z.data.max()) / 2.0
 
     (value,) = await run.parallel(body)
-    called = directives(run)
+    called = [event.name for event in recorded(run, events.DirectiveBegin)]
     compiled = run.calls.table()["jacc_compile"]
     return {
         "value": value,
@@ -70,7 +70,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
 @scenario(machine="dgx1-v100")
 async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "overlap") -> Facts:
     """The slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c), then c goes to the host."""
-    run.model = "openacc"
+    run.options = acc.OpenACCOptions()
 
     async def body(t: acc.HostThread) -> None:
         jacc = acc.Jacc(t, execution=execution)
@@ -87,19 +87,17 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
 
     run.set("jit.compile", "0 s")
     await run.parallel(body)
-    found = {span.name: span for span in kernels(run)}
-    return {
-        **{f"{name}_queue": span.queue for name, span in found.items()},
-        **{f"{name}_begin": span.begin for name, span in found.items()},
-        **{f"{name}_end": span.end for name, span in found.items()},
-        "out_begin": min(span.begin for span in copies(run, "d2h")),
-    }
+    facts: Facts = {"out_begin": min(copy.begin for copy in copies(run) if copy.first.direction == "d2h")}
+    for span in sorted(kernels(run), key=lambda span: span.first.kernel):
+        name = span.first.name
+        facts |= {f"{name}_queue": span.first.queue, f"{name}_begin": span.begin, f"{name}_end": span.end}
+    return facts
 
 
 @scenario(machine="dgx1-v100")
 async def specialization(run: Run) -> Facts:
     """One kernel, pushed with other values and other arrays: how often it is compiled for each way of specializing."""
-    run.model = "openacc"
+    run.options = acc.OpenACCOptions()
     facts: Facts = {}
 
     async def body(t: acc.HostThread) -> None:
@@ -141,7 +139,7 @@ async def launches(
     rounds: Count = 200,
 ) -> Facts:
     """Launches of a short kernel, each on data of its own: what a compiler's run-time library asks the driver for."""
-    run.model, run.compiler, run.pools = "openacc", compiler, pools
+    run.options = acc.OpenACCOptions(compiler=compiler, pools=pools)
     run.set("jit.compile", "0 s")
 
     async def body(t: acc.HostThread) -> None:
@@ -154,7 +152,7 @@ async def launches(
 
     async with run.measure():
         await run.parallel(body)
-    calls = run.measured_calls.table()
+    calls = run.measured.calls.table()
     allocating = [calls[name] for name in ("cuMemAlloc", "cuMemFree") if name in calls]
     return {
         "allocations": calls["cuMemAlloc"].count,

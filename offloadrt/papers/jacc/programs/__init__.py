@@ -1,7 +1,8 @@
-"""The ten programs of the JACC paper, in the structure of the public codes of their names.
+"""The ten programs of the JACC paper, in the structure of the public codes of the same names.
 
-`benchmark.py` says how one is written down, `layer.py` on what it runs, `code_quality.py` what the compilers' code is
-worth, `experiment.py` runs one; each program has a file of its own.
+`benchmark.py` defines how a program is written down, `layer.py` the two layers that it can run on, `code_quality.py`
+the
+quality of the compilers' code; `experiment.py` runs a program. Each program has a file or a package of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from offloadrt.papers.jacc.programs.experiment import Experiment, KernelRow, Out
 
 _NAMES = ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno")
 BENCHMARKS = {name: name.lower().replace("-", "_") for name in _NAMES}
-"""By the paper's names, the modules of the programs."""
+"""The module of each program, by the paper's name."""
 
 
 def benchmark(name: str) -> Benchmark:
-    """The program of that name; its kernels are read at the first call. ValueError for one that does not exist."""
+    """Return the program of that name; its kernels are read at the first call. Raises ValueError for any other."""
     if name not in BENCHMARKS:
         raise ValueError(f"no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}")
     found = importlib.import_module(f"{__name__}.{BENCHMARKS[name]}").BENCHMARK
@@ -28,7 +29,7 @@ def benchmark(name: str) -> Benchmark:
 
 
 def kernels() -> Iterable[Kernel]:
-    """Of all programs, each program's in the order of their first call."""
+    """Yield the kernels of all programs, each program's in the order of their first call."""
     for name in BENCHMARKS:
         yield from (call.kernel for call in benchmark(name).program(extent).executions())
 

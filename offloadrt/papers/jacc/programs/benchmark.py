@@ -1,7 +1,7 @@
-"""A benchmark as it is written down: its arrays, and the order in which kernels use them.
+"""A benchmark as data: its arrays, and the order in which kernels use them.
 
-A program is data: calls of kernels, repetitions, and what the host does in between. The same structure runs on both
-layers (`layer.py`), with numbers or as a phantom, and is what executions are counted from.
+A program consists of calls of kernels, repetitions, and what the host does in between. The same structure runs on both
+layers (`layer.py`), with numbers or as a phantom, and executions are counted from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Values = Callable[[], Any]
 
 
 class Arrays(Protocol):
-    """Makes an array of the program. values: what the host writes first; zeros without."""
+    """Makes an array of the program. `values` are what the host writes first; without them, the array is zero."""
 
     def __call__(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
@@ -31,12 +31,14 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """A number that the host computes while the program runs, an argument of kernels. A phantom leaves it as it is, and
-    so every call with it the same, if it changes nothing of what kernels cost. No kernel is specialised by its value,
-    for which it would have to be compiled again and again.
+    """A kernel's argument that the host computes while the program runs.
+
+    A phantom leaves it as it is. No kernel is specialised by its value, because the kernel would have to be compiled
+    again for each value.
     """
 
-    value: float = 0.0
+    value: Any = 0.0
+    """A real or complex number."""
 
 
 class Step(Protocol):
@@ -47,7 +49,7 @@ class Step(Protocol):
 
 @attrs.define(eq=False)
 class Call:
-    """A kernel with its arguments: arrays, numbers, and `Number`s that are looked at when it runs."""
+    """A kernel with its arguments: arrays, numbers, and `Number`s whose value is taken when the kernel runs."""
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -61,18 +63,18 @@ class Call:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The arguments now."""
+        """Return the arguments with the present values of their `Number`s."""
         return tuple(one.value if isinstance(one, Number) else one for one in self.args)
 
 
 def call(kernel: Kernel, *args: Any) -> Call:
-    """A kernel with its arguments."""
+    """Make a call of a kernel with these arguments."""
     return Call(kernel, args)
 
 
 @attrs.frozen(eq=False)
 class Repeat:
-    """Steps that are done so often, one after the other."""
+    """Steps that run `times` times, one after the other."""
 
     times: int
     steps: tuple[Step, ...]
@@ -85,7 +87,7 @@ class Repeat:
 
 @attrs.frozen(eq=False)
 class OnHost:
-    """The host gets arrays and computes with them, unless they are phantoms; then the device gets what it wrote."""
+    """A step of the host: it fetches arrays and computes, unless one of them is a phantom, and sends what it wrote."""
 
     reads: tuple[Any, ...]
     compute: Callable[[], object] | None = None
@@ -102,7 +104,7 @@ class OnHost:
 
 @attrs.frozen(eq=False)
 class Program:
-    """One benchmark with its arrays. An iteration is done so often between setup and finish."""
+    """A benchmark with its arrays. The iteration runs `iterations` times between setup and finish."""
 
     setup: tuple[Step, ...]
     iteration: tuple[Step, ...]
@@ -111,52 +113,52 @@ class Program:
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
     results: tuple[Any, ...] = ()
-    """Of these arrays, what is copied out at the end."""
+    """The arrays that are copied out at the end."""
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """All that are on the device."""
+        """Return all arrays that are on the device."""
         return (*self.copyin, *self.create)
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays."""
+        """Return the size of all arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
     def executions(self, iterations: int | None = None) -> dict[Call, int]:
-        """How often each call is made, in all or so many iterations."""
+        """Count how often each call is made in all iterations, or in the given number of them."""
         found: dict[Call, int] = {}
         _count((*self.setup, Repeat(self.iterations if iterations is None else iterations, self.iteration)), 1, found)
         _count(self.finish, 1, found)
         return found
 
     def launches(self, iterations: int | None = None) -> dict[str, int]:
-        """How often each kernel is executed, by its name."""
+        """Count how often each kernel is launched, by its name."""
         found: dict[str, int] = {}
         for one, times in self.executions(iterations).items():
             found[one.kernel.name] = found.get(one.kernel.name, 0) + times
         return found
 
     async def begin(self, layer: Layer) -> None:
-        """All arrays are on the device."""
+        """Put all arrays on the device."""
         if self.copyin:
             await layer.copyin(*self.copyin)
         if self.create:
             await layer.create(*self.create)
 
     async def start(self, layer: Layer, iterations: int) -> None:
-        """The setup and so many iterations."""
+        """Run the setup and the given number of iterations."""
         for step in (*self.setup, Repeat(iterations, self.iteration)):
             await step.run(layer)
 
     async def compute(self, layer: Layer, iterations: int) -> None:
-        """So many iterations and what comes after them."""
+        """Run the given number of iterations and the finish."""
         for step in (Repeat(iterations, self.iteration), *self.finish):
             await step.run(layer)
         await layer.wait()
 
     async def end(self, layer: Layer) -> None:
-        """The results are on the host, and nothing on the device."""
+        """Copy the results to the host and free all device memory."""
         await layer.copyout(*self.results)
         if rest := tuple(array for array in self.arrays if array not in self.results):
             await layer.delete(*rest)
@@ -172,9 +174,11 @@ def _count(steps: Sequence[Step], times: int, found: dict[Call, int]) -> None:
 
 @attrs.frozen
 class Timed:
-    """Kernels, by their names, and what all their executions in a full run take on one V100, in seconds; the times of
-    all groups add up to what is known of the benchmark. None: what they take at the machine's limits, which nothing is
-    known against. No names: all other kernels, and what is left of the last group's seconds after those at the limits.
+    """A group of kernels with a known time: the seconds that all their executions in a full run take on one V100.
+
+    The times of all groups add up to the known time of the benchmark. Seconds of None mean that nothing is known of the
+    group; it then takes what it takes at the machine's limits. A group without names has all other kernels, and what
+    the last group's seconds leave after the kernels at the limits.
     """
 
     seconds: float | None
@@ -185,8 +189,8 @@ class Timed:
 class Benchmark:
     """One of the paper's programs.
 
-    memory_gb, kernels, launches: what the paper's tables say of it (jacc.bench.*, jacc.detail.*.launches). sizes: the
-    numbers that `build` takes, by name; the first one is the paper's, `test` is small.
+    memory_gb, kernels, launches: what the paper's tables report (claims jacc.bench.* and jacc.detail.*.launches).
+    sizes: the numbers that `build` takes, by name; the first size is the paper's, `test` is small.
     """
 
     name: str
@@ -200,11 +204,11 @@ class Benchmark:
 
     @property
     def size(self) -> str:
-        """The paper's."""
+        """Return the name of the paper's size."""
         return next(iter(self.sizes))
 
     def program(self, arrays: Arrays, size: str = "") -> Program:
-        """At a size, by default the paper's. ValueError for one that does not exist."""
+        """Build the program at a size, by default the paper's. Raises ValueError for an unknown size."""
         if size and size not in self.sizes:
             raise ValueError(f"{self.name} has no size {size!r}; there are: {', '.join(self.sizes)}")
         return self.build(arrays, self.sizes[size or self.size])
@@ -212,7 +216,7 @@ class Benchmark:
 
 @attrs.frozen(eq=False)
 class Extent:
-    """An array of which only the shape is known, to count with."""
+    """An array of which only the shape is known; executions are counted with it."""
 
     name: str
     shape: tuple[int, ...]
@@ -233,5 +237,5 @@ class Extent:
 def extent(
     name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
 ) -> Extent:
-    """`Arrays` without a machine."""
+    """Make an array without a machine (`Arrays`)."""
     return Extent(name, (shape,) if isinstance(shape, int) else shape, np.dtype(dtype))

@@ -49,7 +49,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A cube of n points a side; iterations, one of them the public code's warm-up."""
+    """Build the program on a cube of n points a side. One of the iterations is the public code's warm-up."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)
@@ -68,7 +68,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         plane.value -= 0 if u.phantom else 1
 
     def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Bounds of the three loops: the inner points, and from low to high along one axis."""
+        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
         return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
     def right_hand_side(axis: str) -> tuple[Call, ...]:
@@ -115,8 +115,8 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 LONG_S: Final = 3 * 201 * 94.45e-3
-"""Divided executions and their time on one device: the eliminations, whose matrices the paper says are sent in 75
-pieces. Of the others, none of which is divided, those of the right-hand side are taken to be at the machine's limits.
+"""The seconds of the divided executions on one device: the eliminations, whose matrices the paper says are sent in 75
+pieces. None of the other kernels is divided; those of the right-hand side are taken to run at the machine's limits.
 """
 
 BENCHMARK = Benchmark(

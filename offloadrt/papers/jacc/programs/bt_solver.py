@@ -1,4 +1,4 @@
-"""BT's solver of one direction: the blocks of the points, the elimination along all lines, the substitution back.
+"""BT's solver of one direction: the blocks of the points, the elimination along all lines, the back substitution.
 
 A block is 5 by 5: ``lhs[m, n, c, a, h, b]``, see `bt.py`.
 """
@@ -13,7 +13,7 @@ from offloadrt.papers.jacc.programs.fields import AXES, Doubles, named
 def jacobian(
     f: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, square: Doubles, n: int, c1: float, c2: float
 ) -> None:
-    """Of the fluxes."""
+    """Compute the Jacobians of the fluxes."""
     for a in range(1, n - 1):
         for h in range(n):
             for b in range(1, n - 1):
@@ -52,7 +52,7 @@ def jacobian(
 
 
 def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, c2: float) -> None:
-    """Of the viscous fluxes."""
+    """Compute the Jacobians of the viscous fluxes."""
     for a in range(1, n - 1):
         for h in range(n):
             for b in range(1, n - 1):
@@ -89,7 +89,7 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
-    """No blocks at both ends of a line."""
+    """Clear the blocks at both ends of a line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for m in range(5):
@@ -100,7 +100,7 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """The unit block at both ends of a line."""
+    """Set the unit block at both ends of a line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             lhs[0, 0, 1, a, 0, b] = 1.0
@@ -116,7 +116,7 @@ def unit_walls(lhs: Doubles, n: int) -> None:
 
 
 def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d: float) -> None:
-    """The three blocks of each point, of the jacobians of its neighbours."""
+    """Compute the three blocks of each point from the Jacobians of its neighbours."""
     for a in range(1, n - 1):
         for h in range(1, n - 1):
             for b in range(1, n - 1):
@@ -198,7 +198,7 @@ def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d
 
 
 def first_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """The first block of each line is made the unit block."""
+    """Turn the first block of each line into the unit block."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for p in range(5):
@@ -218,7 +218,7 @@ def first_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Point after point: take away what the point before says, and make the block the unit block."""
+    """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(1, n - 1):
@@ -248,7 +248,7 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """At the end of each line: the right-hand side."""
+    """Compute the right-hand side at the end of each line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for m in range(5):
@@ -257,7 +257,7 @@ def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_block(lhs: Doubles, n: int) -> None:
-    """At the end of each line: the block."""
+    """Compute the block at the end of each line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for m in range(5):
@@ -269,7 +269,7 @@ def last_block(lhs: Doubles, n: int) -> None:
 
 
 def last_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """The last block of each line is made the unit block."""
+    """Turn the last block of each line into the unit block."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for p in range(5):
@@ -293,7 +293,7 @@ def last_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
-    """One plane of points, from the solution in the plane behind it."""
+    """Substitute back into one plane of points, from the solution in the plane behind it."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for m in range(5):

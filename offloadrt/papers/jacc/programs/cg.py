@@ -32,13 +32,13 @@ INNER: Final = 25
 
 
 def fill_ones(x: Doubles, n: int) -> None:
-    """The vector that is started from."""
+    """Fill the start vector."""
     for i in range(n):
         x[i] = 1.0
 
 
 def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> None:
-    """Before a program's first iteration."""
+    """Clear the vectors before the first iteration."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -47,7 +47,7 @@ def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> Non
 
 
 def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, n: int) -> None:
-    """z = 0, r = p = x."""
+    """Set z = 0 and r = p = x."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -56,7 +56,7 @@ def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, 
 
 
 def square_sum(r: Doubles, total: Doubles, n: int) -> None:
-    """total = r · r"""
+    """Compute total = r · r."""
     s = 0.0
     for j in range(n):
         s += r[j] * r[j]
@@ -64,7 +64,7 @@ def square_sum(r: Doubles, total: Doubles, n: int) -> None:
 
 
 def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
-    """total = p · q"""
+    """Compute total = p · q."""
     s = 0.0
     for j in range(n):
         s += p[j] * q[j]
@@ -72,7 +72,7 @@ def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
 
 
 def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: int, row: float) -> None:
-    """q = A p, of which a row has so many elements on average."""
+    """Compute q = A p; `row` is the mean number of elements of a row."""
     for j in range(n):
         s = 0.0
         for k in expect(range(rowstr[j], rowstr[j + 1]), trips=row, near=1):
@@ -81,20 +81,20 @@ def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: 
 
 
 def step_solution(z: Doubles, r: Doubles, p: Doubles, q: Doubles, n: int, alpha: float) -> None:
-    """z = z + alpha p, r = r - alpha q"""
+    """Set z = z + alpha p and r = r - alpha q."""
     for j in range(n):
         z[j] = z[j] + alpha * p[j]
         r[j] = r[j] - alpha * q[j]
 
 
 def step_direction(p: Doubles, r: Doubles, n: int, beta: float) -> None:
-    """p = r + beta p"""
+    """Set p = r + beta p."""
     for j in range(n):
         p[j] = r[j] + beta * p[j]
 
 
 def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
-    """total = |x - r|²"""
+    """Compute total = |x - r|²."""
     s = 0.0
     for j in range(n):
         d = x[j] - r[j]
@@ -103,7 +103,7 @@ def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
 
 
 def norms(x: Doubles, z: Doubles, total: Doubles, n: int) -> None:
-    """total = x · z, z · z"""
+    """Compute total = (x · z, z · z)."""
     s = 0.0
     t = 0.0
     for j in range(n):
@@ -114,7 +114,7 @@ def norms(x: Doubles, z: Doubles, total: Doubles, n: int) -> None:
 
 
 def normalise(x: Doubles, z: Doubles, n: int, scale: float) -> None:
-    """x = scale z"""
+    """Set x = scale z."""
     for j in range(n):
         x[j] = scale * z[j]
 
@@ -145,7 +145,7 @@ KERNELS: Final = {
 
 @attrs.frozen(eq=False)
 class Matrix:
-    """Random, symmetric and positive definite, in compressed rows."""
+    """A random symmetric positive definite matrix in compressed rows."""
 
     values: Doubles
     colidx: Ints
@@ -153,7 +153,7 @@ class Matrix:
 
 
 def random_matrix(n: int, per_row: int, seed: int = 314159265) -> Matrix:
-    """`per_row` elements off the diagonal in each row before it is made symmetric; the diagonal outweighs them."""
+    """Draw `per_row` elements off the diagonal in each row, then symmetrize; the diagonal outweighs them."""
     generator = np.random.default_rng(seed)
     dense = np.zeros((n, n))
     for j in range(n):
@@ -167,7 +167,7 @@ def random_matrix(n: int, per_row: int, seed: int = 314159265) -> Matrix:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """n rows of about so many elements each, room for so many in all (0: as many as there are), iterations."""
+    """Build the program from: rows, mean elements of a row, room for elements (0: as many as there are), iterations."""
     n, per_row, elements, iterations = size
     made = None if elements else random_matrix(n, (per_row - 1) // 2)
     count = elements if made is None else len(made.values)
@@ -240,11 +240,11 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 ROW: Final = 36_121_058 / 150_000
-"""Elements of a row on average, in class C of the public code."""
+"""The mean number of elements of a row in class C of the public code."""
 ROOM: Final = 150_000 * 16 * 16 + 150_000 * 17
-"""Elements that the public code has room for."""
+"""The number of elements that the public code has room for."""
 LONG_S: Final = 286_000 * 0.25e-3
-"""Divided executions and their time on one device."""
+"""The seconds of the divided executions on one device."""
 
 BENCHMARK = Benchmark(
     name="CG",

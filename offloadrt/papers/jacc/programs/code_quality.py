@@ -1,7 +1,7 @@
-"""How good the compilers' code is: factors of kernels' times, which no runtime can produce. All are inputs.
+"""The quality of the compilers' code: factors of kernels' times, which no runtime can produce. All are inputs.
 
-A kernel's flops and bytes are counted from its source; what it takes on one V100 is known for groups of kernels
-(`Timed`). A factor is the one over the other: the time that was measured over that of a code at the machine's limits.
+A kernel's flops and bytes are counted from its source. What it takes on one V100 is known for groups of kernels
+(`Timed`). A factor is the measured time over the time of a code at the machine's limits.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from offloadrt.models.openacc import Effects
 from offloadrt.papers.jacc.programs.benchmark import Benchmark, extent
 
 MACHINE: Final = "dgx1-v100"
-"""On which the paper measured."""
+"""The machine on which the paper measured."""
 
 FASTER_WITH_RESTRICT: Final = 1.2339
-"""BT and LU, PGI (jacc.opt.restrict_up: the better of both)."""
+"""For BT and LU with PGI (claim jacc.opt.restrict_up gives the better of the two)."""
 SLOWER_WITH_RESTRICT: Final = 1 / (1 - 0.0559)
-"""EP, GCC (jacc.opt.restrict_down)."""
+"""For EP with GCC (claim jacc.opt.restrict_down)."""
 SLOWER_WITH_VAR_OPT: Final = 1.05
-"""EP and SP, GCC: jacc.opt.varopt says that they get slower; how much is an engineering estimate."""
+"""For EP and SP with GCC: claim jacc.opt.varopt says that they get slower; by how much is an engineering estimate."""
 EP_BY_GCC: Final = 1.3831
-"""GCC's code for EP over PGI's (jacc.gcc.ep)."""
+"""GCC's code for EP relative to PGI's (claim jacc.gcc.ep)."""
 
 RELATIVE: Final = {
     ("BT", "pgi"): Effects(restrict=1 / FASTER_WITH_RESTRICT),
@@ -33,14 +33,15 @@ RELATIVE: Final = {
     ("EP", "gcc"): Effects(generated=EP_BY_GCC, restrict=SLOWER_WITH_RESTRICT, var_opt=SLOWER_WITH_VAR_OPT),
     ("SP", "gcc"): Effects(var_opt=SLOWER_WITH_VAR_OPT),
 }
-"""By benchmark and compiler, relative to PGI's code without specializations. Generated code is taken to be as good as
-that of the original program: jacc.base.change has no number.
+"""For each benchmark and compiler, relative to PGI's code without specializations. Generated code is taken to be as
+good
+as the original program's, because claim jacc.base.change gives no number.
 """
 
 
 @functools.cache
 def factors(benchmark: Benchmark) -> dict[str, float]:
-    """By kernel: what it takes on one V100 over what its counts take there at the machine's limits."""
+    """Return, for each kernel, its time on one V100 over the time of its counts at the machine's limits."""
     compute = load(MACHINE).read(ComputeSpec)
     executions = benchmark.program(extent).executions()
     alone: dict[str, float] = {}
@@ -61,7 +62,7 @@ def factors(benchmark: Benchmark) -> dict[str, float]:
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:
-    """By kernel, for JACC's runtime."""
+    """Return the factors of each kernel under JACC's runtime."""
     relative = RELATIVE.get((benchmark.name, compiler), Effects())
     return {
         name: Effects(factor * relative.generated, relative.restrict, relative.var_opt)

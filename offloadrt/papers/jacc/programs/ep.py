@@ -1,8 +1,8 @@
-"""EP: pairs of Gaussian numbers by rejection, counted by their size, block after block of independent batches.
+"""EP: pairs of Gaussian numbers by rejection, counted by their size, in blocks of independent batches.
 
 Every batch jumps to its own place in one linear congruential sequence. The public code keeps a batch's numbers in a
-scratch array of the device, one part a thread; here they are used as they are made, and the scratch is only allocated.
-Its counters are scalars of the thread, as here.
+scratch array of the device, with a part for each thread. Here numbers are used as they are made, and the scratch array
+is only allocated. The counters are scalars of the thread, as in the public code.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ALL: Final = (1 << 46) - 1
 
 @kernel
 def clear_counts(q: Doubles) -> None:
-    """The counts of the program."""
+    """Clear the counts of the program."""
     for i in range(10):
         q[i] = 0.0
 
 
 @kernel(collapse=2)
 def clear_batches(qq: Doubles, batches: int) -> None:
-    """The counts of the batches of a block."""
+    """Clear the counts of the batches of a block."""
     for k in range(batches):
         for i in range(10):
             qq[k, i] = 0.0
@@ -43,7 +43,7 @@ def clear_batches(qq: Doubles, batches: int) -> None:
 def gaussian_pairs(
     qq: Doubles, sums: Doubles, batches: int, pairs: int, bits: int, first: int, step: int, a: int, s: int
 ) -> None:
-    """The pairs of each batch of a block: their counts, and the sums of both deviates over all blocks."""
+    """Draw the pairs of each batch of a block: their counts, and the sums of both deviates over all blocks."""
     sx = 0.0
     sy = 0.0
     for k in range(batches):
@@ -116,19 +116,19 @@ def gaussian_pairs(
 
 @kernel
 def add_counts(q: Doubles, qq: Doubles, batches: int) -> None:
-    """The counts of a block to those of the program."""
+    """Add the counts of a block to those of the program."""
     for i in range(10):
         for k in range(batches):
             q[i] = q[i] + qq[k, i]
 
 
 def jump(exponent: int) -> int:
-    """The multiplier of so many steps at once."""
+    """Return the multiplier that advances the sequence by `exponent` steps."""
     return pow(MULTIPLIER, exponent, ALL + 1)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """So many blocks of so many batches of so many pairs."""
+    """Build the program from the numbers of blocks, of batches in a block and of pairs in a batch."""
     blocks, batches, pairs = size
     q = arrays("q", BINS)
     qq = arrays("qq", (batches, BINS))

@@ -1,4 +1,4 @@
-"""A benchmark on a layer: what is run, and what its kernels and exchanges took."""
+"""A benchmark on a layer: what runs, and what its kernels and exchanges take."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow:
-    """One kernel: its executions so far, how many of them were divided, virtual seconds of them and of exchanges, bytes
-    that all devices sent, and whether it is divided in the end.
+    """What one kernel did so far.
+
+    `executions` and how many of them were `divided`, virtual seconds of executions and of exchanges, the bytes that all
+    devices sent, and whether the kernel is divided in the end.
     """
 
     executions: int = 0
@@ -31,7 +33,7 @@ class KernelRow:
     adapted: bool = False
 
     def since(self, before: KernelRow) -> KernelRow:
-        """What has come since then."""
+        """Return what has come since an earlier row."""
         return KernelRow(
             self.executions - before.executions,
             self.divided - before.divided,
@@ -43,15 +45,17 @@ class KernelRow:
 
     @property
     def execution_s(self) -> float:
-        """Of one execution, on average."""
+        """Return the mean seconds of an execution."""
         return self.kernel_s / self.executions if self.executions else 0.0
 
 
 @attrs.frozen
 class Outcome:
-    """kernels: by name. fraction: part of the iterations that was run. computed_s: virtual seconds between transfers
-    of the arrays at the beginning and the end. nbytes: of all arrays. results: those of the program, unless it is a
-    phantom.
+    """What a run of a benchmark gave.
+
+    kernels: rows by name. fraction: the part of the iterations that was run. computed_s: virtual seconds between the
+    transfers of the arrays at the beginning and at the end. nbytes: the size of all arrays. results: the program's
+    arrays, unless it is a phantom.
     """
 
     devices: int
@@ -65,37 +69,39 @@ class Outcome:
 
     @property
     def kernel_s(self) -> float:
-        """Of all kernels."""
+        """Return the seconds of all kernels."""
         return float(np.sum([row.kernel_s for row in self.kernels.values()]))
 
     @property
     def communication_s(self) -> float:
-        """Of all exchanges."""
+        """Return the seconds of all exchanges."""
         return float(np.sum([row.communication_s for row in self.kernels.values()]))
 
     @property
     def adapted(self) -> int:
-        """Kernels that are divided in the end."""
+        """Return the kernels that are divided in the end."""
         return len([row for row in self.kernels.values() if row.adapted])
 
     @property
     def write_bytes(self) -> float:
-        """What a device sends to each other one after a divided execution, on average (the paper's WriteSize)."""
+        """Return the mean bytes that a device sends to each other device after an execution (the paper's WriteSize)."""
         pairs = self.devices * (self.devices - 1)
         divided = sum(row.divided for row in self.kernels.values())
         return sum(row.sent_bytes for row in self.kernels.values()) / pairs / divided if pairs and divided else 0.0
 
     @property
     def bandwidth(self) -> float:
-        """WriteSize over the time of an exchange, bytes per second."""
+        """Return WriteSize over the time of an exchange, in bytes per second."""
         divided = sum(row.divided for row in self.kernels.values())
         return self.write_bytes * divided / self.communication_s if self.communication_s else 0.0
 
 
 @attrs.frozen
 class Experiment:
-    """`fraction` of the iterations of a benchmark, at least one. warm_up: iterations before them, of which nothing is
-    told, nor of the setup. devices and what follows are for JACC's routines.
+    """A part of a benchmark's iterations, at least one of them.
+
+    warm_up: iterations before them, which are not measured, nor is the setup. `devices` and the fields after it are for
+    JACC's routines.
     """
 
     benchmark: Benchmark
@@ -110,7 +116,7 @@ class Experiment:
     flags: acc.PushFlags = acc.PushFlags.NONE
 
     async def run(self, t: acc.HostThread) -> Outcome:
-        """All of it on one host thread."""
+        """Run the experiment on one host thread."""
 
         def array(
             name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None

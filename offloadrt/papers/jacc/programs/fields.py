@@ -1,4 +1,4 @@
-"""What the right-hand sides of BT, SP and LU have in common: kernels over five fields of a cube of points.
+"""The kernels that BT, SP and LU share in their right-hand sides, over five fields of a cube of points.
 
 Fields are ``u[m, k, j, i]``. One source serves the three directions: (dk, dj, di) is the step to the next point. The
 public codes have a statement for each of the five fields, and so have these.
@@ -18,11 +18,11 @@ from offloadrt.kernels import Kernel, kernel
 
 Doubles = NDArray[np.float64]
 AXES = {"x": (0, 0, 1), "y": (0, 1, 0), "z": (1, 0, 0)}
-"""The step along each."""
+"""The step along each axis."""
 
 
 def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
-    """Random values for an array to start with, those of its name."""
+    """Return a function that draws an array's start values, with a generator seeded by the array's name."""
     return lambda: np.random.default_rng([*name.encode()]).uniform(low, high, shape)
 
 
@@ -32,7 +32,7 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """A kernel of its own of a function that several share; it is read once."""
+    """Make a kernel of its own from a function that several kernels share; the function is read once."""
     return attrs.evolve(_read(function, collapse), name=name)
 
 
@@ -48,7 +48,7 @@ def primitives(
     nj: int,
     ni: int,
 ) -> None:
-    """Reciprocal of density, velocities and kinetic energy."""
+    """Compute the reciprocal of the density, the velocities and the kinetic energy."""
     for k in range(nk):
         for j in range(nj):
             for i in range(ni):
@@ -67,7 +67,7 @@ def primitives(
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
-    """All five."""
+    """Copy all five fields."""
     for k in range(nk):
         for j in range(nj):
             for i in range(ni):
@@ -79,7 +79,7 @@ def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> 
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
-    """Inside."""
+    """Scale the fields at the inner points."""
     for k in range(1, nk - 1):
         for j in range(1, nj - 1):
             for i in range(1, ni - 1):
@@ -91,7 +91,7 @@ def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> N
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Inside."""
+    """Add the fields at the inner points."""
     for k in range(1, nk - 1):
         for j in range(1, nj - 1):
             for i in range(1, ni - 1):
@@ -118,7 +118,7 @@ def flux(
     c: float,
     d: float,
 ) -> None:
-    """Second differences and the convection with velocity v, in one direction."""
+    """Add second differences and the convection with velocity v, in one direction."""
     for k in range(1, nk - 1):
         for j in range(1, nj - 1):
             for i in range(1, ni - 1):
@@ -174,7 +174,7 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Fourth differences in one direction, in a box of points that lie two or more inside along it."""
+    """Add fourth differences in one direction, in a box of points that lie two or more inside along it."""
     for k in range(k0, k1):
         for j in range(j0, j1):
             for i in range(i0, i1):
@@ -229,7 +229,7 @@ def dissipation_at_walls(
     di: int,
     d: float,
 ) -> None:
-    """The same one point from a wall, with what there is of the differences."""
+    """Add fourth differences one point from a wall, with the terms that exist there."""
     for k in range(k0, k1):
         for j in range(j0, j1):
             for i in range(i0, i1):

@@ -1,10 +1,10 @@
 """FT: the heat equation by a fast Fourier transform in three dimensions, evolved in Fourier space.
 
-Complex numbers are two arrays each, rows have one more point than they need. A transform goes over a scratch array of
-its own, which nobody else reads: it is allocated, and its traffic is that of the array. The stages are in constant
-geometry, without the permutation at the end. Of the kernels' times only the sum is used: 92.1 ms, the mean of the four
-that the paper divides, is what three transforms take when the fourth kernel is short. Nine stages over a line count as
-one pass, and so the transforms' factor is large.
+As in the public code, real and imaginary parts are arrays of their own, and rows have one more point than they need. A
+transform passes through a scratch array that nobody else reads: here it is allocated, and its traffic is that of the
+array. The stages are in constant geometry, without the permutation at the end. Of the kernels' published times only
+the sum is used: 92.1 ms, the mean of the four kernels that the paper divides, is what three transforms take if the
+fourth kernel is short. Nine stages over a line count as one pass, so the transforms' factor is large.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
-    """Zeros."""
+    """Clear all arrays."""
     for k in range(n):
         for j in range(n):
             for i in range(width):
@@ -32,7 +32,7 @@ def initialise(
 
 
 def index_map(twiddle: Doubles, n: int, a: float) -> None:
-    """The exponents of the time evolution."""
+    """Compute the exponents of the time evolution."""
     for k in range(n):
         for j in range(n):
             for i in range(n):
@@ -43,14 +43,14 @@ def index_map(twiddle: Doubles, n: int, a: float) -> None:
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
-    """The number of stages goes with the roots of unity."""
+    """Store the number of stages beside the roots of unity."""
     for i in range(1):
         u_real[i] = stages
         u_imag[i] = 0.0
 
 
 def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
-    """The roots of unity of a stage."""
+    """Compute the roots of unity of a stage."""
     for i in range(count):
         u_real[i + count] = math.cos(angle * i)
         u_imag[i + count] = math.sin(angle * i)
@@ -59,7 +59,7 @@ def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
 def transform_i(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
-    """Along the last dimension: one line a thread."""
+    """Transform along the last dimension; a thread has one line."""
     for k in range(n):
         for j in range(n):
             for stage in range(stages):
@@ -79,7 +79,7 @@ def transform_i(
 def transform_j(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
-    """Along the second dimension."""
+    """Transform along the second dimension."""
     for k in range(n):
         for i in range(n):
             for stage in range(stages):
@@ -99,7 +99,7 @@ def transform_j(
 def transform_k(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
-    """Along the first dimension."""
+    """Transform along the first dimension."""
     for j in range(n):
         for i in range(n):
             for stage in range(stages):
@@ -117,7 +117,7 @@ def transform_k(
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """A step in time, which is transformed back from u1."""
+    """Advance one step in time; u1 is then transformed back."""
     for k in range(n):
         for j in range(n):
             for i in range(n):
@@ -130,7 +130,7 @@ def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Double
 
 
 def checksum(sums: Doubles, real: Doubles, imag: Doubles, n: int, points: int) -> None:
-    """Some points of the result."""
+    """Add up some points of the result."""
     s = 0.0
     t = 0.0
     for p in range(1, points + 1):
@@ -160,7 +160,7 @@ KERNELS: Final[dict[str, Kernel]] = {
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A cube of 2**stages points a side; iterations."""
+    """Build the program on a cube of 2**stages points a side, with a number of iterations."""
     stages, iterations = size
     n = 1 << stages
     shape = (n, n, n + 1)

@@ -1,6 +1,6 @@
-"""Himeno: the Jacobi iteration of a Poisson solver, a kernel of 19 points in three dimensions and one that copies back.
+"""Himeno: the Jacobi iteration of a Poisson solver: a 19-point kernel in three dimensions, and one that copies back.
 
-The first kernel adds up the squares of the residual, gosa, which the host reads at the end: that of the last iteration.
+The first kernel adds up the squares of the residual, gosa. The host reads that of the last iteration at the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def jacobi(
     kmax: int,
     omega: float,
 ) -> None:
-    """One relaxation of the pressure, into wrk2; gosa = |residual|²"""
+    """Relax the pressure once into wrk2, and compute gosa = |residual|²."""
     s = 0.0
     for i in range(1, imax - 1):
         for j in range(1, jmax - 1):
@@ -60,7 +60,7 @@ def jacobi(
 
 @kernel(collapse=3)
 def copy_back(p: Floats, wrk2: Floats, imax: int, jmax: int, kmax: int) -> None:
-    """The relaxed pressure is the pressure."""
+    """Copy the relaxed pressure back."""
     for i in range(1, imax - 1):
         for j in range(1, jmax - 1):
             for k in range(1, kmax - 1):
@@ -68,7 +68,7 @@ def copy_back(p: Floats, wrk2: Floats, imax: int, jmax: int, kmax: int) -> None:
 
 
 def _pressure(shape: tuple[int, int, int]) -> Any:
-    """Rises with the square of the distance from the first plane."""
+    """Return a pressure that rises with the square of the distance from the first plane."""
     ramp = (np.arange(shape[0], dtype=np.float32) / np.float32(shape[0] - 1)) ** 2
     return np.broadcast_to(ramp[:, None, None], shape)
 
@@ -80,7 +80,7 @@ def _diagonal(shape: tuple[int, int, int]) -> Any:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A grid of so many points, with the values of the public code; the last number is that of iterations."""
+    """Build the program on a grid with the values of the public code; the last number is that of the iterations."""
     imax, jmax, kmax, iterations = size
     shape = (imax, jmax, kmax)
     f4 = np.float32
@@ -105,7 +105,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 JACOBI_S = 1002 * 30.1e-3
-"""Divided executions of the first kernel and their time on one device (workloads of the paper's detail table)."""
+"""The seconds of the divided executions of the first kernel on one device (from the paper's detail table)."""
 
 BENCHMARK = Benchmark(
     name="Himeno",

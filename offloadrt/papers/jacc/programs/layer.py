@@ -11,47 +11,47 @@ from offloadrt.kernels import Kernel
 from offloadrt.models import openacc as acc
 
 Factors = Mapping[str, float]
-"""By kernel name: what the compiler's code takes, relative to a code at the machine's limits."""
+"""For each kernel, the time of the compiler's code relative to a code at the machine's limits."""
 
 
 class Layer(Protocol):
-    """What a benchmark asks for."""
+    """What a benchmark asks of its layer."""
 
     async def create(self, *arrays: acc.HostArray) -> None:
-        """Device memory."""
+        """Allocate device memory for arrays."""
         ...
 
     async def copyin(self, *arrays: acc.HostArray) -> None:
-        """Device memory with the host's values."""
+        """Allocate device memory and copy the host's values to it."""
         ...
 
     async def copyout(self, *arrays: acc.HostArray) -> None:
-        """The values to the host, and no device memory any more."""
+        """Copy the values to the host and free the device memory."""
         ...
 
     async def delete(self, *arrays: acc.HostArray) -> None:
-        """No device memory any more."""
+        """Free the device memory."""
         ...
 
     async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
-        """Run a kernel on arrays that are on the device. varies: is a number among the arguments another each time?"""
+        """Run a kernel on arrays on the device; with `varies`, a number among the arguments differs each time."""
         ...
 
     async def update_host(self, array: acc.HostArray) -> None:
-        """The host gets the values."""
+        """Copy the values to the host."""
         ...
 
     async def update_device(self, array: acc.HostArray) -> None:
-        """The device gets the values."""
+        """Copy the values to the device."""
         ...
 
     async def wait(self) -> None:
-        """Everything has been done."""
+        """Wait until everything has been done."""
         ...
 
 
 class Directives:
-    """OpenACC's directives on one device, each of which the host waits for. factors: of the kernels' times."""
+    """OpenACC's directives on one device, each of which the host waits for. `factors` multiply the kernels' times."""
 
     def __init__(self, thread: acc.HostThread, factors: Factors) -> None:
         self.thread = thread
@@ -86,10 +86,10 @@ class Directives:
         await self.thread.update(acc.device(array))
 
     async def wait(self) -> None:
-        """Nothing is left to wait for."""
+        """Return at once: every directive has been waited for."""
 
     def _compiled(self, kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, int | None]:
-        """The compiler's code: what it does with these arguments, times its factor."""
+        """Return the compiler's code of a kernel: what it does with these arguments, times its factor."""
         factor = self._factors.get(kernel.name, 1.0)
         counted = kernel.with_arguments(*args)
         iterations = None if kernel.analysis is None else kernel.analysis.trip_count(*args)
@@ -103,7 +103,7 @@ class Directives:
 
 
 class Routines:
-    """JACC's routines. flags: how kernels are specialised; by the values of numbers only where those stay."""
+    """JACC's routines. `flags` say how kernels are specialised; a number that varies never specialises a kernel."""
 
     def __init__(self, jacc: acc.Jacc, flags: acc.PushFlags) -> None:
         self.jacc = jacc

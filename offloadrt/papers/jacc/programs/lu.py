@@ -1,7 +1,7 @@
-"""LU: lower and upper triangular systems of a cube, solved by hyperplanes: points of which i + j + k is the same.
+"""LU: lower and upper triangular systems of a cube, solved by hyperplanes on which i + j + k is constant.
 
-The points of a plane do not depend on each other; a plane is found by lists of its points. A phantom has planes of the
-mean number of points only.
+The points of a plane do not depend on each other; lists give the points of each plane. A phantom has planes of the mean
+number of points only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Ints = NDArray[np.int32]
 
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
-    """By the time step."""
+    """Scale the residual by the time step."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -44,7 +44,7 @@ def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
-    """The fields of the next step."""
+    """Add the solution to the fields."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -56,13 +56,13 @@ def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
 
 
 def clear_norms(norms: Doubles) -> None:
-    """Of the five fields."""
+    """Clear the norms of the five fields."""
     for m in range(5):
         norms[m] = 0.0
 
 
 def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
-    """The squares of the fields."""
+    """Add up the squares of the fields."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
@@ -84,13 +84,13 @@ def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
 
 
 def mean_norms(norms: Doubles, n: int) -> None:
-    """Of a point."""
+    """Divide the accumulated norms by the number of grid points."""
     for m in range(5):
         norms[m] = norms[m] / (n * n * n)
 
 
 def root_norms(norms: Doubles) -> None:
-    """Their roots."""
+    """Take the square roots of the norms."""
     for m in range(5):
         norms[m] = math.sqrt(norms[m])
 
@@ -109,7 +109,7 @@ NORMS: Final = {
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A cube of n points a side; iterations."""
+    """Build the program on a cube of n points a side, with a number of iterations."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)
@@ -132,7 +132,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             plane.value, points.value = number, counts[number]
 
     def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Bounds of the three loops: the inner points, and from low to high along one axis."""
+        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
         return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
     def direction(of: dict[str, Any], axis: str) -> tuple[Call, ...]:

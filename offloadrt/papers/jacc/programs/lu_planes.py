@@ -13,7 +13,7 @@ Ints = NDArray[np.int32]
 
 
 def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Before the first plane."""
+    """Clear the blocks before the first plane."""
     for n in range(points):
         for m in range(5):
             for q in range(5):
@@ -38,7 +38,7 @@ def jacobians(
     side: int,
     t: float,
 ) -> None:
-    """The blocks of the points of a plane and of their three neighbours on one side."""
+    """Compute the blocks of the points of a plane and of their three neighbours on one side."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -67,7 +67,7 @@ def neighbours(
     side: int,
     omega: float,
 ) -> None:
-    """What the neighbours on one side contribute."""
+    """Add up what the neighbours on one side contribute."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -103,7 +103,7 @@ def solve_points(
     plane: int,
     points: int,
 ) -> None:
-    """The five equations of each point of a plane."""
+    """Solve the five equations of each point of a plane."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -128,7 +128,7 @@ def solve_points(
 
 
 def points_of(n: int) -> tuple[list[int], Any, Any]:
-    """Of each plane: how many, and their j and i."""
+    """List, for each plane, the number of its points and their j and i."""
     inside = np.arange(1, n - 1)
     k, j, i = np.meshgrid(inside, inside, inside, indexing="ij")
     plane = (k + j + i - 3).ravel()

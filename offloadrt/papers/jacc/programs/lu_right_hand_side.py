@@ -1,4 +1,4 @@
-"""LU's right-hand side: fluxes and dissipation in the three directions; also of the forcing."""
+"""LU's right-hand side, and its forcing: fluxes and dissipation in the three directions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from offloadrt.papers.jacc.programs.fields import AXES, Doubles, dissipation, di
 
 
 def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """The residual starts with the forcing; reciprocal of density and kinetic energy."""
+    """Start the residual with the forcing, and compute the reciprocal of the density and the kinetic energy."""
     for k in range(n):
         for j in range(n):
             for i in range(n):
@@ -27,7 +27,7 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
 
 
 def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Convective flux of each point."""
+    """Compute the convective flux of each point."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(n):
@@ -41,7 +41,7 @@ def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -
 
 
 def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Central differences of the flux."""
+    """Subtract central differences of the flux."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -63,7 +63,7 @@ def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Between a point and the one before."""
+    """Compute the viscous flux between a point and the previous one."""
     for k in range(1, n):
         for j in range(1, n):
             for i in range(1, n):
@@ -82,7 +82,7 @@ def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj:
 def second_difference(
     rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
 ) -> None:
-    """Of the fields, and the viscous fluxes."""
+    """Add second differences of the fields and of the viscous fluxes."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -112,7 +112,7 @@ def second_difference(
 
 
 def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
-    """The fields with the third direction last."""
+    """Store the fields with the third direction last."""
     for j in range(1, n - 1):
         for i in range(1, n - 1):
             for k in range(n):
@@ -125,7 +125,7 @@ def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
 
 
 def _right_hand_side(prefix: str) -> dict[str, Any]:
-    """23 kernels: one to start with, seven a direction, and one that gathers the third direction."""
+    """Make 23 kernels: one to start with, seven for each direction, and one that gathers the third direction."""
     steps = (
         ("flux", point_flux),
         ("difference", difference),

@@ -1,7 +1,7 @@
 """MG: a Poisson equation by V-cycles over nine grids, the finest of 512 points a side.
 
-Each grid has arrays of its own, with one more point on both sides; every operator works in scratch arrays of the size
-of its grid and ends with an exchange of opposite walls, a kernel a direction.
+Each grid has arrays of its own, with one more point on both sides. Every operator works in scratch arrays of the size
+of its grid and ends with an exchange of opposite walls, by one kernel for each direction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from offloadrt.papers.jacc.programs.fields import Doubles, named
 
 
 def walls_i(u: Doubles, n: int) -> None:
-    """Opposite walls of the last dimension."""
+    """Exchange opposite walls of the last dimension."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             u[k, j, 0] = u[k, j, n - 2]
@@ -25,7 +25,7 @@ def walls_i(u: Doubles, n: int) -> None:
 
 
 def walls_j(u: Doubles, n: int) -> None:
-    """Of the second dimension."""
+    """Exchange opposite walls of the second dimension."""
     for k in range(1, n - 1):
         for i in range(n):
             u[k, 0, i] = u[k, n - 2, i]
@@ -33,7 +33,7 @@ def walls_j(u: Doubles, n: int) -> None:
 
 
 def walls_k(u: Doubles, n: int) -> None:
-    """Of the first dimension."""
+    """Exchange opposite walls of the first dimension."""
     for j in range(n):
         for i in range(n):
             u[0, j, i] = u[n - 2, j, i]
@@ -41,7 +41,7 @@ def walls_k(u: Doubles, n: int) -> None:
 
 
 def clear(u: Doubles, n: int) -> None:
-    """No correction yet."""
+    """Clear the correction."""
     for k in range(n):
         for j in range(n):
             for i in range(n):
@@ -49,7 +49,7 @@ def clear(u: Doubles, n: int) -> None:
 
 
 def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
-    """Sums over the four nearest and the four next neighbours across the last dimension."""
+    """Add up the four nearest and the four next neighbours across the last dimension."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(n):
@@ -58,7 +58,7 @@ def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
 
 
 def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, c1: float, c2: float) -> None:
-    """The smoother: u = u + C r."""
+    """Smooth: u = u + C r."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -73,7 +73,7 @@ def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, 
 def subtract(
     r: Doubles, u: Doubles, v: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """The residual: r = v - A u."""
+    """Compute the residual r = v - A u."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -88,7 +88,7 @@ def subtract(
 def residual_in_place(
     r: Doubles, u: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """The same on the coarser grids, where v is r itself."""
+    """Compute the residual on a coarser grid, where v is r itself."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -101,7 +101,7 @@ def residual_in_place(
 
 
 def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
-    """Of the points of the fine grid around each of m points a side of the coarse one."""
+    """Add up the neighbours on the fine grid around each of m points a side of the coarse grid."""
     for k in range(1, m - 1):
         for j in range(1, m - 1):
             for i in range(1, m):
@@ -120,7 +120,7 @@ def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
 
 
 def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
-    """The residual of the coarse grid."""
+    """Project the residual to the coarse grid."""
     for k in range(1, m - 1):
         for j in range(1, m - 1):
             for i in range(1, m - 1):
@@ -139,7 +139,7 @@ def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
 
 
 def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> None:
-    """Of neighbours on the coarse grid."""
+    """Add up neighbours on the coarse grid."""
     for k in range(m - 1):
         for j in range(m - 1):
             for i in range(m):
@@ -149,7 +149,7 @@ def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> No
 
 
 def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
-    """The correction from the coarse grid, at the points of the fine one (dk, dj) beside those of the coarse one."""
+    """Add the correction from the coarse grid at the fine grid's points (dk, dj) beside those of the coarse grid."""
     for k in range(m - 1):
         for j in range(m - 1):
             for i in range(m - 1):
@@ -160,7 +160,7 @@ def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
 
 
 def norm(total: Doubles, r: Doubles, n: int) -> None:
-    """Sum of squares and largest value."""
+    """Compute the sum of squares and the largest value."""
     s = 0.0
     largest = 0.0
     for k in range(1, n - 1):
@@ -197,7 +197,7 @@ IN_PLACE: Final = named("resid", residual_in_place)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """So many grids, the finest of 2**grids points a side; iterations."""
+    """Build the program with a number of grids, the finest of 2**grids points a side, and a number of iterations."""
     grids, iterations = size
     sides = [(1 << level) + 2 for level in range(grids + 1)]
     levels = range(1, grids + 1)
@@ -233,7 +233,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         )
 
     def rprj3(level: int) -> tuple[Call, ...]:
-        """To the next coarser grid."""
+        """Project to the next coarser grid."""
         m = sides[level - 1]
         return (
             call(KERNELS["rprj3_sums"], t1[level], t2[level], r[level], m),
@@ -242,7 +242,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         )
 
     def interp(level: int) -> tuple[Call, ...]:
-        """From the next coarser grid."""
+        """Interpolate from the next coarser grid."""
         below, m = level - 1, sides[level - 1]
         return (
             call(KERNELS["interp_sums"], t1[below], t2[below], t3[below], u[below], m),
@@ -279,7 +279,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 def _charges(side: int) -> Any:
-    """+1 and -1 at ten points each, the same in the opposite walls."""
+    """Place charges +1 and -1 at ten points each, with equal values in opposite walls."""
     inside = side - 2
     values = np.zeros((inside,) * 3)
     places = np.random.default_rng(314159265).choice(inside**3, 20, replace=False)

@@ -1,7 +1,7 @@
 """SP: scalar pentadiagonal systems along the three directions of a cube.
 
-Three systems a line lie in ``lhs[m, a, h, b]``, ``lhsp`` and ``lhsm``, where h runs along the direction of the solver
-and a, b across it. As in `bt`, one source serves the three directions.
+Each line has three systems, in ``lhs[m, a, h, b]``, ``lhsp`` and ``lhsm``, where h runs along the direction of the
+solver and a, b across it. As in `bt`, one source serves the three directions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from offloadrt.papers.jacc.programs.fields import (
 
 
 def transpose(source: Doubles, target: Doubles, n: int) -> None:
-    """Lines along the last dimension become lines along the one before."""
+    """Transpose lines along the last dimension into lines along the one before."""
     for a in range(n):
         for h in range(n):
             for b in range(n):
@@ -39,7 +39,7 @@ def transpose(source: Doubles, target: Doubles, n: int) -> None:
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
-    """The unit matrix at both ends of a line."""
+    """Set the unit matrix at both ends of a line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for m in range(5):
@@ -58,7 +58,7 @@ def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
-    """The largest of the viscosities."""
+    """Compute the largest of the viscosities."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n):
@@ -67,7 +67,7 @@ def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
-    """The first system."""
+    """Fill the first system."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(1, n - 1):
@@ -81,7 +81,7 @@ def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
-    """Both, in one kernel."""
+    """Compute the viscosities and fill the first system, in one kernel."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n):
@@ -96,7 +96,7 @@ def fill_with_coefficients(
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
-    """Fourth differences between two points of each line."""
+    """Add fourth differences between two points of each line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(first, after):
@@ -108,7 +108,7 @@ def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
-    """The systems of the velocity plus and minus the speed of sound."""
+    """Fill the systems of the velocity plus and minus the speed of sound."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(1, n - 1):
@@ -125,7 +125,7 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Forward elimination of the first system, which three fields have."""
+    """Eliminate forward in the first system, which three fields share."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n - 2):
@@ -148,7 +148,7 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def eliminate_one(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Forward elimination of one of the other systems."""
+    """Eliminate forward in one of the other systems."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n - 2):
@@ -165,7 +165,7 @@ def eliminate_one(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """The last two points of the first system."""
+    """Solve for the last two points of the first system."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             factor = 1.0 / lhs[2, a, n - 2, b]
@@ -179,7 +179,7 @@ def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """The last two points of both other systems."""
+    """Solve for the last two points of both other systems."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             p = 1.0 / lhsp[2, a, n - 2, b]
@@ -193,7 +193,7 @@ def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) ->
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Back along each line."""
+    """Substitute back along each line."""
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n - 3, -1, -1):
@@ -215,7 +215,7 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
-    """The fields of each point in other variables."""
+    """Transform the fields of each point to other variables."""
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
@@ -274,7 +274,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A cube of n points a side; iterations."""
+    """Build the program on a cube of n points a side, with a number of iterations."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)
@@ -287,7 +287,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     velocity = {"x": us, "y": vs, "z": ws}
 
     def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Bounds of the three loops: the inner points, and from low to high along one axis."""
+        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
         return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
     def right_hand_side(axis: str) -> tuple[Call, ...]:
@@ -355,8 +355,8 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 LONG_S: Final = 3 * 400 * 10.9e-3
-"""Divided executions and their time on one device. Which they are is not said: those that fill the left-hand sides,
-whose six arrays come nearest to what the paper's send.
+"""The seconds of the divided executions on one device. The paper does not say which they are: those that fill the
+left-hand sides are taken, because their six arrays come nearest to what the paper's kernels send.
 """
 
 BENCHMARK = Benchmark(

@@ -1,4 +1,4 @@
-"""Judges of the OTM paper's claims: each asks for the runs that its expression needs.
+"""Judges of the OTM paper's claims: each asks for the runs that its claim needs.
 
 `places` says where they look; `figures` (Rodinia under explicit copies and managed memory), `placed` (Rodinia under
 OTM), `synthetic` (Table 2 and what the paper says of density) and `mechanisms` hold the judges, `probes` the small
@@ -8,20 +8,9 @@ recorded runs of the mechanisms.
 from __future__ import annotations
 
 from offloadrt.papers.otm.judges import figures, mechanisms, placed, synthetic
-from offloadrt.papers.otm.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, claims, grid
+from offloadrt.papers.otm.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.paper import Paper
 
-PAPER = Paper("otm", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 
-__all__ = [
-    "CANDIDATES",
-    "MACHINE",
-    "PAPER",
-    "SENSITIVITY",
-    "bench",
-    "figures",
-    "grid",
-    "mechanisms",
-    "placed",
-    "synthetic",
-]
+__all__ = ["PAPER", "figures", "mechanisms", "placed", "synthetic"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from offloadrt.papers.otm.judges.placed import pinned, program
-from offloadrt.papers.otm.judges.places import BENCHMARKS, OTM, Grid, bench, runs
+from offloadrt.papers.otm.judges.places import BENCHMARKS, OTM, RodiniaGrid, bench, runs
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
-from offloadrt.study.judging import Asking, Judgement
+from offloadrt.study.judging import Hearing, Judgement, Reading, unless
 from offloadrt.study.measured import number
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
@@ -18,15 +18,13 @@ EXPLICIT_ALL: dict[str, Value] = {"threshold": 0.0}
 IMPLICIT_ALL: dict[str, Value] = {"threshold": 2.0}
 
 
-@bench.judge(
-    "otm.mech.got", "Rodinia's and the probe's tables have one entry an object, with its size, uses, LAFs and GAF"
-)
-def object_table(grid: Grid) -> Asking:
+@bench.judge("otm.mech.got")
+def object_table(grid: RodiniaGrid) -> Hearing:
     size = grid.fitting[0]
-    found = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
+    results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
     said, wrong = [], []
     for benchmark in BENCHMARKS:
-        result, known = found[benchmark, size, OTM], program(benchmark)
+        result, known = results[benchmark, size, OTM], program(benchmark)
         made = {name.removesuffix("_bytes"): nbytes for name, nbytes in result.measured.items() if "_bytes" in name}
         entries = {name: one.nbytes for name, one in result.placements.items()}
         said.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
@@ -38,23 +36,23 @@ def object_table(grid: Grid) -> Asking:
                 wrong.append(f"{benchmark}: {name} has no uses")
             if result.placements[name].gaf != one.gaf:
                 wrong.append(f"{benchmark}: {name}'s GAF is not what the compiler says")
-    return Judgement("; ".join(said), not wrong, "; ".join(wrong))
+    return unless("; ".join(said), wrong)
 
 
-@bench.judge("otm.mech.laf", "LAF >= 0 in each region of Rodinia, and as counted by hand in a probe's (a branch: 0.5)")
-def local_frequency(grid: Grid) -> Asking:
+@bench.judge("otm.mech.laf")
+def local_frequency(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS)
     each = [
         region.laf(name) for benchmark in BENCHMARKS for region in program(benchmark).regions for name in region.objects
     ]
     counted = {name: number(fact[f"{name}_gaf"]) / ROUNDS for name in LAF}
     said = f"{min(each):g} to {max(each):g} in {len(each)} uses; counted: {counted}"
-    wrong = [*(["some are negative"] if min(each) < 0 else []), *(["not as by hand"] if counted != LAF else [])]
-    return Judgement(said, not wrong, "; ".join(wrong))
+    wrong = {"some are negative": min(each) < 0, "not as by hand": counted != LAF}
+    return unless(said, wrong)
 
 
-@bench.judge("otm.mech.gaf", "GAF = sum over regions of frequency * LAF, each object of Rodinia and of a probe")
-def global_frequency(grid: Grid) -> Asking:
+@bench.judge("otm.mech.gaf")
+def global_frequency(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS)
     wrong, count = [], 0
     for benchmark in BENCHMARKS:
@@ -73,16 +71,16 @@ def global_frequency(grid: Grid) -> Asking:
         count += 1
         if number(fact[f"{name}_gaf"]) != ROUNDS * laf:
             wrong.append(f"the probe's {name}: {fact[f'{name}_gaf']}, not {ROUNDS * laf:g}")
-    return Judgement(f"{count - len(wrong)} of {count} objects", not wrong, "; ".join(wrong))
+    return unless(f"{count - len(wrong)} of {count} objects", wrong)
 
 
-@bench.judge("otm.mech.rank", "ranks are 1..n by GAF, the highest first, and the runtime has them (Rodinia)")
-def ranks(grid: Grid) -> Asking:
+@bench.judge("otm.mech.rank")
+def ranks(grid: RodiniaGrid) -> Hearing:
     size = grid.fitting[0]
-    found = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
+    results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
     said, wrong = [], []
     for benchmark in BENCHMARKS:
-        placements = found[benchmark, size, OTM].placements
+        placements = results[benchmark, size, OTM].placements
         order = sorted(placements, key=lambda name: placements[name].rank)
         gafs = [placements[name].gaf for name in order]
         said.append(f"{benchmark}: {', '.join(order)}")
@@ -90,36 +88,38 @@ def ranks(grid: Grid) -> Asking:
             wrong.append(f"{benchmark}'s are no permutation")
         if gafs != sorted(gafs, reverse=True):
             wrong.append(f"{benchmark}'s are not in order of GAF")
-    return Judgement("; ".join(said), not wrong, "; ".join(wrong))
+    return unless("; ".join(said), wrong)
 
 
-@bench.judge("otm.mech.density", "0 <= density <= 1 for each object of Rodinia; LAF * iterations / elements in a probe")
-def density(grid: Grid) -> Asking:
+@bench.judge("otm.mech.density")
+def density(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size, OTM) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
-    found = yield from runs(grid, places)
+    results = yield from runs(grid, places)
     (fact,) = yield from grid.facts(OBJECTS)
-    every = [one.density for result in found.values() for one in result.placements.values()]
-    told = {name: number(fact[f"{name}_density"]) for name in DENSITY}
-    wrong = [] if all(0.0 <= one <= 1.0 for one in every) else ["some lie outside"]
-    wrong += [] if told == DENSITY else ["the probe's are not min(LAF * iterations / elements, 1)"]
-    return Judgement(f"{min(every):.3g} to {max(every):.3g}; probe: {told}", not wrong, "; ".join(wrong))
+    every = [one.density for result in results.values() for one in result.placements.values()]
+    estimated = {name: number(fact[f"{name}_density"]) for name in DENSITY}
+    wrong = {
+        "some lie outside": not all(0.0 <= one <= 1.0 for one in every),
+        "the probe's are not min(LAF * iterations / elements, 1)": estimated != DENSITY,
+    }
+    return unless(f"{min(every):.3g} to {max(every):.3g}; probe: {estimated}", wrong)
 
 
-@bench.judge("otm.mech.map_order", "objects in order of rank, each on the GPU iff it fits beside the earlier (Rodinia)")
-def greedy(grid: Grid) -> Asking:
+@bench.judge("otm.mech.map_order")
+def greedy(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size, OTM) for benchmark in BENCHMARKS for size in grid.over]
-    found = yield from runs(grid, places)
+    results = yield from runs(grid, places)
     wrong, count = [], 0
-    for place, result in found.items():
+    for place, result in results.items():
         expected = _greedy(result)
         count += len(expected)
         wrong += [f"{name} of {place[0]} at {place[1]:g} GB" for name in expected ^ pinned(result)]
-    said = f"{len(wrong)} of the placements of {len(found)} runs are others; {count} objects are pinned in all"
+    said = f"{len(wrong)} of the placements of {len(results)} runs are others; {count} objects are pinned in all"
     return Judgement(said, not wrong, f"placed otherwise: {', '.join(wrong)}")
 
 
 def _greedy(result: Result) -> set[str]:
-    """What has to be pinned."""
+    """Choose what has to be pinned: what does not fit beside what ranks before it."""
     free, left_out = result.otm["budget_bytes"], set()
     for name, one in sorted(result.placements.items(), key=lambda item: item[1].rank):
         if one.nbytes <= free:
@@ -129,21 +129,21 @@ def _greedy(result: Result) -> set[str]:
     return left_out
 
 
-@bench.judge("otm.mech.pin", "a pinned object beside explicit ones: no byte migrates, its bytes come over the link")
-def pin(grid: Grid) -> Asking:
+@bench.judge("otm.mech.pin")
+def pin(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [{**EXPLICIT_ALL, "room": 2.0}])
     remote, advice = number(fact["remote_bytes"]), fact["advice"]
     said = f"b: {fact['b_mechanism']}, {advice} advice, {fact['migrated']} B migrate, {remote:,.0f} B over the link"
-    wrong = [
-        *(["b is not pinned"] if fact["b_mechanism"] != "pinned" or advice != 1 else []),
-        *(["it migrates"] if fact["migrated"] else []),
-        *(["nobody reaches it over the link"] if remote <= 0 else []),
-    ]
-    return Judgement(said, not wrong, "; ".join(wrong))
+    wrong = {
+        "b is not pinned": fact["b_mechanism"] != "pinned" or advice != 1,
+        "it migrates": fact["migrated"],
+        "nobody reaches it over the link": remote <= 0,
+    }
+    return unless(said, wrong)
 
 
-@bench.judge("otm.mech.explicit", "a block of its size and copies for each object, no fault; the kernel has the copy")
-def explicit(grid: Grid) -> Asking:
+@bench.judge("otm.mech.explicit")
+def explicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [EXPLICIT_ALL])
     (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [EXPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
@@ -152,17 +152,17 @@ def explicit(grid: Grid) -> Asking:
         f"{fact['copied_out']:,} B out, {fact['kernel_faults']} faults; the original is {values['inside']:g} after the "
         f"kernel, {values['after']:g} at the end"
     )
-    wrong = [
-        *(["not a block each"] if fact["blocks"] != fact["objects"] or fact["entries"] != fact["objects"] else []),
-        *(["not copied once each way"] if (fact["copied_in"], fact["copied_out"]) != (all_bytes, all_bytes) else []),
-        *(["kernels fault"] if fact["kernel_faults"] or fact["migrated"] else []),
-        *(["the kernel writes to the original"] if (values["inside"], values["after"]) != (0.0, 1.0) else []),
-    ]
-    return Judgement(said, not wrong, "; ".join(wrong))
+    wrong = {
+        "not a block each": fact["blocks"] != fact["objects"] or fact["entries"] != fact["objects"],
+        "not copied once each way": (fact["copied_in"], fact["copied_out"]) != (all_bytes, all_bytes),
+        "kernels fault": fact["kernel_faults"] or fact["migrated"],
+        "the kernel writes to the original": (values["inside"], values["after"]) != (0.0, 1.0),
+    }
+    return unless(said, wrong)
 
 
-@bench.judge("otm.mech.implicit", "no block and no copy; kernels fault, all bytes migrate; the kernel has the original")
-def implicit(grid: Grid) -> Asking:
+@bench.judge("otm.mech.implicit")
+def implicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [IMPLICIT_ALL])
     (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [IMPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
@@ -170,18 +170,16 @@ def implicit(grid: Grid) -> Asking:
         f"{fact['blocks']} blocks, {fact['copied_in']} B copied in, {fact['kernel_faults']} faults, "
         f"{fact['migrated']:,} of {all_bytes:,.0f} B migrate; the original is {values['inside']:g} after the kernel"
     )
-    wrong = [
-        *(["there are blocks or copies"] if fact["blocks"] or fact["copied_in"] or fact["copied_out"] else []),
-        *(["kernels do not fault"] if not fact["kernel_faults"] or fact["migrated"] != all_bytes else []),
-        *(["the kernel does not write to the original"] if values["inside"] != 1.0 else []),
-    ]
-    return Judgement(said, not wrong, "; ".join(wrong))
+    wrong = {
+        "there are blocks or copies": fact["blocks"] or fact["copied_in"] or fact["copied_out"],
+        "kernels do not fault": not fact["kernel_faults"] or fact["migrated"] != all_bytes,
+        "the kernel does not write to the original": values["inside"] != 1.0,
+    }
+    return unless(said, wrong)
 
 
-@bench.judge(
-    "otm.mech.counters", "explicit and implicit bytes add up; an object is placed iff free >= size, to the byte"
-)
-def counters(grid: Grid) -> Asking:
+@bench.judge("otm.mech.counters")
+def counters(grid: RodiniaGrid) -> Hearing:
     exact, less = yield from grid.facts(OBJECTS, [{}, {"lacking": 1}])
     each = number(exact["object_bytes"])
     counted = (number(exact["explicit_bytes"]) / each, number(exact["implicit_bytes"]) / each)
@@ -190,34 +188,32 @@ def counters(grid: Grid) -> Asking:
         f"room for 3: {counted[0]:g} explicit, {counted[1]:g} implicit; "
         f"{3 * each - number(less['budget_bytes']):.0f} B less: {short / each:g} placed, b {less['b_mechanism']}"
     )
-    wrong = [
-        *(["the counters are not the sizes of what is placed"] if counted != (2.0, 1.0) or short != 2 * each else []),
-        *(["an object that fits exactly is pinned"] if exact["b_mechanism"] != "implicit" else []),
-        *(["an object that lacks a byte is placed"] if less["b_mechanism"] != "pinned" else []),
-    ]
-    return Judgement(said, not wrong, "; ".join(wrong))
+    wrong = {
+        "the counters are not the sizes of what is placed": counted != (2.0, 1.0) or short != 2 * each,
+        "an object that fits exactly is pinned": exact["b_mechanism"] != "implicit",
+        "an object that lacks a byte is placed": less["b_mechanism"] != "pinned",
+    }
+    return unless(said, wrong)
 
 
-@bench.judge(
-    "otm.mech.table", "one decision an object in several calls; who comes later, of better rank, takes no place"
-)
-def active_table(grid: Grid) -> Asking:
+@bench.judge("otm.mech.table")
+def active_table(grid: RodiniaGrid) -> Hearing:
     once, late = yield from grid.facts(OBJECTS, [{}, {"room": 2.0, "late": True}])
     said = (
         f"{once['decisions']} decisions on {once['objects']} objects in {ROUNDS} calls; c of rank {late['c_rank']} "
         f"comes late: a {late['a_mechanism']}, b {late['b_mechanism']}, c {late['c_mechanism']}"
     )
     kept = late["a_decisions"] == late["b_decisions"] == 1
-    wrong = [
-        *(["an object is decided on again while it is active"] if once["decisions"] != once["objects"] else []),
-        *(["what is active gives way"] if not kept or "pinned" in (late["a_mechanism"], late["b_mechanism"]) else []),
-        *(["c takes a place that there is not"] if late["c_rank"] != 1 or late["c_mechanism"] != "pinned" else []),
-    ]
-    return Judgement(said, not wrong, "; ".join(wrong))
+    wrong = {
+        "an object is decided on again while it is active": once["decisions"] != once["objects"],
+        "what is active gives way": not kept or "pinned" in (late["a_mechanism"], late["b_mechanism"]),
+        "c takes a place that there is not": late["c_rank"] != 1 or late["c_mechanism"] != "pinned",
+    }
+    return unless(said, wrong)
 
 
-@bench.judge("otm.mech.trad_fail", "explicit copies: an allocation fails at each size above 16 GB, at none that fits")
-def no_room(grid: Grid) -> Asking:
+@bench.judge("otm.mech.trad_fail")
+def no_room(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size) for benchmark in BENCHMARKS for size in (*grid.fitting, *grid.over)]
     facts = yield from grid.facts(
         f"{PROBES}:traditional", [grid.sized(size, {"benchmark": benchmark}) for benchmark, size in places]
@@ -226,16 +222,16 @@ def no_room(grid: Grid) -> Asking:
     above = [place for place in places if place[1] in grid.over]
     wrong = [f"{one} at {size:g} GB" for one, size in places if bool(failed[one, size]) is not (size in grid.over)]
     lacking = sum(bool(failed[place]) for place in above)
-    fewer = sum(bool(found) for place, found in failed.items() if place not in above)
+    fewer = sum(bool(results) for place, results in failed.items() if place not in above)
     said = f"{lacking} of {len(above)} runs above fail, {fewer} of {len(places) - len(above)} below"
     return Judgement(said, not wrong, f"otherwise: {', '.join(wrong)}")
 
 
-@bench.judge("otm.mech.um_bw", "bytes a second of a sweep: on demand < copied")
-def slower_on_demand(grid: Grid) -> Asking:
+@bench.judge("otm.mech.um_bw")
+def slower_on_demand(grid: RodiniaGrid) -> Hearing:
     managed, copied = yield from grid.facts(
         f"{PROBES}:bandwidth", [{"placement": "managed"}, {"placement": "explicit"}]
     )
     demand, copy = number(managed["bytes_per_s"]), number(copied["bytes_per_s"])
     said = f"{demand / 1e9:.3g} and {copy / 1e9:.3g} GB/s (pageable)"
-    return Judgement(said, demand < copy, "faults take less time than the host's copy into a pinned buffer")
+    return Reading(said, demand / copy, "faults take less time than the host's copy into a pinned buffer")

@@ -7,12 +7,11 @@ free, `over` above its 16 GB.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.study.claims import claims_of
-from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.measured import number
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
@@ -41,42 +40,43 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
 """Runs that show whether an entry of the machine matters at all, in a sixteenth of the memory."""
 _MEMORY = ("mem.size", "mem.reserved", "otm.reserve")
 
-bench = Bench()
-claims = {claim.id: claim for claim in claims_of("offloadrt.papers.otm")}
+bench = Bench.of("offloadrt.papers.otm")
 
 Place = tuple[str, float, str]
 """Benchmark, size in GB, placement."""
-Runs = Generator[list[Point], list[Result], dict[Place, Result]]
 
 
 @attrs.frozen
-class Grid(Places):
-    """Sizes of the programs."""
+class RodiniaGrid(JudgingGrid):
+    """Sizes of Rodinia and of the synthetic program, in GB."""
 
     fitting: tuple[float, ...]
+    """Sizes of Rodinia that fit into the device's memory."""
     over: tuple[float, ...]
+    """Sizes of Rodinia above it."""
     small: float
+    """A size of the synthetic program that fits."""
     large: float
-    """Of the synthetic program, one that fits and one that does not."""
+    """A size of the synthetic program that does not."""
     part: float
-    """Of the device's memory and of all sizes that is looked at."""
+    """The part of the device's memory, and of all sizes, that is looked at."""
 
     @property
     def described(self) -> str:
-        """How much is looked at, in words."""
+        """Say in words how much is looked at."""
         sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
         said = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
         return said if self.part == 1.0 else f"{said}, all sizes and the device's memory times {self.part:g}"
 
     def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
-        """One run on the machine with so much memory."""
+        """Describe one run on the machine with so much memory."""
         return self.at(scenario or self.scenario, parameters, {}, record=record)
 
     def at(
         self, scenario: str, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """A run with entries of the machine replaced."""
-        point = Places.point(self, parameters, scenario=scenario, record=record)
+        """Describe a run with entries of the machine replaced."""
+        point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
         if self.part != 1.0:
             spec = profiles.load(point.options.machine or MACHINE, changed)
@@ -84,22 +84,22 @@ class Grid(Places):
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 
     def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
-        """Parameters with a size that goes with the memory."""
+        """Add a size that goes with the memory to some parameters."""
         return {**parameters, "size_gb": size * self.part}
 
 
-def grid(extent: Extent, options: Options) -> Grid:
-    """Where the judges look; from `full` over `quick` to `ends`, fewer sizes and a smaller part of the memory."""
+def grid(extent: Extent, options: Options) -> RodiniaGrid:
+    """Choose where the judges look: from `full` over `quick` to `ends`, fewer sizes and less of the memory."""
     places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
         "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
         "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
         "ends": ((8.0, 14.0), (18.0, 24.0), 8.0, 24.0, 0.0625),
     }
-    return Grid(SCENARIO, *places[extent], options=options)
+    return RodiniaGrid(SCENARIO, *places[extent], options=options)
 
 
-def runs(grid: Grid, places: Iterable[Place]) -> Runs:
-    """Rodinia at these places; `yield from` it."""
+def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
+    """Run Rodinia at these places; `yield from` it."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
@@ -108,11 +108,10 @@ def runs(grid: Grid, places: Iterable[Place]) -> Runs:
     return dict(zip(wanted, results, strict=True))
 
 
-def synthetic(
-    grid: Grid, many: Iterable[tuple[float, Mapping[str, Value]]]
-) -> Generator[list[Point], list[Result], list[Result]]:
-    """The synthetic program at these sizes. The host reads what kernels have written; explicit copies bring it back
-    anyway.
+def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
+    """Run the synthetic program at these sizes.
+
+    The host reads what kernels have written; explicit copies bring it back anyway.
     """
     answers: list[Result] = yield [
         grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
@@ -122,27 +121,20 @@ def synthetic(
 
 
 def seconds(result: Result) -> float:
-    """Computation and data transfer, as the paper measures."""
+    """Read the time of computation and data transfer, as the paper measures it."""
     return number(result.measured.get("time_s", result.elapsed_s))
 
 
 def handler_share(result: Result) -> float:
-    """The part of the time in which the page-fault handler is busy."""
+    """Compute the part of the time in which the page-fault handler is busy."""
     return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
 
 
 def sizes(values: Iterable[float]) -> str:
-    """`18, 20 GB`."""
+    """Write sizes: `18, 20 GB`."""
     return ", ".join(f"{size:g}" for size in values) + " GB"
 
 
-def in_band(claim: str, value: float) -> bool:
-    """Whether `value` lies in the band that counts as right."""
-    lo, hi = claims[claim].lo, claims[claim].hi
-    return (lo is None or value >= lo) and (hi is None or value <= hi)
-
-
-def banded(claim: str, value: float, said: str, low: str, high: str) -> Judgement:
-    """Whether `value` is in the claim's band; `low` and `high` are why it would be below and above it."""
-    lo = claims[claim].lo
-    return Judgement(said, in_band(claim, value), low if lo is not None and value < lo else high)
+def in_gb(values: Mapping[float, float]) -> dict[str, float]:
+    """Name the sizes of a curve: `{"18": …}`."""
+    return {f"{size:g}": value for size, value in values.items()}

@@ -13,12 +13,12 @@ from offloadrt.models import openmp as omp
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.papers.otm.unified_memory import UnifiedMemory
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
+from offloadrt.study.probing import Facts, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.trace import EVENTS, Row
+from offloadrt.trace import events
 
-Facts = dict[str, int | float | bool | str | None]
 BLOCK: Final = 2 << 20
 DOUBLE: Final = 8
 N: Final = BLOCK // DOUBLE
@@ -82,19 +82,17 @@ async def objects(
 
     late: `c`, which ranks first, comes when the others are in use.
     """
-    run.phantom = True
-    run.configuration = "otm"
     body = two_then_three if late else three_objects
-    run.host_program = HostProgram.of(body)
+    run.configure(configuration="otm", host_program=HostProgram.of(body), phantom=True)
     run.set("mem.size", f"{round(room * N * DOUBLE)} B")
     run.set("mem.reserved", "0 B")
     run.set("otm.reserve", f"{lacking} B")
     run.set("otm.threshold", threshold)
     await run.parallel(body)
     await run.finish()
-    placed = _rows(run, "ObjectPlaced")
-    copies = _rows(run, "CopyBegin")
-    managed, counters, port = run.device().managed, run.objects, 0.0
+    placed = recorded(run, events.ObjectPlaced)
+    copies = recorded(run, events.CopyBegin)
+    managed, counters, port = run.device().managed, run.statistics.objects, 0.0
     if managed is not None:
         port = managed.ports["h2d"].bytes + managed.ports["d2h"].bytes
     calls = run.calls.table()
@@ -103,12 +101,12 @@ async def objects(
         "explicit_bytes": counters["explicit_bytes"],
         "implicit_bytes": counters["implicit_bytes"],
         "budget_bytes": counters["budget_bytes"],
-        "blocks": sum(row[7] == N * DOUBLE for row in _rows(run, "Allocate")),
-        "entries": sum(row[8] == N * DOUBLE for row in _rows(run, "MapInsert")),
+        "blocks": sum(event.size == N * DOUBLE for event in recorded(run, events.Allocate)),
+        "entries": sum(event.size == N * DOUBLE for event in recorded(run, events.MapInsert)),
         "copied_in": _bytes(copies, "h2d", managed=False),
         "copied_out": _bytes(copies, "d2h", managed=False),
         "migrated": _bytes(copies, "h2d", managed=True) + _bytes(copies, "d2h", managed=True),
-        "kernel_faults": len(_rows(run, "PageFaultBegin")),
+        "kernel_faults": len(recorded(run, events.PageFaultBegin)),
         "remote_bytes": port,
         "advice": calls["cuMemAdvise"].count if "cuMemAdvise" in calls else 0,
         "objects": len(run.device().placements),
@@ -120,15 +118,14 @@ async def objects(
         facts[f"{one.name}_density"] = one.density
         facts[f"{one.name}_gaf"] = one.gaf
         facts[f"{one.name}_bytes"] = one.nbytes
-        facts[f"{one.name}_decisions"] = sum(row[6] == one.name for row in placed)
+        facts[f"{one.name}_decisions"] = sum(event.array == one.name for event in placed)
     return facts
 
 
 @scenario(machine="summitdev-p100")
 async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
     """One object with values: does a kernel write to the original, or to a copy that comes back at the end?"""
-    run.configuration = "otm"
-    run.host_program = HostProgram.of(one_object)
+    run.configure(configuration="otm", host_program=HostProgram.of(one_object))
     run.set("otm.threshold", threshold)
     ((inside, after),) = await run.parallel(one_object)
     return {"inside": float(inside), "after": float(after)}
@@ -185,28 +182,19 @@ async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "manag
     async def body(t: omp.HostThread) -> float:
         values = SWEPT // DOUBLE
         array = t.array("array", values, fill=0.0, align=BLOCK)
-        begin = run.now
+        begin = run.sim.now
         await t.target_enter_data(omp.map(to=array))
-        copied = run.now - begin
+        copied = run.sim.now - begin
         for _ in range(2):
             await t.target(sweep, array, teams=values // 256, threads=256, iterations=values)
         return copied
 
     (copied,) = await run.parallel(body)
-    starts, ends = _rows(run, "KernelStart"), _rows(run, "KernelEnd")
-    cold, warm = ((end[1] - start[1]) * 1e-12 for start, end in zip(starts, ends, strict=True))
+    cold, warm = (span.duration * 1e-12 for span in kernels(run))
     moving = copied if placement == "explicit" else cold - warm
     return {"bytes_per_s": SWEPT / moving}
 
 
-def _rows(run: Run, *names: str) -> list[Row]:
-    """The recorded rows of some kinds of event, in order."""
-    assert run.trace is not None, "a probe is run with a recording"
-    assert all(name in EVENTS for name in names)
-    wanted = frozenset(names)
-    return [row for row in run.trace.rows if row[0] in wanted]
-
-
-def _bytes(copies: list[Row], direction: str, *, managed: bool) -> int:
-    """Bytes that copies (managed: migrations) move."""
-    return sum(int(row[9]) for row in copies if row[7] == direction and (row[10] == "managed") is managed)
+def _bytes(copies: list[events.CopyBegin], direction: str, *, managed: bool) -> int:
+    """Add up the bytes that copies (managed: migrations) move."""
+    return sum(copy.bytes for copy in copies if copy.direction == direction and (copy.memory == "managed") is managed)

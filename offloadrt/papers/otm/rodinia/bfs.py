@@ -34,7 +34,7 @@ def expand(
     degree: float,
     fresh: float,
 ) -> None:
-    """The frontier's neighbours that were not visited get their cost, and are to be visited."""
+    """Give the frontier's neighbours that were not visited their cost, and mark them to be visited."""
     for node in range(n):
         if expect(mask[node], probability=active):
             mask[node] = False
@@ -47,7 +47,7 @@ def expand(
 
 @kernel(threads_per_team=THREADS)
 def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
-    """What was reached is the next frontier; `stop` is set when there is any."""
+    """Make what was reached the next frontier; `stop` is set when there is any."""
     for node in range(n):
         if expect(updating[node], probability=reached):
             mask[node] = True
@@ -58,7 +58,7 @@ def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, r
 
 @attrs.frozen(eq=False)
 class Bfs:
-    """A search of `count` nodes; `graph` when it has values."""
+    """A search of `count` nodes; `graph` is given when it has values."""
 
     count: int
     frontier: Frontier
@@ -66,11 +66,11 @@ class Bfs:
     structure: Structure = "data"
 
     BYTES = 8 + 3 + 4 + 4 * DEGREE
-    """Of all arrays, for each node."""
+    """Bytes of all arrays for each node."""
 
     @classmethod
     def of(cls, nbytes: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Bfs:
-        """As many nodes as fit into so many bytes, in threes; of a graph with values the levels are its own."""
+        """Make a search of as many nodes as fit, a multiple of three; a graph with values has its own levels."""
         count = max(3, nbytes // cls.BYTES // 3 * 3)
         if phantom:
             return cls(count, sampled(seed), None, structure)
@@ -79,11 +79,11 @@ class Bfs:
 
     @property
     def steps(self) -> int:
-        """Levels."""
+        """Return the number of levels."""
         return len(self.frontier.levels)
 
     def _fill(self, start: Any, source: Any) -> Any:
-        """A constant, but for node 0."""
+        """Fill an array with a constant, except for node 0."""
         if self.graph is None:
             return start
         values = np.full(self.count, start)
@@ -91,7 +91,7 @@ class Bfs:
         return values
 
     async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
-        """The whole program on one host thread; returns its arrays, after the host has looked at the costs."""
+        """Run the whole program on one host thread; return its arrays, after the host has looked at the costs."""
         n, graph, levels = self.count, self.graph, self.frontier.levels
         firsts, ends = (0, 0) if graph is None else (graph.nodes, graph.edges)
         nodes = t.array("nodes", (n, 2), np.int32, fill=firsts, align=ALIGNMENT)

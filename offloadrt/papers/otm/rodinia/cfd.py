@@ -34,7 +34,7 @@ def copy(old: Floats, variables: Floats, values: int) -> None:
 
 @kernel(threads_per_team=THREADS)
 def step_factor(variables: Floats, areas: Floats, step_factors: Floats, n: int) -> None:
-    """The length of an element's time step, over its area."""
+    """Compute the length of an element's time step, over its area."""
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]
@@ -56,7 +56,7 @@ def flux(
     near: float,
     interior: float,
 ) -> None:
-    """What flows through an element's four faces, with artificial viscosity between elements."""
+    """Compute what flows through an element's four faces, with artificial viscosity between elements."""
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]
@@ -118,7 +118,7 @@ def flux(
 
 @kernel(threads_per_team=THREADS)
 def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floats, n: int, part: float) -> None:
-    """One Runge-Kutta step from the variables at the iteration's start."""
+    """Take one Runge-Kutta step from the variables at the iteration's start."""
     for i in range(n):
         factor = step_factors[i] / part
         variables[i] = old[i] + factor * fluxes[i]
@@ -129,7 +129,7 @@ def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floa
 
 
 def far_field() -> Floats:
-    """Density, momenta and energy far away, and the pressure there: flow along x at 1.2 times the speed of sound."""
+    """Return density, momenta and energy far away, and the pressure: flow along x at 1.2 times sound speed."""
     density, pressure = 1.4, 1.0
     speed = MACH * math.sqrt(GAMMA * pressure / density)
     energy = 0.5 * density * speed * speed + pressure / (GAMMA - 1.0)
@@ -147,7 +147,7 @@ class Cfd:
     structure: Structure = "data"
 
     BYTES = 4 * (1 + 4 + 12 + 5 + 5 + 5 + 1)
-    """Of all arrays, for each element."""
+    """Bytes of all arrays for each element."""
 
     @classmethod
     def of(
@@ -160,16 +160,16 @@ class Cfd:
         seed: int = 0,
         structure: Structure = "data",
     ) -> Cfd:
-        """As many elements as fit into so many bytes, but for the rest of a row."""
+        """Make a run on as many elements as fit into `nbytes`, except for the rest of a row."""
         return cls(Sheet.of(nbytes // cls.BYTES, mesh), iterations, phantom, seed, structure)
 
     @property
     def steps(self) -> int:
-        """Iterations."""
+        """Return the number of iterations."""
         return self.iterations
 
     def values(self) -> dict[str, NDArray[np.float32] | NDArray[np.int32]]:
-        """What the host has read or set before the first iteration, flat."""
+        """Return what the host has read or set before the first iteration, flat."""
         rng, n = np.random.default_rng(self.seed), self.sheet.elements
         faces, normals = self.sheet.neighbours(rng), self.sheet.normals(rng)
         disturbed = 1.0 + 0.02 * rng.random((5, n))
@@ -181,8 +181,7 @@ class Cfd:
         }
 
     async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
-        """The whole program on one host thread; returns its arrays, after the host has looked at the
-        variables."""
+        """Run the whole program on one host thread; return its arrays, after the host has looked at the variables."""
         n = self.sheet.elements
         fill = dict.fromkeys(("areas", "neighbours", "normals", "variables"), 0) if self.phantom else self.values()
         near, interior = float(self.sheet.numbering == "ordered"), self.sheet.interior

@@ -18,9 +18,9 @@ Ints = NDArray[np.int32]
 
 CHOICES: Final = (2, 3, 4)
 DEGREE: Final = 2 * sum(CHOICES) // len(CHOICES)
-"""Edges of a node on average; exactly, when their number is a multiple of three."""
+"""The mean number of edges of a node; it is exact when the number of nodes is a multiple of three."""
 SAMPLE: Final = 3 << 17
-"""Nodes of the graph whose levels stand for those of larger ones."""
+"""The number of nodes of the graph whose levels stand for those of larger graphs."""
 
 
 @attrs.frozen(eq=False)
@@ -32,7 +32,7 @@ class Graph:
 
     @classmethod
     def random(cls, count: int, seed: int) -> Graph:
-        """A graph of so many nodes."""
+        """Draw a graph of `count` nodes."""
         rng = np.random.default_rng(seed)
         chosen = np.asarray(CHOICES, np.int32)[rng.permutation(count) % len(CHOICES)]
         source = np.repeat(np.arange(count, dtype=np.int32), chosen)
@@ -45,16 +45,16 @@ class Graph:
 
 @attrs.frozen
 class Level:
-    """One level of a search, in parts."""
+    """One level of a search, as parts of the whole."""
 
     active: float
-    """Of the nodes: those in the frontier."""
+    """The part of the nodes that are in the frontier."""
     degree: float
-    """Edges of a node in the frontier, on average."""
+    """The mean number of edges of a node in the frontier."""
     fresh: float
-    """Of these edges: those that lead to nodes which were not visited before this level."""
+    """The part of these edges that lead to nodes which were not visited before this level."""
     reached: float
-    """Of the nodes: those in the next frontier."""
+    """The part of the nodes that are in the next frontier."""
 
 
 @attrs.frozen
@@ -65,7 +65,7 @@ class Frontier:
 
     @classmethod
     def of(cls, graph: Graph) -> Frontier:
-        """The search of a graph, done level by level."""
+        """Search a graph level by level."""
         count = len(graph.nodes)
         visited = np.zeros(count, np.bool_)
         visited[0] = True
@@ -88,5 +88,5 @@ class Frontier:
 
 @functools.lru_cache(maxsize=4)
 def sampled(seed: int) -> Frontier:
-    """The levels that stand for those of any larger graph; about half a second the first time."""
+    """Return the levels that stand for those of any larger graph; the first call takes about half a second."""
     return Frontier.of(Graph.random(SAMPLE, seed))

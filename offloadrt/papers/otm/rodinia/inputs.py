@@ -18,7 +18,7 @@ SRAD_ITERATIONS: Final = InputRange(
     2, 100, "iterations", "2 in the public run file of the OpenMP version, 100 in the usual command of SRAD v1"
 )
 SRAD_REGION: Final = 128
-"""Rows and columns of the image that the host looks at every iteration (public run file: 0 to 127)."""
+"""Rows and columns of the region that the host reads every iteration (public run file: 0 to 127)."""
 LAMBDA: Final = 0.5
 """SRAD's update rate (public run file)."""
 
@@ -35,6 +35,6 @@ reduction leave them; random: they may have any.
 """
 
 ALIGNMENT: Final = 2 << 20
-"""Of large arrays: managed allocations of this size share no block."""
+"""The alignment of large arrays: managed allocations of this size share no block."""
 THREADS: Final = 128
 """Threads of a team: clang's default on NVIDIA devices."""

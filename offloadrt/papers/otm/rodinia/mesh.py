@@ -1,4 +1,4 @@
-"""A mesh for CFD: elements in a sheet, each with four faces; at the rim they are a wing's or the far field's."""
+"""A mesh for CFD: elements in a sheet with four faces each, which at the rim belong to a wing or to the far field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAR: Final = -2
 
 @attrs.frozen
 class Sheet:
-    """`length` by `width` elements; `numbering`: do neighbours have numbers that lie near?"""
+    """A sheet of `length` by `width` elements; `numbering` says whether neighbours have numbers that lie near."""
 
     length: int
     width: int
@@ -28,7 +28,7 @@ class Sheet:
 
     @classmethod
     def of(cls, elements: int, numbering: Mesh = "ordered") -> Sheet:
-        """About square, of at most so many elements."""
+        """Make a nearly square sheet of at most `elements` elements."""
         width = max(1, math.isqrt(elements))
         return cls(max(1, elements // width), width, numbering)
 
@@ -38,11 +38,11 @@ class Sheet:
 
     @property
     def interior(self) -> float:
-        """The part of the faces behind which there is an element."""
+        """Return the part of the faces behind which there is an element."""
         return 1.0 - (self.length + self.width) / (2.0 * self.elements)
 
     def neighbours(self, rng: np.random.Generator) -> Ints:
-        """[face, element]: the element behind each face, `WING` in front and behind, `FAR` at the sides."""
+        """Return [face, element]: the element behind each face, `WING` in front and behind, `FAR` at the sides."""
         number = np.arange(self.elements)
         if self.numbering == "random":
             number = rng.permutation(self.elements)
@@ -55,6 +55,6 @@ class Sheet:
         return found
 
     def normals(self, rng: np.random.Generator) -> Floats:
-        """[direction, face, element]: outward, of different lengths, not quite in the sheet."""
+        """Draw [direction, face, element]: outward, of different lengths, not quite in the sheet."""
         outward = np.array([[-1, 1, 0, 0], [0, 0, -1, 1], [0, 0, 0, 0]], np.float64)
         return (outward[:, :, np.newaxis] + 0.1 * rng.random((3, 4, self.elements))).astype(np.float32)

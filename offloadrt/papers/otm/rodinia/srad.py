@@ -1,7 +1,7 @@
-"""SRAD v2: two kernels an iteration over an image, after the host has looked at a corner of it.
+"""SRAD v2: two kernels per iteration over an image, after the host has looked at a corner of it.
 
-The loops over rows and columns are nested, and only that over rows is distributed: a compiler that does not know how
-often the inner one runs underestimates how densely the image is accessed.
+The loops over rows and columns are nested, and only the loop over rows is distributed: a compiler that does not know
+how often the inner loop runs underestimates how densely the image is accessed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def gradients(
     cols: int,
     q0: float,
 ) -> None:
-    """Differences to the neighbours, and the diffusion coefficient that follows from them."""
+    """Compute the differences to the neighbours, and the diffusion coefficient that follows from them."""
     for i in range(rows):
         for j in range(cols):
             k = i * cols + j
@@ -71,7 +71,7 @@ def diffuse(
     cols: int,
     rate: float,
 ) -> None:
-    """The image follows the divergence of coefficient times gradient."""
+    """Advance the image by the divergence of coefficient times gradient."""
     for i in range(rows):
         for j in range(cols):
             k = i * cols + j
@@ -83,7 +83,7 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """`iterations` of an image of `rows` by `cols` points; `seed` makes its values."""
+    """`iterations` on an image of `rows` by `cols` points, whose values are drawn from `seed`."""
 
     rows: int
     cols: int
@@ -93,25 +93,25 @@ class Srad:
     structure: Structure = "data"
 
     BYTES = 6 * 4
-    """Of all arrays, for each point; four lists of neighbours come on top."""
+    """Bytes of all arrays for each point; four lists of neighbours come on top."""
 
     @classmethod
     def of(cls, nbytes: int, iterations: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Srad:
-        """The largest square image whose arrays have no more than so many bytes."""
+        """Make the largest square image whose arrays have no more than `nbytes` bytes."""
         side = max(2, int((-16 + math.sqrt(256 + 4 * cls.BYTES * nbytes)) / (2 * cls.BYTES)))
         return cls(side, side, iterations, phantom, seed, structure)
 
     @property
     def steps(self) -> int:
-        """Iterations."""
+        """Return the number of iterations."""
         return self.iterations
 
     def image(self) -> Floats:
-        """What the host starts from: exponentials of numbers between 0 and 1."""
+        """Return what the host starts from: exponentials of numbers between 0 and 1."""
         return np.exp(np.random.default_rng(self.seed).random(self.rows * self.cols, dtype=np.float32))
 
     def speckle(self, J: omp.HostArray) -> float:
-        """Variance over squared mean of the region of interest, on the host."""
+        """Return the variance over the squared mean of the region of interest, computed on the host."""
         if J.phantom:
             return 1.0  # of which nothing depends
         region = J.data.reshape(self.rows, self.cols)[:SRAD_REGION, :SRAD_REGION].astype(np.float64)
@@ -119,7 +119,7 @@ class Srad:
         return float(region.var()) / (mean * mean)
 
     async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
-        """The whole program on one host thread; returns its arrays, after the host has looked at the image."""
+        """Run the whole program on one host thread; return its arrays, after the host has looked at the image."""
         rows, cols = self.rows, self.cols
         size = rows * cols
         J = t.array("J", size, np.float32, fill=0.0 if self.phantom else self.image(), align=ALIGNMENT)
@@ -147,6 +147,6 @@ class Srad:
         return [J, c, dN, dS, dW, dE, iN, iS, jW, jE]
 
     async def _look(self, t: omp.HostThread, J: omp.HostArray) -> None:
-        """The host reads the region of interest, row by row."""
+        """Let the host read the region of interest, row by row."""
         for row in range(min(SRAD_REGION, self.rows)):
             await t.host_access(omp.section(J, row * self.cols, min(SRAD_REGION, self.cols)))

@@ -1,4 +1,4 @@
-"""Judges of the claims of the paper on AdaptiveCpp's stdpar: each asks for the runs that its expression needs.
+"""Judges of the claims of the paper on AdaptiveCpp's stdpar: each asks for the runs that its claim needs.
 
 `places` says where they look; `mechanisms` (memory, order, waits, prefetches, the heuristic), `figures` (BabelStream
 and the mini-apps) and `lulesh` hold the judges, `memory_probes` and `flow_probes` the small runs of the mechanisms.
@@ -7,9 +7,9 @@ and the mini-apps) and `lulesh` hold the judges, `memory_probes` and `flow_probe
 from __future__ import annotations
 
 from offloadrt.papers.stdpar.judges import figures, lulesh, mechanisms
-from offloadrt.papers.stdpar.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, claims, grid
+from offloadrt.papers.stdpar.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.paper import Paper
 
-PAPER = Paper("stdpar", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("stdpar", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 
-__all__ = ["CANDIDATES", "MACHINE", "PAPER", "SENSITIVITY", "bench", "figures", "grid", "lulesh", "mechanisms"]
+__all__ = ["PAPER", "figures", "lulesh", "mechanisms"]

@@ -10,12 +10,11 @@ import attrs
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.heuristic_database import OperationId, Place
+from offloadrt.study.probing import Facts, kernels
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.trace import events
 
-Facts = dict[str, int | float | bool | str | None]
 ROUNDS: Final = 10
 """Iterations of each loop."""
 N: Final = 1 << 16
@@ -51,7 +50,7 @@ def total(a: Any, s: Any) -> None:
 @scenario(machine="isambard-a100")
 async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
     """Threads that each submit algorithms on an array of their own; which of their kernels overlap."""
-    run.model = "stdpar"
+    run.options = std.StdParOptions()
 
     async def body(t: std.HostThread) -> bool:
         a, b = await t.new_array("a", LONG), await t.new_array("b", LONG)
@@ -62,16 +61,15 @@ async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
         return bool((await t.read(b) == 1.0 + ROUNDS // 2).all())
 
     right = await run.parallel(body, threads)
-    spans = _spans(run)
+    spans = kernels(run)
     overlaps = {True: 0, False: 0}
-    for number, (queue, _, end) in enumerate(spans):
-        for other, begin, _ in spans[number + 1 :]:
-            if begin < end:
-                overlaps[other == queue] += 1
+    for earlier, later in itertools.combinations(spans, 2):
+        if later.begin < earlier.end:
+            overlaps[later.first.queue == earlier.first.queue] += 1
     return {
         "right": all(right),
         "kernels": len(spans),
-        "queues": len({queue for queue, *_ in spans}),
+        "queues": len({span.first.queue for span in spans}),
         "overlaps_within": overlaps[True],
         "overlaps_between": overlaps[False],
     }
@@ -84,7 +82,7 @@ async def loop(run: Run, body: Body = "inside", elision: bool = True) -> Facts:
     body: inside: nothing; external: a call of another translation unit; access: the host reads the array; stack: it
     writes an array of its stack; allocation: it allocates; sum: the second algorithm returns a sum.
     """
-    run.model, run.implementation = "stdpar", attrs.evolve(std.implementation("acpp"), elision=elision)
+    run.options = std.StdParOptions(implementation=attrs.evolve(std.implementation("acpp"), elision=elision))
     counts: dict[str, int] = {}
 
     async def program(t: std.HostThread) -> bool:
@@ -123,10 +121,8 @@ async def prefetches(
 
     fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again, fill a
     """
-    run.model, run.phantom = "stdpar", True
-    run.implementation = attrs.evolve(
-        std.implementation("acpp"), prefetch=std.PrefetchMode(mode), always=std.AlwaysReading(always)
-    )
+    chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(mode), always=std.AlwaysReading(always))
+    run.options = std.StdParOptions(implementation=chosen, phantom=True)
     bytes_before: list[int] = []
     calls_before: list[int] = []
 
@@ -169,9 +165,11 @@ async def sampled(
 
     What it decides, from which runtimes, and which side those of the same kernel speak for.
     """
-    run.model, run.phantom = "stdpar", True
-    run.implementation = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
-    run.heuristic = std.HeuristicRules(sampling=std.Sampling.HOST if host else std.Sampling.OFFLOAD)
+    run.options = std.StdParOptions(
+        implementation=attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch)),
+        heuristic=std.HeuristicRules(sampling=std.Sampling.HOST if host else std.Sampling.OFFLOAD),
+        phantom=True,
+    )
 
     async def body(t: std.HostThread) -> None:
         a = await t.new_array("a", LARGE)
@@ -209,8 +207,7 @@ async def transfer(
 
     Of that one host and device are known to take `host_s` and `offload_s`, without the transfer of its data.
     """
-    run.model, run.phantom = "stdpar", True
-    run.heuristic = std.HeuristicRules(min_operations=1, min_time_s=0.0)
+    run.options = std.StdParOptions(heuristic=std.HeuristicRules(min_operations=1, min_time_s=0.0), phantom=True)
     names = {one: f"for_each({one.name})" for one in (increment, double)}
     known = {(increment, Place.HOST): 1e-6, (increment, Place.OFFLOAD): 1.0}
     known |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}
@@ -237,12 +234,3 @@ async def transfer(
         "transfer_s": LARGE * 8 / run.stdpar.rules.transfer_bytes_per_s,
         "why": last.why.value,
     }
-
-
-def _spans(run: Run) -> list[tuple[int, int, int]]:
-    """Queue, begin and end of each kernel, in the order of their beginnings."""
-    assert run.trace is not None, "a probe is run with a recording"
-    begins = {one.kernel: one for one in run.trace.events if isinstance(one, events.KernelStart)}
-    ends = {one.kernel: one.time_ps for one in run.trace.events if isinstance(one, events.KernelEnd)}
-    spans = [(one.queue, one.time_ps, ends[number]) for number, one in begins.items()]
-    return sorted(spans, key=lambda span: span[1])

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from offloadrt.papers.stdpar.judges.places import MACHINE, MI100, Grid, bench, facts, runs
-from offloadrt.study.judging import Asking, Judgement
+from offloadrt.papers.stdpar.judges.places import MACHINE, MI100, ApplicationGrid, bench, facts, runs
+from offloadrt.study.judging import Hearing, Reading, unless
 from offloadrt.study.measured import number
 from offloadrt.study.scripts.parameters import Value
 
 _HERE = __file__.rpartition("/")[0]
 MEMORY, FLOW = f"{_HERE}/memory_probes.py", f"{_HERE}/flow_probes.py"
-MUCH_LESS = 0.1
-"""Of a cost, or less: much less."""
 PAGE, SWEPT = 64 << 10, 64 << 20
 """Bytes of one page that is brought by a fault, and of an array."""
-
-
-def _judged(said: str, wrong: dict[str, bool]) -> Judgement:
-    """The relation holds when nothing is wrong."""
-    return Judgement(said, not any(wrong.values()), "; ".join(text for text, is_wrong in wrong.items() if is_wrong))
 
 
 # memory
 
 
-@bench.judge("acpp.mech.interpose", "new and malloc give shared USM, on a host without a device and elsewhere the heap")
-def interposition(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.interpose")
+def interposition(grid: ApplicationGrid) -> Hearing:
     acpp, host = yield from facts(grid, f"{MEMORY}:memory", [{}, {"implementation": "host"}])
     said = f"new: {acpp['heap']}, aligned_alloc: {acpp['aligned']}, another unit's malloc: {acpp['foreign']}"
     kept = {host[name] for name in ("heap", "aligned", "own", "foreign")}
-    return _judged(
+    return unless(
         said,
         {
             "the heap is not shared": (acpp["heap"], acpp["aligned"]) != ("shared", "shared"),
@@ -38,14 +31,12 @@ def interposition(grid: Grid) -> Asking:
     )
 
 
-@bench.judge(
-    "acpp.mech.heap_only", "an array on the stack: host memory; its algorithm is offloaded with system USM only"
-)
-def heap_only(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.heap_only")
+def heap_only(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory")
     without, with_system = yield from facts(grid, f"{MEMORY}:host_pointer", [{}, {"system_usm": True}])
     said = f"{fact['stack']}; offloaded: {without['offloaded']}, with system USM {with_system['offloaded']}"
-    return _judged(
+    return unless(
         said,
         {
             "the stack is shared": fact["stack"] != "stack",
@@ -55,13 +46,11 @@ def heap_only(grid: Grid) -> Asking:
     )
 
 
-@bench.judge(
-    "acpp.mech.alloc_local_free_global", "both kinds freed in both kinds of translation unit; roc-stdpar crashes"
-)
-def frees(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.alloc_local_free_global")
+def frees(grid: ApplicationGrid) -> Hearing:
     acpp, roc = yield from facts(grid, f"{MEMORY}:frees", [{}, {"implementation": "rocstdpar"}])
     said = f"acpp: {acpp['freed']} of 3 freed; roc-stdpar: {roc['freed']}, then a crash at {roc['failed']!r}"
-    return _judged(
+    return unless(
         said,
         {
             "acpp does not free all": (acpp["freed"], acpp["failed"], acpp["left"]) != (3, None, 0),
@@ -70,29 +59,29 @@ def frees(grid: Grid) -> Asking:
     )
 
 
-@bench.judge("acpp.mech.no_interpose_recursion", "memory of the runtime itself, and after it is down: the C library's")
-def not_interposed(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.no_interpose_recursion")
+def not_interposed(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory")
     said = f"the runtime's own: {fact['own']}; after shutdown: {fact['late']}"
-    return _judged(said, {"it is shared": {fact["own"], fact["late"]} != {"heap"}})
+    return unless(said, {"it is shared": {fact["own"], fact["late"]} != {"heap"}})
 
 
-@bench.judge("acpp.mech.alloc_map", "a pointer inside gives root and size; behind the end, of libc, and freed: nothing")
-def allocation_map(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.alloc_map")
+def allocation_map(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory")
-    found = [name for name in ("interior", "first", "beyond", "of_libc", "freed") if fact[name]]
-    return _judged(f"known: {', '.join(found)}", {"others are": found != ["interior", "first"]})
+    results = [name for name in ("interior", "first", "beyond", "of_libc", "freed") if fact[name]]
+    return unless(f"known: {', '.join(results)}", {"others are": results != ["interior", "first"]})
 
 
-@bench.judge("acpp.mech.system_usm", "system USM: no allocation taken over, no prefetch, host pointers are offloaded")
-def system_usm(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.system_usm")
+def system_usm(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory", [{"system_usm": True}])
     (pointer,) = yield from facts(grid, f"{MEMORY}:host_pointer", [{"system_usm": True}])
     said = (
         f"{fact['interposed']} taken over, {fact['prefetches']} prefetches, algorithm with a stack pointer offloaded: "
         f"{pointer['offloaded']}"
     )
-    return _judged(
+    return unless(
         said,
         {
             "memory is taken over": fact["interposed"] != 0 or fact["heap"] != "heap",
@@ -103,10 +92,8 @@ def system_usm(grid: Grid) -> Asking:
     )
 
 
-@bench.judge(
-    "acpp.mech.ptr_validation", "a stack or libc pointer: runs on the host behind a wait, with the right result"
-)
-def pointer_validation(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.ptr_validation")
+def pointer_validation(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"memory": "stack"}, {"memory": "foreign"}, {"memory": "heap"}]
     *of_host, of_heap = yield from facts(grid, f"{MEMORY}:host_pointer", ways)
     said = ", ".join(
@@ -115,7 +102,7 @@ def pointer_validation(grid: Grid) -> Asking:
     )
     expected = (0, 1, 1, "well", True)
     keys = ("offloaded", "on_host", "waits", "ended", "right")
-    return _judged(
+    return unless(
         said,
         {
             "host pointers do otherwise": any(tuple(fact[key] for key in keys) != expected for fact in of_host),
@@ -124,27 +111,25 @@ def pointer_validation(grid: Grid) -> Asking:
     )
 
 
-@bench.judge("acpp.mech.pool", f"one driver allocation in a loop of them; a malloc <= {MUCH_LESS:g} of malloc_shared")
-def pool(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.pool")
+def pool(grid: ApplicationGrid, much_less: float) -> Hearing:
     pooled, single = yield from facts(grid, f"{MEMORY}:churn", [{"pool": True}, {"pool": False}])
     each, alone = number(pooled["each_s"]), number(single["each_s"])
     said = (
         f"{pooled['driver']} driver allocations with the pool, {single['driver']} without; a malloc takes "
         f"{each * 1e6:.2g} and {alone * 1e6:.2g} us"
     )
-    return _judged(
+    return unless(
         said,
         {
             "the pool asks the driver more often": pooled["driver"] != 1,
-            "a malloc takes nearly as long": each > MUCH_LESS * alone,
+            "a malloc takes nearly as long": each > much_less * alone,
         },
     )
 
 
-@bench.judge(
-    "acpp.mech.prefetch_rationale", "time(64 MiB prefetched) < time(a fault of 64 KiB) * 1024, and < on demand"
-)
-def one_transfer(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.prefetch_rationale")
+def one_transfer(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [
         {"prefetch": "first", "nbytes": SWEPT},
         {"prefetch": "never", "nbytes": SWEPT},
@@ -156,7 +141,7 @@ def one_transfer(grid: Grid) -> Asking:
         f"{whole * 1e3:.3g} ms; a fault {fault * 1e6:.3g} us, times {SWEPT // PAGE} {fault * SWEPT / PAGE * 1e3:.3g} "
         f"ms; on demand {demand * 1e3:.3g} ms ({on_demand['faults']} batches)"
     )
-    return _judged(
+    return unless(
         said,
         {
             "faults take less": whole >= fault * SWEPT / PAGE,
@@ -166,27 +151,27 @@ def one_transfer(grid: Grid) -> Asking:
     )
 
 
-@bench.judge("acpp.mech.no_xnack_usm", "bytes/s of a kernel that reads shared USM <= the link's (MI100, XNACK off)")
-def over_the_link(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.no_xnack_usm")
+def over_the_link(grid: ApplicationGrid) -> Hearing:
     babelstream = grid.of("babelstream", "rocstdpar")
     off, on = yield from runs(grid, [(MI100, {**babelstream, "xnack": way}) for way in ("off", "on")])
     rate, migrated = number(off.measured["dot_gbs"]), number(on.measured["dot_gbs"])
     entry = grid.entry(MI100, "link.h2d_pinned") / 1e9
     said = f"{rate:.3g} GB/s, the link has {entry:.3g}; with XNACK on, when all has migrated, {migrated:.3g}"
-    return _judged(said, {"kernels reach memory faster than the link is": rate > entry})
+    return Reading(said, rate / entry, "kernels reach memory faster than the link is")
 
 
 # order and waits
 
 
-@bench.judge("acpp.mech.queue", "kernels of a thread never overlap, those of two threads do; the results are right")
-def queues(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.queue")
+def queues(grid: ApplicationGrid) -> Hearing:
     one, two = yield from facts(grid, f"{FLOW}:order", [{"threads": 1}, {"threads": 2}])
     said = (
         f"one thread: {one['queues']} queue, {one['kernels']} kernels, {one['overlaps_within']} overlaps; two: "
         f"{two['queues']} queues, {two['overlaps_within']} overlaps within one, {two['overlaps_between']} between them"
     )
-    return _judged(
+    return unless(
         said,
         {
             "kernels of a thread overlap": bool(one["overlaps_within"]) or bool(two["overlaps_within"]),
@@ -197,8 +182,8 @@ def queues(grid: Grid) -> Asking:
     )
 
 
-@bench.judge("acpp.mech.wait_each", "waits = algorithms without elision: the example loop, and BabelStream under nvc++")
-def wait_each(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.wait_each")
+def wait_each(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{FLOW}:loop", [{"elision": False}])
     places = [
         (MACHINE, grid.of("babelstream", "acpp", elision="off")),
@@ -208,16 +193,14 @@ def wait_each(grid: Grid) -> Asking:
     counts = [(fact["waits"], fact["calls"])]
     counts += [(result.measured["waits"], result.measured["algorithms"]) for result in results]
     said = ", ".join(f"{waits} of {calls}" for waits, calls in counts)
-    return _judged(said, {"waits are not as many": any(waits != calls for waits, calls in counts)})
+    return unless(said, {"waits are not as many": any(waits != calls for waits, calls in counts)})
 
 
-@bench.judge(
-    "acpp.mech.elision", "a loop of 2 algorithms: 1 wait for all, also with accesses to the stack; results right"
-)
-def elision(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.elision")
+def elision(grid: ApplicationGrid) -> Hearing:
     inside, stack = yield from facts(grid, f"{FLOW}:loop", [{"body": "inside"}, {"body": "stack"}])
     said = f"{inside['calls']} algorithms, {inside['waits']} wait; with stores to the stack {stack['waits']}"
-    return _judged(
+    return unless(
         said,
         {
             "there are more waits": (inside["waits"], stack["waits"]) != (1, 1),
@@ -226,20 +209,20 @@ def elision(grid: Grid) -> Asking:
     )
 
 
-@bench.judge("acpp.mech.elision_tu", "a call of another unit, a malloc or a load between iterations: one wait in each")
-def elision_ends(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.elision_tu")
+def elision_ends(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"body": body} for body in ("external", "allocation", "access")]
-    found = yield from facts(grid, f"{FLOW}:loop", ways)
-    said = ", ".join(f"{way['body']}: {fact['waits']} waits" for way, fact in zip(ways, found, strict=True))
-    each = all(number(fact["waits"]) * 2 == fact["calls"] and fact["right"] for fact in found)
-    return _judged(f"{found[0]['calls']} algorithms; {said}", {"not one in each iteration": not each})
+    results = yield from facts(grid, f"{FLOW}:loop", ways)
+    said = ", ".join(f"{way['body']}: {fact['waits']} waits" for way, fact in zip(ways, results, strict=True))
+    each = all(number(fact["waits"]) * 2 == fact["calls"] and fact["right"] for fact in results)
+    return unless(f"{results[0]['calls']} algorithms; {said}", {"not one in each iteration": not each})
 
 
-@bench.judge("acpp.mech.elision_result", "a reduction in each iteration: one wait in each")
-def elision_of_results(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.elision_result")
+def elision_of_results(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{FLOW}:loop", [{"body": "sum"}])
     said = f"{fact['calls']} algorithms, half of them reductions, {fact['waits']} waits"
-    return _judged(said, {"reductions do not wait": number(fact["waits"]) * 2 != fact["calls"] or not fact["right"]})
+    return unless(said, {"reductions do not wait": number(fact["waits"]) * 2 != fact["calls"] or not fact["right"]})
 
 
 # prefetches
@@ -254,19 +237,17 @@ SCRIPT = {
 """Arrays that each algorithm of the probe has prefetched, by hand, for each mode and reading of `always`."""
 
 
-@bench.judge(
-    "acpp.mech.prefetch_modes", "prefetches of a, a b | a b, b a | new a: 0; first 1 1 0 0 1; every array; 1 0 2 0 1"
-)
-def prefetch_modes(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.prefetch_modes")
+def prefetch_modes(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"mode": mode, "always": always} for mode, always in SCRIPT]
-    found = yield from facts(grid, f"{FLOW}:prefetches", ways)
-    said = "; ".join(f"{mode}: {fact['each']}" for (mode, _), fact in zip(SCRIPT, found, strict=True))
-    counted = [fact["each"] for fact in found]
-    return _judged(
+    results = yield from facts(grid, f"{FLOW}:prefetches", ways)
+    said = "; ".join(f"{mode}: {fact['each']}" for (mode, _), fact in zip(SCRIPT, results, strict=True))
+    counted = [fact["each"] for fact in results]
+    return unless(
         f"{said} (always: as the paper words it, then once in a batch, as its public code has it)",
         {
             "not as the modes say": counted != list(SCRIPT.values()),
-            "parts of allocations are prefetched": not all(fact["whole"] for fact in found),
+            "parts of allocations are prefetched": not all(fact["whole"] for fact in results),
         },
     )
 
@@ -274,27 +255,25 @@ def prefetch_modes(grid: Grid) -> Asking:
 # the offload heuristic
 
 
-@bench.judge(
-    "acpp.mech.heuristic", "offloaded iff its known time and the transfer are less than the host's, beyond 20 %"
-)
-def heuristic(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.heuristic")
+def heuristic(grid: ApplicationGrid, percent: float) -> Hearing:
     cases = [(1.0, 0.5), (0.0015, 0.001), (0.001, 0.0015), (0.0045, 0.001), (0.0036, 0.001)]
-    found = yield from facts(
+    results = yield from facts(
         grid, f"{FLOW}:transfer", [{"host_s": host_s, "offload_s": offload_s} for host_s, offload_s in cases]
     )
     (fast,) = yield from facts(grid, f"{FLOW}:sampled")
     (slow,) = yield from facts(grid, f"{FLOW}:sampled", [{"prefetch": "never"}], MI100)
     wrong = []
-    for (host_s, offload_s), fact in zip(cases, found, strict=True):
+    for (host_s, offload_s), fact in zip(cases, results, strict=True):
         ratio = host_s / (offload_s + number(fact["transfer_s"]))
-        if not fact["stayed"] or fact["offload"] is not (ratio > 1.2):
+        if not fact["stayed"] or fact["offload"] is not (ratio > 1 + percent / 100):
             wrong.append(f"{host_s:g} and {offload_s:g} s")
     said = (
         f"{len(cases) - len(wrong)} of {len(cases)} known pairs of times; after sampling runs: A100 {_sides(fast)}, "
         f"MI100 without XNACK or prefetches {_sides(slow)}"
     )
     sampled = fast["on_host"] == 0 and slow["offloaded"] == 0
-    return _judged(said, {f"otherwise at {', '.join(wrong)}": bool(wrong), "not as sampled": not sampled})
+    return unless(said, {f"otherwise at {', '.join(wrong)}": bool(wrong), "not as sampled": not sampled})
 
 
 def _sides(fact: dict[str, Value]) -> str:
@@ -303,17 +282,17 @@ def _sides(fact: dict[str, Value]) -> str:
     return f"{side} (host {host_s:.2g}, device {offload_s:.2g} ms)"
 
 
-@bench.judge("acpp.mech.heuristic_hostrun", "no host samples: all offloaded, even where the host is faster (MI100)")
-def without_host_runs(grid: Grid) -> Asking:
+@bench.judge("acpp.mech.heuristic_hostrun")
+def without_host_runs(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"host": False, "offload": known, "prefetch": "never"} for known in (False, True)]
-    found = yield from facts(grid, f"{FLOW}:sampled", ways, MI100)
+    results = yield from facts(grid, f"{FLOW}:sampled", ways, MI100)
     (both,) = yield from facts(grid, f"{FLOW}:sampled", [{"prefetch": "never"}], MI100)
-    said = f"on the host: {', '.join(str(fact['on_host']) for fact in found)}; with host samples {both['on_host']}"
-    return _judged(
+    said = f"on the host: {', '.join(str(fact['on_host']) for fact in results)}; with host samples {both['on_host']}"
+    return unless(
         said,
         {
-            "something runs on the host": any(fact["on_host"] for fact in found),
-            "nothing is offloaded": not all(fact["offloaded"] for fact in found),
+            "something runs on the host": any(fact["on_host"] for fact in results),
+            "nothing is offloaded": not all(fact["offloaded"] for fact in results),
             "the host is not faster, so that this shows nothing": not both["on_host"],
         },
     )

@@ -8,11 +8,11 @@ import attrs
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
+from offloadrt.study.probing import Facts
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
 
-Facts = dict[str, int | float | bool | str | None]
 ROUNDS: Final = 10
 """Allocations of a loop."""
 N: Final = 1 << 16
@@ -39,7 +39,7 @@ def add_to(a: Any, b: Any) -> None:
 @scenario(machine="isambard-a100")
 async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", system_usm: bool = False) -> Facts:
     """Which memory of a program is shared USM, and what its allocation map knows of a pointer into the middle."""
-    run.model, run.implementation, run.system_usm = "stdpar", implementation, system_usm
+    run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {}
 
     async def body(t: std.HostThread) -> None:
@@ -73,7 +73,7 @@ async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", sys
 @scenario(machine="isambard-a100")
 async def frees(run: Run, implementation: Literal["acpp", "rocstdpar"] = "acpp") -> Facts:
     """Both kinds of memory freed in translation units of another compiler, and in the program's own."""
-    run.model, run.implementation = "stdpar", implementation
+    run.options = std.StdParOptions(implementation=implementation)
     facts: Facts = {"failed": None}
 
     async def body(t: std.HostThread) -> None:
@@ -100,7 +100,7 @@ async def host_pointer(
     system_usm: bool = False,
 ) -> Facts:
     """Algorithms on an array of the heap, then one that also takes another array: where that runs, and its results."""
-    run.model, run.implementation, run.system_usm = "stdpar", implementation, system_usm
+    run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {"ended": "well"}
 
     async def body(t: std.HostThread) -> None:
@@ -131,8 +131,7 @@ async def host_pointer(
 @scenario(machine="isambard-a100")
 async def churn(run: Run, pool: bool = True) -> Facts:
     """A loop that allocates an array, has a kernel fill it, and frees it."""
-    run.model, run.phantom = "stdpar", True
-    run.implementation = attrs.evolve(std.implementation("acpp"), pool=pool)
+    run.options = std.StdParOptions(implementation=attrs.evolve(std.implementation("acpp"), pool=pool), phantom=True)
 
     async def body(t: std.HostThread) -> tuple[float, float]:
         first = spent = 0.0
@@ -162,8 +161,8 @@ async def one_transfer(
     nbytes: Annotated[int, Range(4096, 1 << 30)] = SWEPT,
 ) -> Facts:
     """A kernel over an array that the host has written: what its data costs to come, on demand or prefetched."""
-    run.model, run.phantom = "stdpar", True
-    run.implementation = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
+    chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
+    run.options = std.StdParOptions(implementation=chosen, phantom=True)
 
     async def body(t: std.HostThread) -> tuple[float, float]:
         a = await t.new_array("a", nbytes // 8, fill=1.0)
@@ -176,4 +175,4 @@ async def one_transfer(
         return times[0], times[1]
 
     ((cold, warm),) = await run.parallel(body)
-    return {"moving_s": cold - warm, "faults": int(run.faults["gpu_page_fault"])}
+    return {"moving_s": cold - warm, "faults": int(run.statistics.faults["gpu_page_fault"])}

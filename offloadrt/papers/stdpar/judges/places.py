@@ -6,13 +6,12 @@ come. Ends of ranges and other choices of `--ranges` are tried on every system t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
 
-from offloadrt.study.claims import claims_of
-from offloadrt.study.judging import Bench, Extent, Judgement, Places
+from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.measured import number
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
@@ -27,6 +26,7 @@ VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
 TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
 APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
 """Of the figure of mini-apps."""
+HANDLER: Final = "device 0 page fault handler"
 CANDIDATES: dict[str, dict[str, str]] = {}
 SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"application": "babelstream", "size": 1 << 22, "steps": 2},
@@ -35,14 +35,11 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
 )
 """Runs that show whether an entry of the machine matters at all."""
 
-bench = Bench()
-claims = {claim.id: claim for claim in claims_of("offloadrt.papers.stdpar")}
-
-Runs = Generator[list[Point], list[Result], list[Result]]
+bench = Bench.of("offloadrt.papers.stdpar")
 
 
 @attrs.frozen
-class Grid(Places):
+class ApplicationGrid(JudgingGrid):
     """Sizes and steps of the applications."""
 
     work: Mapping[str, Mapping[str, Value]]
@@ -53,7 +50,7 @@ class Grid(Places):
 
     @property
     def described(self) -> str:
-        """How much is looked at, in words."""
+        """Say in words how much is looked at."""
         said = [
             f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
             for name, parameters in self.work.items()
@@ -63,7 +60,7 @@ class Grid(Places):
     def at(
         self, machine: str, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False
     ) -> Point:
-        """A run on one of the systems."""
+        """Describe a run on one of the systems."""
         point = self.point(parameters, scenario=scenario, record=record)
         if machine == MACHINE:
             return point
@@ -77,22 +74,22 @@ class Grid(Places):
         return attrs.evolve(point, options=options)
 
     def entry(self, machine: str, key: str) -> float:
-        """An entry of a system, as runs on it have it."""
+        """Read an entry of a system, as runs on it have it."""
         options = self.at(machine, {}).options
         return profiles.load(machine, options.overrides, options.range_end or "mean").value(key)
 
     def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
-        """Parameters of an application at its size here."""
+        """Choose parameters of an application at its size here."""
         return {"application": application, "implementation": implementation, **self.work[application], **more}
 
     def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
-        """Parameters of LULESH."""
+        """Choose parameters of LULESH."""
         given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
         return {**given, "steps": self.lulesh_steps, **more}
 
 
-def grid(extent: Extent, options: Options) -> Grid:
-    """Where the judges look; from `full` over `quick` to `ends`, smaller problems and fewer steps."""
+def grid(extent: Extent, options: Options) -> ApplicationGrid:
+    """Choose where the judges look: from `full` over `quick` to `ends`, smaller problems and fewer steps."""
     full: dict[str, dict[str, Value]] = {
         "babelstream": {"size": 0, "steps": 10},
         "minibude": {"size": 0, "steps": 0},
@@ -106,30 +103,29 @@ def grid(extent: Extent, options: Options) -> Grid:
         "tealeaf": {"size": 4000, "steps": 5},
     }
     if extent == "full":
-        return Grid(SCENARIO, full, (15, 30, 45, 60, 90), 10, options=options)
-    return Grid(SCENARIO, less, (30, 60) if extent == "quick" else (30,), 3, options=options)
+        return ApplicationGrid(SCENARIO, full, (15, 30, 45, 60, 90), 10, options=options)
+    return ApplicationGrid(SCENARIO, less, (30, 60) if extent == "quick" else (30,), 3, options=options)
 
 
-def runs(grid: Grid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Runs:
-    """Runs on systems; `yield from` it."""
+def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
+    """Make runs on systems; `yield from` it."""
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
 
 
 def facts(
-    grid: Grid, scenario: str, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
-) -> Generator[list[Point], list[Result], list[dict[str, Value]]]:
-    """What recorded runs of a probe measured; `yield from` it."""
+    grid: ApplicationGrid, scenario: str, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
+) -> Asking[list[dict[str, Value]]]:
+    """Make recorded runs of a probe on a system, and return what they measured; `yield from` it."""
     answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
     return [answer.measured for answer in answers]
 
 
 def seconds(result: Result) -> float:
-    """What the application's authors time."""
+    """Read the time that the application's authors measure."""
     return number(result.measured["time_s"])
 
 
-def banded(claim: str, value: float, said: str, reason: str) -> Judgement:
-    """Whether `value` is in the claim's band."""
-    lo, hi = claims[claim].lo, claims[claim].hi
-    return Judgement(said, (lo is None or value >= lo) and (hi is None or value <= hi), reason)
+def handler_share(result: Result) -> float:
+    """Compute the part of the time in which the page-fault handler is busy."""
+    return result.devices[HANDLER].busy_s / result.elapsed_s

@@ -21,10 +21,10 @@ from offloadrt.papers.stdpar.programs.frame import Outcome, Timed
 Doubles = NDArray[np.float64]
 
 START = (0.1, 0.2, 0.0)
-"""Of the three arrays (public source)."""
+"""What the three arrays start with (public source)."""
 SCALAR = 0.4
 ARRAYS: Final = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
-"""That each kernel comes to, once."""
+"""How many arrays each kernel reads or writes, once."""
 
 
 @kernel
@@ -62,7 +62,7 @@ class BabelStream:
     phantom: bool = True
 
     async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
-        """Allocate, initialise on the device, iterate, and read the arrays. Rates in bytes/s."""
+        """Allocate, initialise on the device, iterate, and read the arrays. Rates are in bytes per second."""
         p = std.par_unseq
         a, b, c = [await t.new_array(name, self.n, phantom=self.phantom) for name in "abc"]
         async with t.function():
@@ -101,7 +101,7 @@ class BabelStream:
         return Outcome({**figures, "fraction_of_peak": rates["triad"] / peak}, {**results, "dot": total})
 
     def expected(self) -> tuple[float, float, float, float]:
-        """What each array holds everywhere at the end, and the last sum, as the benchmark checks them."""
+        """Return what each array holds everywhere at the end, and the last sum, as the benchmark checks them."""
         a, b, c = START
         for _ in range(self.steps):
             c = a

@@ -26,9 +26,9 @@ RISE: Final = 1.5
 WIDTH: Final = 10.0
 AMBIENT: Final = (0.2, 1.0)
 DENSE: Final = (1.0, 2.5)
-"""Density and energy (clover_bm16.in of the public source, as of the next)."""
+"""Density and energy (clover_bm16.in of the public source, like the next entry)."""
 EDGE: Final = (0.2, 0.5)
-"""Of the grid, in y and in x: how far the dense state reaches."""
+"""How far the dense state reaches, as a part of the grid in y and in x."""
 WORK: Final = ("work1", "work2", "work3", "work4", "work5", "work6", "work7")
 STAGGERED: Final = {**halo.STAGGERED, **dict.fromkeys(WORK, (halo.NODE, halo.NODE))}
 """For each array, how it lies along y and along x."""
@@ -198,7 +198,7 @@ class _Chunk:
             await self.inside(t, sweep.momentum_update, velocity, "work3", "work2", "work4")
 
     async def field_summary(self, t: std.HostThread) -> float | None:
-        """Of the five sums of the benchmark, the one that it checks."""
+        """Return the one of the benchmark's five sums that it checks."""
         f = self.fields
         async with t.function():
             total: float | None = await t.transform_reduce(

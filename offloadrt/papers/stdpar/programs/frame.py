@@ -1,9 +1,9 @@
-"""What the applications have in common: how they are called, what is timed, and which implementation runs.
+"""What the applications share: how they are called, what is timed, and which implementation runs.
 
 An application is written once for all implementations. It allocates with ``t.new_array``, which gives shared memory, or
-device memory where the program has copies of its own (`sycl`, `native`); it says what the host does with its data
-(``t.read``, ``t.write``) and where a function that is not inlined returns (``t.function``). The rest is the
-implementation's.
+device memory where the program has copies of its own (`sycl`, `native`). It says what the host does with its data
+(``t.read``, ``t.write``) and where a function that is not inlined returns (``t.function``). The implementation does the
+rest.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _REASONS = {
     Reason.HOST: "kept_host",
     Reason.OFF: "kept_off",
 }
-"""Columns for the reasons why barriers stay."""
+"""The columns for the reasons why barriers stay."""
 KEPT: Final = tuple(_REASONS.values())
 """The names of these columns."""
 
 
 @attrs.frozen
 class Outcome:
-    """What an application reports, and its results: values of arrays by name, none for phantoms."""
+    """What an application reports, and its results: values of arrays by name, without those of phantoms."""
 
     figures: Mapping[str, float | int] = attrs.field(factory=dict)
     results: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 class Application(Protocol):
-    """One application at one size. `steps`: iterations of what is timed."""
+    """An application at one size. `steps` is the number of timed iterations."""
 
     @property
     def steps(self) -> int: ...
 
     async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
-        """The whole program on one host thread."""
+        """Run the whole program on one host thread."""
 
 
 def variant(
@@ -64,9 +64,9 @@ def variant(
     prefetch: str = "auto",
     heuristic: str = "auto",
 ) -> std.Implementation:
-    """An implementation, with features that are not `auto` switched `on` or `off`; prefetch: a prefetch mode.
+    """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
 
-    ValueError for a feature of an implementation whose program has no shared memory.
+    Raises ValueError for a feature of an implementation whose program has no shared memory.
     """
     chosen = std.implementation(implementation)
     changed: dict[str, Any] = {
@@ -82,26 +82,27 @@ def variant(
 
 
 async def host_array(t: std.HostThread, name: str, shape: int, dtype: DTypeLike = np.float64) -> std.UsmArray:
-    """An array of the heap that the host works with: shared memory where the heap is, never device memory."""
+    """Allocate an array for the host: shared memory where the heap is shared, never device memory."""
     make = t.foreign_malloc if t.program.is_explicit else t.new_array
     return await make(name, shape, dtype, phantom=False)
 
 
 async def loads(t: std.HostThread, place: std.UsmArray | std.Section) -> None:
-    """The host loads from such an array."""
+    """Let the host load from such an array."""
     if not t.program.is_explicit:
         await t.read(place)
 
 
 async def stores(t: std.HostThread, place: std.UsmArray | std.Section, values: Any = None) -> None:
-    """The host stores to such an array."""
+    """Let the host store to such an array."""
     if not t.program.is_explicit:
         await t.write(place, values)
 
 
 def captured_by_reference(t: std.HostThread, name: str) -> None:
-    """Kernels of the program capture an object by reference. Raises CompilationRefused under an implementation that
-    does not compile that (icpx), wherever the object lies.
+    """Check that kernels may capture an object by reference.
+
+    Raises CompilationRefused under an implementation that does not compile that (icpx), wherever the object lies.
     """
     implementation = t.program.implementation
     if implementation.host_pointer is HostPointer.REFUSED:
@@ -111,7 +112,7 @@ def captured_by_reference(t: std.HostThread, name: str) -> None:
 
 
 async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray, *arguments: Any) -> None:
-    """A loop of the host over an array, on one core: what a device owns of it comes back first."""
+    """Run a loop of the host over an array on one core; what a device owns of the array comes back first."""
     await t.read(array)
     launch, _ = t.program.launches.of(kernel, (array, *arguments), None)
     await t.program.machine.host_workers.execute(launch, parallel=False)
@@ -119,7 +120,7 @@ async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray
 
 @attrs.frozen
 class _Counted:
-    """What had happened up to a moment."""
+    """The counters at one moment."""
 
     algorithms: Mapping[str, int]
     barriers: Mapping[Decision, int]
@@ -140,16 +141,16 @@ class Stopwatch:
 
     @asynccontextmanager
     async def timed(self) -> AsyncIterator[None]:
-        """The part that is timed; once a run."""
+        """Time the body, once per run."""
         self._before = _Counted.of(self.program)
         async with self.measure():
             yield
         self._after = _Counted.of(self.program)
 
     def figures(self) -> dict[str, float | int]:
-        """Algorithms, waits, barriers with the reasons why they stay, prefetches and allocations of the timed part.
+        """Return algorithms, waits, barriers and why they stay, prefetches and allocations of the timed part.
 
-        ValueError when nothing was timed.
+        Raises ValueError when nothing was timed.
         """
         if self._before is None or self._after is None:
             raise ValueError("the application has timed nothing")

@@ -1,6 +1,6 @@
 """Geometry of hexahedra whose corners are numbered as in LULESH: face 0 1 2 3 below, 4 5 6 7 above.
 
-Corners are arrays of shape (elements, 8, 3), values of corners (elements, 8). NumPy only.
+Positions of corners are arrays of shape (elements, 8, 3), values at corners (elements, 8). NumPy only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AROUND: Final = (
     (1, 2, 3, 4, 5, 7), (2, 3, 0, 5, 6, 4), (3, 0, 1, 6, 7, 5), (0, 1, 2, 7, 4, 6),
     (7, 6, 5, 0, 3, 1), (4, 7, 6, 1, 0, 2), (5, 4, 7, 2, 1, 3), (6, 5, 4, 3, 2, 0),
 )  # fmt: skip
-"""For each corner those that the volume's derivative by it depends on."""
+"""For each corner, the corners on which the volume's derivative by it depends."""
 HOURGLASS: Final[Doubles] = np.array(
     [
         [1, 1, -1, -1, -1, -1, 1, 1],
@@ -32,17 +32,17 @@ HOURGLASS: Final[Doubles] = np.array(
     ],
     dtype=float,
 )
-"""Modes of the corners' motion that change no volume."""
+"""The modes of the corners' motion that change no volume."""
 
 
 def corners(x: Doubles, y: Doubles, z: Doubles, nodelist: NDArray[np.int32]) -> Doubles:
-    """Corners of the elements, from values at the nodes."""
+    """Gather the corners of the elements from values at the nodes."""
     nodes = nodelist.reshape(-1, 8)
     return np.stack([x[nodes], y[nodes], z[nodes]], axis=-1)
 
 
 def shape_derivatives(at: Doubles) -> tuple[Doubles, Doubles]:
-    """Derivatives of the shape functions, (elements, 8, 3), times the volume, and the volume."""
+    """Return the derivatives of the shape functions, (elements, 8, 3), times the volume, and the volume."""
     axes = 0.125 * np.einsum("eci,ca->eai", at, SIGNS)
     xi, eta, zeta = axes[:, 0], axes[:, 1], axes[:, 2]
     cofactors = np.stack([np.cross(eta, zeta), np.cross(zeta, xi), np.cross(xi, eta)], axis=1)
@@ -51,7 +51,7 @@ def shape_derivatives(at: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def node_normals(at: Doubles) -> Doubles:
-    """For each corner a quarter of the normals of its three faces."""
+    """Return a quarter of the normals of the three faces at each corner."""
     found = np.zeros_like(at)
     for face in _NORMAL_FACES:
         a, b, c, d = (at[:, corner] for corner in face)
@@ -62,7 +62,7 @@ def node_normals(at: Doubles) -> Doubles:
 
 
 def volume_derivatives(at: Doubles) -> Doubles:
-    """Of the volume, by the position of each corner."""
+    """Return the derivative of the volume by the position of each corner."""
     found = np.empty_like(at)
     for corner, around in enumerate(_AROUND):
         a, b, c, d, e, f = (at[:, other] for other in around)
@@ -71,7 +71,7 @@ def volume_derivatives(at: Doubles) -> Doubles:
 
 
 def volumes(at: Doubles) -> Doubles:
-    """Of the elements."""
+    """Return the volumes of the elements."""
 
     def d(i: int, j: int) -> Doubles:
         return np.asarray(at[:, i] - at[:, j])
@@ -87,7 +87,7 @@ def volumes(at: Doubles) -> Doubles:
 
 
 def characteristic_lengths(at: Doubles, volume: Doubles) -> Doubles:
-    """The volume over the largest face, as LULESH measures it."""
+    """Return the volume over the largest face, as LULESH measures it."""
     largest = np.zeros(len(at))
     for face in _AREA_FACES:
         a, b, c, d = (at[:, corner] for corner in face)
@@ -100,7 +100,7 @@ def characteristic_lengths(at: Doubles, volume: Doubles) -> Doubles:
 def hourglass_forces(
     corner: Doubles, derivatives: Doubles, velocity: Doubles, volume: Doubles, coefficient: Doubles
 ) -> Doubles:
-    """Forces at the corners against hourglass modes (Flanagan and Belytschko)."""
+    """Return the forces at the corners against hourglass modes (Flanagan and Belytschko)."""
     modes = np.einsum("kc,eci->eki", HOURGLASS, corner)
     shape = HOURGLASS.T - np.einsum("eci,eki->eck", derivatives, modes) / volume[:, None, None]
     along = np.einsum("eck,eci->eki", shape, velocity)

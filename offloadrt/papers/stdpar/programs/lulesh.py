@@ -66,7 +66,7 @@ class Lulesh:
 
 
 async def time_increment(t: std.HostThread, domain: Domain, cycle: int) -> None:
-    """The next time step: from the constraints, but not much more than the last one."""
+    """Choose the next time step: what the constraints allow, but not much more than the last one."""
     await domain.load(t)
     left = LAST_TIME - domain.time
     if cycle and not domain.phantom:
@@ -89,7 +89,7 @@ async def time_increment(t: std.HostThread, domain: Domain, cycle: int) -> None:
 
 
 async def lagrange_nodal(t: std.HostThread, domain: Domain, corner_forces: list[std.UsmArray]) -> None:
-    """Forces at the nodes, and their motion."""
+    """Compute forces at the nodes, and move them."""
     async with t.function():
         await domain.load(t)
         for axis in "xyz":
@@ -112,7 +112,7 @@ async def lagrange_nodal(t: std.HostThread, domain: Domain, corner_forces: list[
 
 
 async def volume_force(t: std.HostThread, domain: Domain, corner_forces: list[std.UsmArray]) -> None:
-    """Stresses and the forces against hourglass modes, each gathered at the nodes."""
+    """Compute stresses and the forces against hourglass modes, each gathered at the nodes."""
     n, nodes, itself = domain.mesh.elements, domain.mesh.nodes, domain.itself
     at_nodes = domain.behind("nodeElemStart", "nodeElemCornerList")
     forces = domain.behind("fx", "fy", "fz")
@@ -147,7 +147,7 @@ async def volume_force(t: std.HostThread, domain: Domain, corner_forces: list[st
 
 
 async def lagrange_elements(t: std.HostThread, domain: Domain) -> None:
-    """Kinematics, viscosity and material of the elements."""
+    """Update kinematics, viscosity and material of the elements."""
     async with t.function():
         n, itself = domain.mesh.elements, domain.itself
         await domain.load(t)
@@ -168,7 +168,7 @@ async def lagrange_elements(t: std.HostThread, domain: Domain) -> None:
 
 
 async def viscosity(t: std.HostThread, domain: Domain) -> None:
-    """Gradients and the monotonic q of each region; then the host looks at q, element by element."""
+    """Compute gradients and the monotonic q of each region; then the host looks at q, element by element."""
     async with t.function():
         n, itself = domain.mesh.elements, domain.itself
         ghosts = n + 6 * domain.mesh.nx**2
@@ -194,7 +194,7 @@ async def viscosity(t: std.HostThread, domain: Domain) -> None:
 
 
 async def material_properties(t: std.HostThread, domain: Domain) -> None:
-    """The equation of state in each region, as often as its cost says."""
+    """Evaluate the equation of state in each region, as often as its cost says."""
     n = domain.mesh.elements
     await domain.load(t)
     (vnewc,) = await domain.take(t, n, "vnewc")
@@ -210,7 +210,7 @@ async def material_properties(t: std.HostThread, domain: Domain) -> None:
 
 
 def repetitions(region: int, cost: int = 1) -> int:
-    """How often the equation of state of a region is evaluated: the costly ones are few."""
+    """Return how often the equation of state of a region is evaluated: costly regions are few."""
     if region < REGIONS // 2:
         return 1
     if region < REGIONS - (REGIONS + 15) // 20:
@@ -219,7 +219,7 @@ def repetitions(region: int, cost: int = 1) -> int:
 
 
 async def time_constraints(t: std.HostThread, domain: Domain) -> None:
-    """The largest time steps that each region allows."""
+    """Compute the largest time steps that each region allows."""
     async with t.function():
         domain.dtcourant = domain.dthydro = 1e20
         await domain.store(t)
@@ -240,6 +240,6 @@ async def time_constraints(t: std.HostThread, domain: Domain) -> None:
 
 
 async def check(t: std.HostThread, where: str, wrong: bool | None) -> None:
-    """Some element is wrong: the program ends. Of phantoms nothing is known."""
+    """End the program when some element is wrong. Of phantoms nothing is known."""
     if wrong:
         raise VolumeError(f"{where}: an element is out of bounds at {t.sim.now:.6f} s")

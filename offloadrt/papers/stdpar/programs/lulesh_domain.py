@@ -19,9 +19,9 @@ from offloadrt.papers.stdpar.programs.hexahedra import corners, volumes
 
 REGIONS: Final = 11
 DOMAIN_BYTES: Final = 2048
-"""Of the object itself: some fifty vectors of three pointers, and its parameters."""
+"""The size of the object itself: some fifty vectors of three pointers, and its parameters."""
 BLAST: Final = 3.948746e7
-"""Energy for 45 elements along a side (public source)."""
+"""The energy for 45 elements along a side (public source)."""
 LENGTH: Final = 1.125
 LAST_TIME: Final = 1e-2
 
@@ -29,7 +29,8 @@ NODAL: Final = ("x", "y", "z", "xd", "yd", "zd", "xdd", "ydd", "zdd", "fx", "fy"
 ELEMENTAL: Final = (*("e", "p", "q", "ql", "qq", "v", "volo", "delv", "vdov", "arealg", "ss", "elemMass", "vnew"),)
 NEIGHBOURS: Final = ("lxim", "lxip", "letam", "letap", "lzetam", "lzetap")
 SYMMETRIC, FREE = 1, 2
-"""Of a face of the mesh, in the bits of `elemBC`: two for each of the six neighbours, in the order of `NEIGHBOURS`."""
+"""Kinds of a face of the mesh, in the bits of `elemBC`: two bits for each of six neighbours, ordered as `NEIGHBOURS`.
+"""
 
 
 @attrs.frozen
@@ -47,13 +48,13 @@ class Mesh:
         return (self.nx + 1) ** 3
 
     def region_sizes(self) -> list[int]:
-        """Elements of each region: the r-th has a chance of r, as the public source draws them."""
+        """Draw the number of elements of each region: the r-th has a chance of r, as in the public source."""
         shares = np.cumsum(np.arange(1, REGIONS + 1)) / (REGIONS * (REGIONS + 1) / 2)
         ends = np.rint(shares * self.elements).astype(int)
         return [int(size) for size in np.diff(ends, prepend=0)]
 
     def regions(self, seed: int) -> list[NDArray[np.int32]]:
-        """Which elements are in each region, in order: runs that are mostly short."""
+        """Draw which elements are in each region, in order: runs that are mostly short."""
         rng = np.random.default_rng(seed)
         ends = np.cumsum(np.arange(1, REGIONS + 1)) / (REGIONS * (REGIONS + 1) / 2)
         of = np.empty(self.elements, np.int32)
@@ -65,7 +66,7 @@ class Mesh:
         return [np.flatnonzero(of == region).astype(np.int32) for region in range(REGIONS)]
 
     def values(self) -> dict[str, NDArray[Any]]:
-        """What the host initialises the fields with; those that are not here with zeros."""
+        """Return what the host initialises fields with; fields that are not here start with zeros."""
         nx, side = self.nx, self.nx + 1
         node = np.arange(self.nodes)
         at = LENGTH * np.arange(side) / nx
@@ -106,14 +107,14 @@ class Mesh:
         }  # fmt: skip
 
     def first_time_step(self) -> float:
-        """Half of what a sound wave needs for the first element."""
+        """Return half of the time that a sound wave needs to cross the first element."""
         energy = BLAST * (self.nx / 45.0) ** 3
         return 0.5 * (LENGTH / self.nx) / math.sqrt(2.0 * energy)
 
 
 @attrs.define
 class Domain:
-    """The object and its fields. `time`, `dt`, `dtcourant` and `dthydro` are the host's."""
+    """The object and its fields. `time`, `dt`, `dtcourant` and `dthydro` belong to the host."""
 
     mesh: Mesh
     phantom: bool
@@ -129,7 +130,7 @@ class Domain:
 
     @classmethod
     async def create(cls, t: std.HostThread, mesh: Mesh, phantom: bool, seed: int) -> Domain:
-        """The constructor: the host allocates and writes everything."""
+        """Construct the domain: the host allocates and writes everything."""
         values = {} if phantom else mesh.values()
         lists = None if phantom else mesh.regions(seed)
         side = (mesh.nx + 1) ** 2
@@ -159,19 +160,19 @@ class Domain:
         return self.fields[name]
 
     def behind(self, *names: str) -> list[std.Indirect]:
-        """Fields as a kernel gets them that has a pointer to the domain."""
+        """Return fields as a kernel gets them that has a pointer to the domain."""
         return [std.indirect(self.fields[name]) for name in names]
 
     async def load(self, t: std.HostThread) -> None:
-        """The host loads a member of the object: a size, a parameter, a pointer to a field."""
+        """Let the host load a member of the object: a size, a parameter, or a pointer to a field."""
         await loads(t, self.itself)
 
     async def store(self, t: std.HostThread) -> None:
-        """The host stores to a member."""
+        """Let the host store to a member."""
         await stores(t, self.itself)
 
     async def take(self, t: std.HostThread, n: int, *names: str) -> list[std.UsmArray]:
-        """Temporary arrays of `n` numbers."""
+        """Allocate temporary arrays of `n` numbers."""
         if not t.program.is_explicit:
             return [await t.new_array(name, n, phantom=self.phantom) for name in names]
         for name in names:
@@ -186,6 +187,6 @@ class Domain:
                 await t.delete(array)
 
     async def release(self, t: std.HostThread) -> None:
-        """The destructor."""
+        """Destroy the domain."""
         for array in (*self.kept.values(), *self.fields.values(), *self.region_lists, self.itself):
             await t.delete(array)

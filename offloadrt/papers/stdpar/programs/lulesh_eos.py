@@ -1,7 +1,7 @@
-"""LULESH's equation of state in one region: 19 algorithms a repetition on temporary arrays of the region's size.
+"""LULESH's equation of state in one region: each repetition is 19 algorithms on temporary arrays of the region's size.
 
-Everything is a local pointer here, so that windows of synchronization elision end at the allocation and the free of one
-array in each repetition only.
+Everything is a local pointer here. So windows of synchronization elision end only where each repetition allocates and
+frees one array.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEMPORARY: Final = (
 async def evaluate(
     t: std.HostThread, domain: Domain, vnewc: std.UsmArray, elements: std.UsmArray, repetitions: int
 ) -> None:
-    """Energy, pressure, viscosity and sound speed of a region's elements."""
+    """Compute energy, pressure, viscosity and sound speed of a region's elements."""
     n, itself = len(elements), domain.itself
     await domain.load(t)
     temporary = await domain.take(t, n, *TEMPORARY)
@@ -46,7 +46,7 @@ async def evaluate(
 async def energy(
     t: std.HostThread, domain: Domain, a: dict[str, std.UsmArray], vnewc: std.UsmArray, elements: std.UsmArray
 ) -> None:
-    """The new energy in three approximations, each with the pressure that follows from it."""
+    """Compute the new energy in three approximations, each with the pressure that follows from it."""
     n, (p_half,) = len(elements), await domain.take(t, len(elements), "pHalfStep")
     e_new, delvc, bvc, pbvc, p_new, q_new = (a[name] for name in ("e_new", "delvc", "bvc", "pbvc", "p_new", "q_new"))
     compression, half, work, e_old = a["compression"], a["half"], a["work"], a["e_old"]
@@ -75,7 +75,7 @@ async def pressure(
     vnewc: std.UsmArray,
     elements: std.UsmArray,
 ) -> None:
-    """Pressure from energy and compression."""
+    """Compute the pressure from energy and compression."""
     await t.transform(p, material.bulk, compression, bvc)
     await t.fill(p, pbvc, 2.0 / 3.0)
     await t.for_each_n(p, len(elements), material.pressure, elements, bvc, energies, vnewc, result)

@@ -1,8 +1,8 @@
 """Kernels of LULESH on nodes and elements: forces, motion, kinematics, gradients.
 
-Costs are declared: what one iteration moves between memory and compute units, where values of nodes and neighbours that
-several elements use come once; operations are counted from the formulas. Bodies are NumPy. `domain` is the object
-behind whose pointers the fields lie.
+Costs are declared as what one iteration moves between memory and compute units; values at nodes and neighbours that
+several elements use come from memory once. Operations are counted from the formulas. Bodies are NumPy. `domain` is the
+object behind whose pointers the fields lie.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ INT: Final = 4
 
 @attrs.frozen
 class Use:
-    """Of one array in one iteration: elements that come from memory and go to it, and their size in bytes."""
+    """What one iteration does with an array: elements that it reads and writes, and their size in bytes."""
 
     read: float = 0.0
     written: float = 0.0
     size: int = 8
     seldom: bool = False
-    """Is it written where something is wrong with an element, which costs nothing otherwise?"""
+    """Whether it is written only where something is wrong with an element, which costs nothing otherwise."""
 
 
 def made(name: str, body: Callable[..., None], flops: float, *uses: Use, n: bool) -> Kernel:
-    """A kernel by what it does with its arrays. n: is its first argument a number of iterations (``for_each_n``)?"""
+    """Make a kernel from what it does with its arrays. With `n`, its first argument is the count of ``for_each_n``."""
     arrays, moved = [], 0.0
     for position, use in enumerate(uses, start=int(n)):
         arrays.append(
@@ -56,7 +56,7 @@ LIST: Final = Use(1.0, size=INT)
 NODELIST: Final = Use(8.0, size=INT)
 READ_CORNERS: Final = Use(8.0)
 CORNERS: Final = Use(written=8.0)
-"""Of an element, written by it."""
+"""The corners of an element, which the element writes."""
 
 
 def _init_stress(n: int, domain: Any, p: Any, q: Any, sigxx: Any, sigyy: Any, sigzz: Any) -> None:

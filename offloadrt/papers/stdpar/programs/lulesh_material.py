@@ -21,7 +21,7 @@ LIMITER, MOST_SLOPE = 2.0, 1.0
 LINEAR_Q, QUADRATIC_Q = 0.5, 2.0 / 3.0
 QQC = 2.0
 MOST_CHANGE = 0.1
-"""Of a volume in a step."""
+"""The largest change of a volume in one step."""
 QSTOP = 1e12
 
 

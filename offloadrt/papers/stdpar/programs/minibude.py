@@ -1,8 +1,8 @@
-"""miniBUDE: the energies of a ligand in many poses at a protein; one algorithm an iteration, bound by arithmetic.
+"""miniBUDE: the energies of a ligand in many poses at a protein; one algorithm per iteration, bound by arithmetic.
 
 The clock is read around each iteration, so that its barrier stays, whatever the implementation. Atoms, poses and the
-force field are made from a seed: there are as many as in the benchmark's input, their values are others. Operations are
-in double precision here, in single precision in the public source, which also has several poses in each iteration of
+force field are drawn from a seed: there are as many as in the benchmark's input, with other values. Operations are in
+double precision here, and in single precision in the public source, which also has several poses in each iteration of
 its algorithm.
 """
 
@@ -29,7 +29,7 @@ WARM_UP: Final = 2
 HARDNESS: Final = 38.0
 CHARGE: Final = 45.0
 FAR, NEAR = 5.5, 1.0
-"""Distances up to which two nonpolar atoms, and a nonpolar and a polar one, push each other off."""
+"""Distances up to which two nonpolar atoms, or a nonpolar and a polar one, repel each other."""
 DONOR: Final = 70
 ACCEPTOR: Final = 69
 NOWHERE: Final = -1e30
@@ -46,7 +46,10 @@ def fasten(
     forces: Floats,
     energies: Floats,
 ) -> None:
-    """forces: radius, hydrophobicity and charge of each type of atom; bond: its kind of hydrogen bond."""
+    """Compute the energy of each pose.
+
+    forces: radius, hydrophobicity and charge of each type of atom; bond: its kind of hydrogen bond.
+    """
     for pose in range(len(energies)):
         sx = math.sin(poses[0, pose])
         cx = math.cos(poses[0, pose])
@@ -133,7 +136,7 @@ class MiniBude:
         await t.wait()
 
     def input(self) -> dict[str, NDArray[Any]]:
-        """Atoms within a box, poses in it, and a force field, by the kernel's parameters."""
+        """Draw atoms within a box, poses in it, and a force field, by the kernel's parameters."""
         random = np.random.default_rng(self.seed)
 
         def floats(low: float, high: float, *shape: int) -> Floats:

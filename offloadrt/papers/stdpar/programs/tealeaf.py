@@ -1,8 +1,8 @@
 """TeaLeaf: heat conduction on a square grid, implicit in time, by conjugate gradients.
 
-Each function of the solver is called from another translation unit, and so is the end of a window of synchronization
-elision; two of the three in an iteration return a sum. Halos are updated face by face; which faces there are is loaded
-from the heap before each.
+Each function of the solver is called from another translation unit, so it ends a window of synchronization elision; two
+of the three functions in an iteration return a sum. Halos are updated face by face; which faces there are is loaded
+from the heap before each update.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RECTANGLES: Final = (
     (0.1, 0.1, 5.0, 6.0, 1.0, 8.0),
     (0.1, 0.1, 5.0, 10.0, 7.0, 8.0),
 )
-"""Energy, density, and from where to where in x and in y (tea_bm_5.in of the public source)."""
+"""Energy, density, and the extents in x and in y (tea_bm_5.in of the public source)."""
 FIELDS: Final = (
     *("density0", "density", "energy0", "energy", "u", "u0", "p", "r", "mi", "w", "kx", "ky", "sd", "volume", "x_area"),
     "y_area",
 )
-"""Arrays of the grid's size that the program allocates; it does not use all of them with this solver."""
+"""Arrays of the grid's size that the program allocates; this solver does not use all of them."""
 FACES: Final = (kernels.update_left, kernels.update_right, kernels.update_top, kernels.update_bottom)
 p = std.par_unseq
 
@@ -61,7 +61,7 @@ class TeaLeaf:
 
 @attrs.frozen
 class _State:
-    """The chunk of the grid that the program works on. `n`: cells of a row with its halo."""
+    """The chunk of the grid that the program works on. `n` is the number of cells of a row with its halo."""
 
     program: TeaLeaf
     n: int
@@ -89,7 +89,7 @@ class _State:
 
     @property
     def rate(self) -> float:
-        """Time step over the square of a cell's width."""
+        """Return the time step over the square of a cell's width."""
         return TIME_STEP / (LENGTH / self.program.cells) ** 2
 
     async def initialise(self, t: std.HostThread) -> None:
@@ -120,7 +120,7 @@ class _State:
                     await t.for_each(p, face, self.fields[name], self.n, HALO, depth)
 
     async def solve(self, t: std.HostThread) -> int:
-        """One time step; how many iterations it took."""
+        """Take one time step; return the number of iterations."""
         n, f = self.n, self.fields
         await self.halos(t, 2, "energy", "density")
         rro = await self.cg_init(t)
@@ -155,7 +155,7 @@ class _State:
         return total
 
     async def cg_iteration(self, t: std.HostThread, number: int, rro: float | None) -> float | None:
-        """One iteration; the square of the residual after it, None of phantoms."""
+        """Run one iteration; return the square of the residual after it, None for phantoms."""
         n, f = self.n, self.fields
         async with t.function():
             pw = await t.transform_reduce(p, kernels.cg_calc_w, f["p"], f["w"], f["kx"], f["ky"], n, HALO)
@@ -172,7 +172,7 @@ class _State:
         return rrn
 
     async def field_summary(self, t: std.HostThread) -> float | None:
-        """Of the four sums of the benchmark, the one that it checks."""
+        """Return the one of the benchmark's four sums that it checks."""
         f = self.fields
         async with t.function():
             total: float | None = await t.transform_reduce(

@@ -1,4 +1,4 @@
-"""Judges of the zero-copy paper's claims: each asks for the runs that its expression needs.
+"""Judges of the zero-copy paper's claims: each asks for the runs that its claim needs.
 
 `places` says where they look; `ratios` (Figures 3 and 4), `calls` (Table I and what grows with the size), `prefault`
 (Eager Maps), `accelerator` (SPECaccel, Tables II and III), `mechanisms` and `noise` hold the judges, `probes` the small
@@ -8,22 +8,9 @@ recorded runs of the mechanisms.
 from __future__ import annotations
 
 from offloadrt.papers.zerocopy.judges import accelerator, calls, mechanisms, noise, prefault, ratios
-from offloadrt.papers.zerocopy.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, claims, grid
+from offloadrt.papers.zerocopy.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.paper import Paper
 
-PAPER = Paper("zerocopy", MACHINE, tuple(claims.values()), bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("zerocopy", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 
-__all__ = [
-    "CANDIDATES",
-    "MACHINE",
-    "PAPER",
-    "SENSITIVITY",
-    "accelerator",
-    "bench",
-    "calls",
-    "grid",
-    "mechanisms",
-    "noise",
-    "prefault",
-    "ratios",
-]
+__all__ = ["PAPER", "accelerator", "calls", "mechanisms", "noise", "prefault", "ratios"]

@@ -8,7 +8,7 @@ another; what does not hold is said, and nothing is fitted to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 
 from offloadrt.papers.zerocopy.judges.places import (
     CONFIGURATIONS,
@@ -19,25 +19,20 @@ from offloadrt.papers.zerocopy.judges.places import (
     SHORT,
     THREADS,
     USM,
-    Grid,
-    banded,
+    QmcpackGrid,
     bench,
-    in_band,
     ratios,
 )
-from offloadrt.study.judging import Asking, Judgement
+from offloadrt.study.judging import Asking, Hearing, Judgement, Reading, unless
 from offloadrt.study.measured import listed, number
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.trace import HOST_TIME
 
 SPECACCEL = "specaccel"
 BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
-MANAGEMENT, INITIALIZATION = "memory_management_s", "memory_initialization_s"
+INITIALIZATION = "memory_initialization_s"
 MICRO = 1e6
 """Microseconds in a second: the unit of Table III."""
-NAMES = {"zc": IZC, "copy": COPY, "eager": EAGER, "implicit_zc": IZC, "usm": USM}
-"""Configurations as the claims' names have them."""
 
 LESS_DATA = "Copy's allocations, frees and copies are a smaller part of the run beside kernels and faults"
 MORE_DATA = (
@@ -59,11 +54,14 @@ DEAR_PREFAULT = (
     "for both (the paper's figures contradict one another here)"
 )
 
-Runs = Generator[list[Point], list[Result], dict[tuple[str, str], Result]]
+Place = tuple[str, str]
+"""Benchmark, configuration."""
 
 
-def spec(grid: Grid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS) -> Runs:
-    """The benchmarks under the configurations; `yield from` it."""
+def spec(
+    grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS
+) -> Asking[dict[Place, Result]]:
+    """Run the benchmarks under the configurations; `yield from` it."""
     places = [(benchmark, one) for benchmark in benchmarks for one in configurations]
     results = yield [
         grid.at(SPECACCEL, {"benchmark": benchmark, "configuration": one, "fraction": 1.0}) for benchmark, one in places
@@ -72,125 +70,93 @@ def spec(grid: Grid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Ite
 
 
 def spec_ratios(
-    grid: Grid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = (IZC, USM, EAGER)
-) -> Generator[list[Point], list[Result], dict[tuple[str, str], float]]:
-    """time(copy) / time(configuration)."""
+    grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = (IZC, USM, EAGER)
+) -> Asking[dict[Place, float]]:
+    """Measure time(copy) / time(configuration)."""
     benchmarks, configurations = tuple(benchmarks), tuple(configurations)
-    found = yield from spec(grid, benchmarks, (COPY, *configurations))
+    results = yield from spec(grid, benchmarks, (COPY, *configurations))
     return {
-        (benchmark, one): found[benchmark, COPY].elapsed_s / found[benchmark, one].elapsed_s
+        (benchmark, one): results[benchmark, COPY].elapsed_s / results[benchmark, one].elapsed_s
         for benchmark in benchmarks
         for one in configurations
     }
 
 
-@bench.judge("mi300a.headline.spec", "the largest 1 - t(Copy) / t(IZC or USM), in the band, and of ep only")
-def headline(grid: Grid) -> Asking:
-    found = yield from spec_ratios(grid, configurations=(IZC, USM))
-    loss = {benchmark: max(1 - found[benchmark, one] for one in (IZC, USM)) for benchmark in BENCHMARKS}
+@bench.judge("mi300a.headline.spec")
+def headline(grid: QmcpackGrid) -> Hearing:
+    ratio = yield from spec_ratios(grid, configurations=(IZC, USM))
+    loss = {benchmark: max(1 - ratio[benchmark, one] for one in (IZC, USM)) for benchmark in BENCHMARKS}
     worst = max(loss, key=loss.__getitem__)
-    holds = worst == "ep" and in_band("mi300a.headline.spec", loss[worst])
-    reason = f"the largest is that of {worst}, {loss[worst]:.3g}"
-    return Judgement(listed(loss), holds, f"{reason}; {CHEAP_TOUCH}" if loss["ep"] < 0.05 else reason)
+    said, reason = listed(loss), f"the largest is that of {worst}, {loss[worst]:.3g}"
+    if worst != "ep":
+        return Judgement(said, False, f"{reason}; {CHEAP_TOUCH}")
+    return Reading(said, loss["ep"], f"{reason}; {CHEAP_TOUCH}", reason)
 
 
-def _ratio(benchmark: str, name: str) -> None:
-    claim = f"mi300a.table2.{benchmark}.{name}"
-
-    @bench.judge(claim, f"t(Copy) / t({SHORT[NAMES[name]]}), in the band ({benchmark})")
-    def ratio(grid: Grid) -> Asking:
-        found = yield from spec_ratios(grid, (benchmark,), (NAMES[name],))
-        value = found[benchmark, NAMES[name]]
-        return banded(claim, value, f"{value:.3g}", *_why(benchmark))
-
-
-def _why(benchmark: str) -> tuple[str, str]:
-    """Why a ratio is below and above its band."""
-    return (LESS_DATA, MORE_DATA) if benchmark == "spC" else (DEAR_TOUCH, CHEAP_TOUCH)
+@bench.judge("mi300a.table2.stencil.*", "mi300a.table2.ep.*", "mi300a.table2.spC.*")
+def table2(grid: QmcpackGrid, benchmark: str, configuration: str) -> Hearing:
+    ratio = yield from spec_ratios(grid, (benchmark,), (configuration,))
+    (value,) = ratio.values()
+    return Reading(
+        f"{value:.3g}", value, *((LESS_DATA, MORE_DATA) if benchmark == "spC" else (DEAR_TOUCH, CHEAP_TOUCH))
+    )
 
 
-for _benchmark in ("stencil", "ep", "spC"):
-    for _name in ("implicit_zc", "usm", "eager"):
-        _ratio(_benchmark, _name)
+def _table2_of(grid: QmcpackGrid, benchmark: str) -> Asking[tuple[str, tuple[float, float, float]]]:
+    """Measure the three ratios of a benchmark: in words, and those of IZC, USM and Eager Maps."""
+    ratio = yield from spec_ratios(grid, (benchmark,))
+    said = listed({SHORT[one]: ratio[benchmark, one] for one in (EAGER, IZC, USM)}, ".4g")
+    return said, (ratio[benchmark, IZC], ratio[benchmark, USM], ratio[benchmark, EAGER])
 
 
-@bench.judge("mi300a.table2.order.spC", "ratio(Eager) > ratio(IZC) >= ratio(USM) > 1 (spC)")
-def order_of_spc(grid: Grid) -> Asking:
-    found = yield from spec_ratios(grid, ("spC",))
-    izc, usm, eager = (found["spC", one] for one in (IZC, USM, EAGER))
-    said = listed({SHORT[one]: found["spC", one] for one in (EAGER, IZC, USM)}, ".4g")
+@bench.judge("mi300a.table2.order.spC")
+def order_of_spc(grid: QmcpackGrid) -> Hearing:
+    said, (izc, usm, eager) = yield from _table2_of(grid, "spC")
     reason = "with arrays that are faulted in once, Eager Maps pays a call for every map afterwards and IZC nothing"
     return Judgement(said, eager > izc >= usm > 1.0, reason)
 
 
-@bench.judge("mi300a.table2.order.ep", "1 > ratio(Eager) > ratio(IZC) = ratio(USM) (ep)")
-def order_of_ep(grid: Grid) -> Asking:
-    found = yield from spec_ratios(grid, ("ep",))
-    izc, usm, eager = (found["ep", one] for one in (IZC, USM, EAGER))
-    said = listed({SHORT[one]: found["ep", one] for one in (EAGER, IZC, USM)}, ".4g")
-    parts = []
-    if not eager < 1:
-        parts.append(
-            "Eager Maps is not slower than Copy: a prefault clears a page at the cost of the pool's allocation"
-        )
-    if not eager > izc:
-        parts.append("faults cost no more than prefaults")
-    if izc != usm:
-        parts.append(f"IZC and USM differ by {abs(izc / usm - 1):.2g}")
-    return Judgement(said, not parts, "; ".join(parts))
+@bench.judge("mi300a.table2.order.ep")
+def order_of_ep(grid: QmcpackGrid) -> Hearing:
+    said, (izc, usm, eager) = yield from _table2_of(grid, "ep")
+    wrong = {
+        "Eager Maps is not slower than Copy: a prefault clears a page at the cost of the pool's allocation": eager >= 1,
+        "faults cost no more than prefaults": eager <= izc,
+        f"IZC and USM differ by {abs(izc / usm - 1):.2g}": izc != usm,
+    }
+    return unless(said, wrong)
 
 
-@bench.judge("mi300a.table2.order.stencil", "0.95 <= each ratio <= 1, and ratio(Eager) <= ratio(IZC) (stencil)")
-def order_of_stencil(grid: Grid) -> Asking:
-    found = yield from spec_ratios(grid, ("stencil",))
-    izc, usm, eager = (found["stencil", one] for one in (IZC, USM, EAGER))
-    said = listed({SHORT[one]: found["stencil", one] for one in (EAGER, IZC, USM)}, ".4g")
-    parts = []
-    if not all(0.95 <= ratio <= 1.0 for ratio in (izc, usm, eager)):
-        parts.append("not all lie between 0.95 and 1: first touch costs less than Copy's two transfers and allocation")
-    if eager > izc:
-        parts.append("Eager Maps is better than IZC")
-    return Judgement(said, not parts, "; ".join(parts))
+@bench.judge("mi300a.table2.order.stencil")
+def order_of_stencil(grid: QmcpackGrid) -> Hearing:
+    claim = bench.claims["mi300a.table2.order.stencil"]
+    said, ratios = yield from _table2_of(grid, "stencil")
+    izc, _, eager = ratios
+    low, high = f"{claim.at_least:g}", f"{claim.at_most:g}"
+    outside = f"not all lie between {low} and {high}: first touch costs less than Copy's two transfers and allocation"
+    inside = all(map(claim.admits, ratios))
+    return unless(said, {outside: not inside, "Eager Maps is better than IZC": eager > izc})
 
 
-def _overhead(benchmark: str, name: str, kind: str) -> None:
-    claim = f"mi300a.table3.{benchmark}.{name}.{kind}"
-    figure = MANAGEMENT if kind == "mm" else INITIALIZATION
-
-    @bench.judge(claim, f"{figure} in us, in the band ({benchmark}, {SHORT[NAMES[name]]})")
-    def overhead(grid: Grid) -> Asking:
-        found = yield from spec(grid, (benchmark,), (NAMES[name],))
-        value = number(found[benchmark, NAMES[name]].measured[figure]) * MICRO
-        return banded(claim, value, f"{value:.3g} us", *_why_overhead(name, kind))
-
-
-def _why_overhead(name: str, kind: str) -> tuple[str, str]:
-    """Why an overhead is below and above its band."""
-    if kind == "mi":
-        return FEW_FAULTS, "the program touches more pages first on the GPU"
-    if name == "eager":
-        return "prefaults find their pages populated, or fewer of them", DEAR_PREFAULT
-    return "less is allocated and copied", "more is allocated and copied"
+@bench.judge("mi300a.table3.stencil.*", "mi300a.table3.ep.*")
+def table3(grid: QmcpackGrid, benchmark: str, configuration: str, figure: str) -> Hearing:
+    results = yield from spec(grid, (benchmark,), (configuration,))
+    value = number(results[benchmark, configuration].measured[figure]) * MICRO
+    if figure == INITIALIZATION:
+        reasons = FEW_FAULTS, "the program touches more pages first on the GPU"
+    elif configuration == EAGER:
+        reasons = "prefaults find their pages populated, or fewer of them", DEAR_PREFAULT
+    else:
+        reasons = "less is allocated and copied", "more is allocated and copied"
+    return Reading(f"{value:.3g} us", value, *reasons)
 
 
-for _benchmark in ("stencil", "ep"):
-    for _name in ("copy", "zc", "eager"):
-        for _kind in ("mm", "mi"):
-            _overhead(_benchmark, _name, _kind)
-
-
-@bench.judge("mi300a.spec.ep_seconds", "t(IZC) - t(Copy) in us, in the band (ep)")
-def seconds_of_ep(grid: Grid) -> Asking:
-    found = yield from spec(grid, ("ep",), (COPY, IZC))
-    copy, izc = (found["ep", one].elapsed_s for one in (COPY, IZC))
+@bench.judge("mi300a.spec.ep_seconds")
+def seconds_of_ep(grid: QmcpackGrid) -> Hearing:
+    results = yield from spec(grid, ("ep",), (COPY, IZC))
+    copy, izc = (results["ep", one].elapsed_s for one in (COPY, IZC))
     more = (izc - copy) * MICRO
-    return banded(
-        "mi300a.spec.ep_seconds",
-        more,
-        f"{more:.3g} us ({izc:.4g} s against {copy:.4g} s)",
-        CHEAP_TOUCH,
-        "faults cost more",
-    )
+    return Reading(f"{more:.3g} us ({izc:.4g} s against {copy:.4g} s)", more, CHEAP_TOUCH, "faults cost more")
 
 
 DRIVER = ("driver", "driver lock", "drain")
@@ -199,16 +165,12 @@ WORK = ("compute", "kernels")
 """Categories of host time that are no overhead."""
 
 
-@bench.judge(
-    "mi300a.lesson.fold",
-    "host time of Copy: in copies, pool allocations and frees > in any other category but kernels and compute (QMCPack "
-    "S2 with 8 threads, spC, bt)",
-)
-def copy_pays_for_data(grid: Grid) -> Asking:
-    found = yield from spec(grid, ("spC", "bt"), (COPY,))
+@bench.judge("mi300a.lesson.fold")
+def copy_pays_for_data(grid: QmcpackGrid) -> Hearing:
+    results = yield from spec(grid, ("spC", "bt"), (COPY,))
     (qmcpack,) = yield [grid.point({"size": S2, "threads": THREADS, "fraction": grid.fraction, "configuration": COPY})]
     said, wrong = [], []
-    for name, result in (("QMCPack", qmcpack), ("spC", found["spC", COPY]), ("bt", found["bt", COPY])):
+    for name, result in (("QMCPack", qmcpack), ("spC", results["spC", COPY]), ("bt", results["bt", COPY])):
         data, others = _overheads(result)
         largest = max(others, key=others.__getitem__)
         said.append(f"{name}: {data:.3g} s, {largest} {others[largest]:.3g} s")
@@ -219,56 +181,48 @@ def copy_pays_for_data(grid: Grid) -> Asking:
 
 
 def _overheads(copy: Result) -> tuple[float, dict[str, float]]:
-    """Host time of Copy: in copies, allocations and frees, and in each other category that is no work."""
-    spent = {name: _spent(copy, name) for name in HOST_TIME if name not in WORK}
+    """Divide Copy's host time: copies, allocations and frees, and each other category that is no work."""
+    shares = copy.where_time_went
+    spent = {name: shares[name].total_s if name in shares else 0.0 for name in HOST_TIME if name not in WORK}
     memory = math.fsum(call.total_s for name, call in copy.calls.items() if name.startswith("memory_pool_"))
     data = spent.pop("copies") + memory
     rest = math.fsum(spent.pop(name) for name in DRIVER) - memory
     return data, {**spent, "driver, the rest": rest}
 
 
-def _spent(result: Result, category: str) -> float:
-    part = result.where_time_went.get(category)
-    return 0.0 if part is None else part.total_s
-
-
-@bench.judge("mi300a.lesson.tlb", f"{INITIALIZATION} over time, ep > stencil (IZC and USM)")
-def faults_matter_in_ep(grid: Grid) -> Asking:
-    found = yield from spec(grid, ("ep", "stencil"), (IZC, USM))
+@bench.judge("mi300a.lesson.tlb")
+def faults_matter_in_ep(grid: QmcpackGrid) -> Hearing:
+    results = yield from spec(grid, ("ep", "stencil"), (IZC, USM))
     share = {
         f"{benchmark} {SHORT[one]}": number(result.measured[INITIALIZATION]) / result.elapsed_s
-        for (benchmark, one), result in found.items()
+        for (benchmark, one), result in results.items()
     }
     holds = all(share[f"ep {SHORT[one]}"] > share[f"stencil {SHORT[one]}"] for one in (IZC, USM))
     return Judgement(listed(share), holds, "faults are no larger part of ep")
 
 
-@bench.judge("mi300a.lesson.always", "t(Copy) / t(IZC or USM) < 1 for ep and stencil only (all benchmarks and QMCPack)")
-def nearly_always_better(grid: Grid) -> Asking:
+@bench.judge("mi300a.lesson.always")
+def nearly_always_better(grid: QmcpackGrid) -> Hearing:
     of_spec = yield from spec_ratios(grid, configurations=(IZC, USM))
     of_qmcpack = yield from ratios(grid, (IZC, USM))
-    below = list(dict.fromkeys(benchmark for (benchmark, _), ratio in of_spec.items() if ratio < 1))
-    below += list(dict.fromkeys(f"QMCPack {size} {count}T" for (size, count, _), r in of_qmcpack.items() if r < 1))
-    holds = set(below) <= {"ep", "stencil"}
-    return Judgement(", ".join(below) or "none below 1", holds, "Copy is faster elsewhere as well")
+    below = dict.fromkeys(benchmark for (benchmark, _), ratio in of_spec.items() if ratio < 1)
+    below |= dict.fromkeys(f"QMCPack {size} {count}T" for (size, count, _), ratio in of_qmcpack.items() if ratio < 1)
+    reason = "Copy is faster elsewhere as well"
+    return Judgement(", ".join(below) or "none below 1", set(below) <= {"ep", "stencil"}, reason)
 
 
-@bench.judge(
-    "mi300a.lesson.eager_when",
-    "there is a threshold: t(Eager) < t(IZC) exactly where the bytes first touched per map exceed it (first_touch, "
-    "1 MiB to 4 GiB, mapped 1, 11 and 101 times)",
-)
-def prefaulting_pays_beyond(grid: Grid) -> Asking:
+@bench.judge("mi300a.lesson.eager_when")
+def prefaulting_pays_beyond(grid: QmcpackGrid) -> Hearing:
     places = [(size, remaps) for remaps in (0, 10, 100) for size in (1, 4, 16, 64, 256, 1024, 4096)]
     results = yield [
         grid.at("first_touch", {"bytes": size << 20, "remaps": remaps, "configuration": one})
         for size, remaps in places
         for one in (IZC, EAGER)
     ]
-    times = [result.elapsed_s for result in results]
-    gain = {place: times[2 * number] / times[2 * number + 1] for number, place in enumerate(places)}
-    pays = [size / (remaps + 1) for (size, remaps), value in gain.items() if value > 1]
-    does_not = [size / (remaps + 1) for (size, remaps), value in gain.items() if value <= 1]
+    pays: list[float] = []
+    does_not: list[float] = []
+    for (size, remaps), izc, eager in zip(places, results[::2], results[1::2], strict=True):
+        (pays if izc.elapsed_s > eager.elapsed_s else does_not).append(size / (remaps + 1))
     if not pays or not does_not:
         return Judgement("pays everywhere" if pays else "pays nowhere", False, "there is no crossover")
     said = f"pays from {min(pays):.3g} MiB a map, does not up to {max(does_not):.3g} MiB"

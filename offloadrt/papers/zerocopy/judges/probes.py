@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup
+from offloadrt.study.probing import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.trace import EVENTS, Row
+from offloadrt.trace import events
 
-Facts = dict[str, int | float | bool | str | None]
 Configuration = Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"]
 PAGE = 2 << 20
 SMALL = 64 << 10
@@ -28,49 +28,13 @@ SWEEP = Kernel("sweep", bytes_per_iteration=1 << 20)
 """A kernel that memory's bandwidth limits."""
 
 
-def _rows(run: Run, *names: str) -> list[Row]:
-    """The recorded rows of some kinds of event, in order."""
-    assert run.trace is not None, "a probe is run with a recording"
-    assert all(name in EVENTS for name in names)
-    wanted = frozenset(names)
-    return [row for row in run.trace.rows if row[0] in wanted]
-
-
-def _calls(run: Run, api: str, since: int) -> list[tuple[int, int]]:
-    """Begin and end, in ps, of the calls of that name that began after `since`, in order of their ends."""
-    begun: dict[object, int] = {}
-    found = []
-    for row in _rows(run, "CallBegin", "CallEnd"):
-        if row[6] == api and row[0] == "CallBegin":
-            begun[row[2]] = row[1]
-        elif row[6] == api and row[2] in begun:
-            begin = begun.pop(row[2])
-            if begin >= since:
-                found.append((begin, row[1]))
-    return found
-
-
-def _calls_by_directive(run: Run, api: str) -> dict[object, list[tuple[int, int]]]:
-    """Begin and end, in ps, of the calls of that name, by the directive that they belong to, in order of their ends."""
-    begun: dict[object, int] = {}
-    found: dict[object, list[tuple[int, int]]] = {}
-    for row in _rows(run, "CallBegin", "CallEnd"):
-        if row[6] == api and row[0] == "CallBegin":
-            begun[row[2]] = row[1]
-        elif row[6] == api and row[2] in begun:
-            found.setdefault(row[5], []).append((begun.pop(row[2]), row[1]))
-    return found
-
-
-def _kernels(run: Run) -> list[tuple[int, int]]:
-    """Start and end, in ps, of every kernel, in order of their starts."""
-    starts = {row[6]: row[1] for row in _rows(run, "KernelStart")}
-    ends = {row[6]: row[1] for row in _rows(run, "KernelEnd")}
-    return sorted((start, ends[number]) for number, start in starts.items())
-
-
 def _ps(run: Run) -> int:
-    return round(run.now * 1e12)
+    return round(run.sim.now * 1e12)
+
+
+def _calls_since(run: Run, api: str, since: int) -> int:
+    """Count the calls that began at that time (ps) or later."""
+    return sum(call.begin >= since for call in calls(run, api))
 
 
 @scenario(machine="mi300a")
@@ -90,15 +54,14 @@ async def maps(run: Run, configuration: Configuration = "copy") -> Facts:
         mapped = a.nbytes + b.nbytes
 
     await run.parallel(body)
-    start, end = _kernels(run)[-1]
-    allocations = _calls(run, "memory_pool_allocate", since)
-    copies = [row[1] for row in _rows(run, "CopyEnd") if row[1] >= since]
+    last = kernels(run)[-1]
+    copied = [copy.end for copy in copies(run) if copy.end >= since]
     return {
-        "allocations": len(allocations),
-        "copies_before_kernel": len([at for at in copies if at <= start]),
-        "copies_after_kernel": len([at for at in copies if at > end]),
-        "copies": len(copies),
-        "pool_bytes": sum(int(row[7]) for row in _rows(run, "Allocate") if row[1] >= since),
+        "allocations": _calls_since(run, "memory_pool_allocate", since),
+        "copies_before_kernel": len([end for end in copied if end <= last.begin]),
+        "copies_after_kernel": len([end for end in copied if end > last.end]),
+        "copies": len(copied),
+        "pool_bytes": sum(event.size for event in recorded(run, events.Allocate) if event.time_ps >= since),
         "mapped_bytes": mapped,
         "faults": run.device().fault_statistics().faults,
     }
@@ -116,19 +79,23 @@ async def regions(run: Run, configuration: Configuration = "copy", threads: Anno
             await t.target(READ, *mine, maps=omp.map(to=mine), teams=1, iterations=1)
 
     await run.parallel(body, num_threads=threads)
-    submitted = {row[5]: row[1] for row in _rows(run, "KernelSubmit")}
-    return allocated_for(submitted, _calls_by_directive(run, "memory_pool_allocate"), arrays)
+    submitted = {event.cause: event.time_ps for event in recorded(run, events.KernelSubmit)}
+    allocations: dict[object, list[tuple[int, int]]] = {}
+    for call in calls(run, "memory_pool_allocate"):
+        allocations.setdefault(call.first.cause, []).append((call.begin, call.end))
+    return allocated_for(submitted, allocations, arrays)
 
 
 def allocated_for(submitted: Mapping[Any, int], calls: Mapping[Any, list[tuple[int, int]]], arrays: int) -> Facts:
-    """Facts about regions with `arrays` allocations each: when the kernel of each was submitted, and begin and end of
-    its allocations, both by region.
+    """Count what is wrong with regions that have `arrays` allocations each.
+
+    `submitted` is when the kernel of each region was submitted, `calls` the begins and ends of its allocations.
     """
     own = {region: sorted(calls.get(region, [])) for region in submitted}
-    whole = sorted((each[0][0], submitted[region]) for region, each in own.items() if each)
+    lasted = sorted((each[0][0], submitted[region]) for region, each in own.items() if each)
     return {
         "regions": len(submitted),
-        "regions_side_by_side": any(a[1] > b[0] for a, b in pairwise(whole)),
+        "regions_side_by_side": any(a[1] > b[0] for a, b in pairwise(lasted)),
         "regions_with_fewer_allocations": sum(len(each) < arrays for each in own.values()),
         "launches_before_an_allocation_ended": sum(
             any(end > submitted[region] for _, end in each) for region, each in own.items()
@@ -145,9 +112,7 @@ async def copies_beside_a_kernel(
     configuration: Configuration = "copy",
     piece: Annotated[int, Range(1, COPIED)] = COPIED,
 ) -> Facts:
-    """One thread's kernel reads memory at full bandwidth, alone and while another thread copies to the device in
-    pieces.
-    """
+    """One thread reads memory at full bandwidth, alone and while another one copies pieces to the device."""
 
     async def body(t: omp.HostThread) -> None:
         source = t.array("source", COPIED // DOUBLE, fill=0.0)
@@ -163,16 +128,13 @@ async def copies_beside_a_kernel(
             await t.barrier()
 
     await run.parallel(body, num_threads=2)
-    starts = {row[6]: row[1] for row in _rows(run, "KernelStart") if row[7] == SWEEP.name}
-    ends = {row[6]: row[1] for row in _rows(run, "KernelEnd")}
-    alone, beside = [(start, ends[number]) for number, start in sorted(starts.items(), key=lambda item: item[1])]
-    begun = [row for row in _rows(run, "CopyBegin") if row[1] >= alone[1]]
-    ended = [row for row in _rows(run, "CopyEnd") if row[1] >= alone[1]]
-    longer = ((beside[1] - beside[0]) - (alone[1] - alone[0])) * 1e-12
+    alone, beside = [span for span in kernels(run) if span.first.name == SWEEP.name]
+    copied = [copy for copy in copies(run) if copy.begin >= alone.end]
+    longer = (beside.duration - alone.duration) * 1e-12
     return {
-        "copied_in_kernel": sum(int(row[9]) for row in ended if row[1] <= beside[1]) == COPIED
-        and all(row[1] >= beside[0] for row in begun),
-        "engine": ", ".join(sorted({str(row[8]) for row in ended})),
+        "copied_in_kernel": sum(copy.first.bytes for copy in copied if copy.end <= beside.end) == COPIED
+        and all(copy.begin >= beside.begin for copy in copied),
+        "engine": ", ".join(sorted({copy.first.engine for copy in copied})),
         "traffic_per_byte": longer * run.spec.value("mem.bw") / COPIED,
     }
 
@@ -206,12 +168,12 @@ async def global_variable(run: Run, configuration: Configuration = "usm") -> Fac
         counted["copies"] = with_global - (run.calls.count("memory_async_copy") - before - with_global)
 
     await run.parallel(body)
-    (*_, (one, two), (three, four)) = _kernels(run)
+    *_, with_global, without = kernels(run)
     return {
         "copies_per_map": counted["copies"],
         "seen_unmapped": counted["unmapped"],
         "seen_mapped": counted["mapped"],
-        "more_time_s": ((two - one) - (four - three)) * 1e-12,
+        "more_time_s": (with_global.duration - without.duration) * 1e-12,
     }
 
 
@@ -240,23 +202,23 @@ async def pages(
                 facts[f"covered_{turn}"] = table.covers(array.address, array.nbytes)
                 await t.target(READ, array, maps=omp.map(to=array), teams=teams, iterations=values)
             facts[f"faults_{turn}"] = statistics().faults - faults
-            prefaults = _calls(run, "svm_attributes_set", begin)
-            facts[f"prefault_{turn}_s"] = (prefaults[0][1] - prefaults[0][0]) * 1e-12 if prefaults else 0.0
+            prefaults = [call for call in calls(run, "svm_attributes_set") if call.begin >= begin]
+            facts[f"prefault_{turn}_s"] = prefaults[0].duration * 1e-12 if prefaults else 0.0
         for name, api in (("allocations", "memory_pool_allocate"), ("copies", "memory_async_copy")):
-            facts[f"{name}_from_first_map"] = len(_calls(run, api, first_map))
+            facts[f"{name}_from_first_map"] = _calls_since(run, api, first_map)
         facts["other_covered"] = bool(table.missing(other.address, other.nbytes) == [])
         facts["other_touched"] = len(table.missing(other.address, other.nbytes)) != 1
 
     await run.parallel(body)
-    first, again = _kernels(run)[-2:]
-    begun = _rows(run, "PageFaultBegin")
-    ended = _rows(run, "PageFaultEnd")
-    stalls = [(b[1], e[1]) for b, e in zip(begun, ended, strict=True)]
-    facts["kernel_first_s"] = (first[1] - first[0]) * 1e-12
-    facts["kernel_again_s"] = (again[1] - again[0]) * 1e-12
-    facts["stalled_s"] = math.fsum(end - begin for begin, end in stalls) * 1e-12
-    facts["faults_in_kernel"] = all(first[0] <= begin <= end <= first[1] for begin, end in stalls)
-    facts["most_pages_a_fault"] = max((int(row[7]) for row in ended), default=0)
+    first, again = kernels(run)[-2:]
+    ended = recorded(run, events.PageFaultEnd)
+    begun = recorded(run, events.PageFaultBegin)
+    stalls = [Span(fault.time_ps, end.time_ps, fault) for fault, end in zip(begun, ended, strict=True)]
+    facts["kernel_first_s"] = first.duration * 1e-12
+    facts["kernel_again_s"] = again.duration * 1e-12
+    facts["stalled_s"] = math.fsum(stall.duration for stall in stalls) * 1e-12
+    facts["faults_in_kernel"] = all(first.begin <= stall.begin <= stall.end <= first.end for stall in stalls)
+    facts["most_pages_a_fault"] = max((end.pages for end in ended), default=0)
     facts["pages"] = count
     return facts
 
@@ -299,7 +261,7 @@ async def without_unified_memory(run: Run, configuration: Configuration = "usm")
 
 
 def _copies(run: Run) -> int:
-    """Calls of a run that copy."""
+    """Count the calls of a run that copy."""
     return sum(call.count for name, call in run.calls.table().items() if "copy" in name.lower())
 
 
@@ -312,15 +274,17 @@ async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
     await program.advance()
     asked = {"memory_async_copy": "copy", "signal_wait_scacquire": "wait"}
     return waited_for(
-        (row[5], "kernel" if row[0] == "KernelSubmit" else asked[row[6]])
-        for row in _rows(run, "KernelSubmit", "CallBegin")
-        if row[0] == "KernelSubmit" or row[6] in asked
+        (event.cause, asked[event.api] if isinstance(event, events.CallBegin) else "kernel")
+        for event in recorded(run, events.KernelSubmit, events.CallBegin)
+        if not isinstance(event, events.CallBegin) or event.api in asked
     )
 
 
 def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
-    """What waits are for: (directive, "kernel", "copy" or "wait"), in order. A directive's wait is for the kernel that
-    it has submitted since its last wait, else for the copies since then, else for nothing.
+    """Count what waits are for; `asked` is (directive, "kernel", "copy" or "wait"), in order.
+
+    A directive's wait is for the kernel that it has submitted since its last wait, else for the copies since then, else
+    for nothing.
     """
     counts: dict[str, int] = dict.fromkeys(("kernel", "copy", "wait", "for kernel", "for copy", "for nothing"), 0)
     pending: dict[object, str] = {}
@@ -351,8 +315,8 @@ async def steps(run: Run, configuration: Configuration = "implicit_zero_copy", l
                 await t.target(READ, *arrays, maps=omp.map(to=arrays), teams=64, iterations=size // DOUBLE)
 
     await run.parallel(body)
-    first = _kernels(run)[0][0]
+    first = kernels(run)[0].begin
     return {
-        f"{name}_after_first_kernel": len([begin for begin, _ in _calls(run, name, 0) if begin >= first])
+        f"{name}_after_first_kernel": _calls_since(run, name, first)
         for name in ("memory_pool_allocate", "memory_async_copy")
     }

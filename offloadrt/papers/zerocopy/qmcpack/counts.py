@@ -31,20 +31,20 @@ START_UP_COPIES = 3
 
 @attrs.frozen
 class Published:
-    """A count of Table I, of all threads together."""
+    """A count of Table I, over all threads together."""
 
     one: int
-    """With 1 host thread."""
+    """The count with 1 host thread."""
     eight: int
-    """With 8."""
+    """The count with 8 host threads."""
 
     def at(self, threads: int) -> int:
-        """With so many threads, on the line through both."""
+        """Return the count with `threads` host threads, on the line through both."""
         return round(self.one + (self.eight - self.one) * (threads - 1) / 7)
 
     @property
     def of_a_crowd(self) -> int:
-        """What one more host thread adds."""
+        """Return what one more host thread adds."""
         return (self.eight - self.one) // 7
 
 
@@ -56,7 +56,8 @@ START_UP_ALLOCATIONS = Published(19, 89)
 paper has 90 with 8 threads; the profile's `runtime.stream_allocations` gives 89, and with it the published total."""
 
 WARM_UP_MOVES = 12
-"""Of a crowd, before the measured time: the first hundred launches, in which memory is first touched (the paper)."""
+"""Moves of a crowd before the measured time: the first hundred launches, in which memory is first touched (the paper).
+"""
 
 
 class PlanError(ValueError):
@@ -64,7 +65,7 @@ class PlanError(ValueError):
 
 
 def part(total: int, number: int, of: int) -> int:
-    """How much of `total` falls to part `number` when it is divided evenly; all parts add up to it."""
+    """Return how much of `total` falls to part `number` when it is divided evenly; all parts add up to it."""
     return total * (number + 1) // of - total * number // of
 
 
@@ -117,12 +118,12 @@ class Plan:
 
     @property
     def copies(self) -> int:
-        """All copies that the program asks for under Copy."""
+        """Return the copies that the program asks for under Copy."""
         return self.attached_copies + self.data_copies + self.update_copies
 
     @property
     def measured_moves(self) -> int:
-        """Moves of all crowds behind the warm-up."""
+        """Return the moves of all crowds after the warm-up."""
         return sum(step.moves for crowd in self.crowds for step in crowd.steps)
 
 
@@ -136,11 +137,11 @@ def plan(
     fraction: float = 1.0,
     jobs: int | None = None,
 ) -> Plan:
-    """The plan of a run of `fraction` of the steps.
+    """Plan a run of `fraction` of the steps.
 
-    fixed_allocations: of the program and of each crowd; allocations_per_walker: of each walker's large arrays. jobs: of
-    the non-local pseudopotential for each crowd over the full run; derived from the published copies when None.
-    Raises PlanError when the counts do not suffice.
+    fixed_allocations: those of the program and of each crowd. allocations_per_walker: each walker's large arrays. jobs:
+    those of the non-local pseudopotential for each crowd over the full run; derived from the published copies when
+    None. Raises PlanError when the counts do not suffice.
     """
     if walkers < threads:
         raise PlanError(f"{walkers} walkers cannot be divided over {threads} threads")
@@ -204,7 +205,7 @@ def plan(
 
 
 def _steps(moves: int, jobs: int, updates: int, reallocations: int, electrons: int) -> tuple[Step, ...]:
-    """Moves cut into steps of `electrons` moves, the last one shorter; the rest divided evenly over the steps."""
+    """Cut moves into steps of `electrons` moves, the last one shorter, and divide the rest evenly over the steps."""
     count = max(1, -(-moves // electrons))
     return tuple(
         Step(

@@ -1,4 +1,4 @@
-"""One host thread and its crowd of walkers: arrays, prepared directives, and the order in which it comes to them."""
+"""One host thread and its crowd of walkers: arrays, prepared directives, and the order in which they are run."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ GROWN = "ratio parts"
 GROWTH = 1024
 """Bytes by which it grows."""
 TOLD = 32
-"""Moves after which a crowd tells that it gets on."""
+"""Moves after which a crowd reports its progress."""
 
 
 def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-    """An array that the host has filled, mapped as one item without a pointer."""
+    """Make an array that the host has filled, mapped as one item without a pointer."""
     return t.array(name, nbytes, np.uint8, fill=0)
 
 
@@ -52,7 +52,7 @@ class Move:
 
 @attrs.define
 class Crowd:
-    """The crowd of one host thread. `draw` gives the numbers that kernels vary by."""
+    """The crowd of one host thread. `draw` gives the numbers by which kernels vary."""
 
     size: Size
     plan: CrowdPlan
@@ -60,7 +60,7 @@ class Crowd:
     draw: np.random.Generator
     shared: Arrays
     told: Callable[[int], object] = lambda moves: None
-    """Is told of moves that are done, as many at a time as it is called with."""
+    """Called with the number of moves done since the last call."""
     arrays: Arrays = attrs.field(factory=dict)
     _moves: list[Move] = attrs.field(init=False)
     _jobs: list[list[omp.Construct]] = attrs.field(init=False)
@@ -94,7 +94,7 @@ class Crowd:
             await self._allocate(t, f"block {number}", self.inputs.block_bytes)
 
     async def _walker(self, t: omp.HostThread, number: int) -> list[omp.HostArray]:
-        """Allocate the arrays of one walker and transfer them; gives its matrices."""
+        """Allocate the arrays of one walker and transfer them; return its matrices."""
         size, matrices = self.size, []
         for name, nbytes in (("inverse", size.matrix_bytes), ("derivatives", 5 * size.matrix_bytes)):
             for spin in ("up", "down"):
@@ -108,7 +108,7 @@ class Crowd:
         return matrices
 
     async def _allocate(self, t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-        """QMCPACK's allocator: host memory that is mapped for its whole life."""
+        """Allocate host memory that is mapped for its whole life, as QMCPACK's allocator does."""
         array = host_bytes(t, name, nbytes)
         await t.target_enter_data(omp.map(alloc=array))
         return array
@@ -116,7 +116,7 @@ class Crowd:
     # directives
 
     def _prepare(self, t: omp.HostThread) -> None:
-        """Everything that is run again and again, each distinct directive once."""
+        """Prepare everything that is run again and again, each distinct directive once."""
         for kind in (*structure.MOVE, *structure.JOB):
             self._work[kind.name] = self._kernels(kind)
         self._moves = [self._move(t, number) for number in range(VARIANTS)]
@@ -130,7 +130,7 @@ class Crowd:
         self._pointers = t.target_data(omp.map(to=self.arrays[structure.UPDATE_POINTERS], always=True))
 
     def _kernels(self, kind: KernelKind) -> list[Kernel]:
-        """The kernel with its work, in as many variants as it is drawn from."""
+        """Make the kernel with its work, in as many variants as a crowd chooses among."""
         flops, traffic = kind.work(self.size)
         accesses, spread = self.inputs.accesses_of(kind, self.size), self.inputs.spread
         factors = self.draw.lognormal(-spread * spread / 2, spread, VARIANTS).tolist()
@@ -146,7 +146,7 @@ class Crowd:
         ]
 
     def _one_walker(self) -> Kernel:
-        """The kernel of the initialisation, which takes one walker."""
+        """Make the kernel of the initialisation, which takes one walker."""
         kind = structure.INITIAL_ORBITALS
         flops, traffic = kind.work(self.size)
         accesses = self.inputs.accesses_of(kind, self.size)
@@ -161,7 +161,7 @@ class Crowd:
     def _region(
         self, t: omp.HostThread, kind: KernelKind, kernel: Kernel, walkers: int, more: Sequence[omp.HostArray] = ()
     ) -> omp.Construct:
-        """A target region with its clauses: transferred arrays, those it uses, and resident ones up to `map_items`."""
+        """Make a target region with its clauses: arrays transferred, used, and resident up to `map_items`."""
         named = [self._array(name) for name in kind.uses]
         moved = [self.arrays[name] for name in (kind.to, kind.from_) if name is not None]
         own = dict.fromkeys([*moved, *more, *named])
@@ -178,14 +178,14 @@ class Crowd:
         return t.construct_target(kernel, *used, maps=maps, teams=teams, threads=THREADS_PER_TEAM, iterations=walkers)
 
     def _array(self, name: str) -> omp.HostArray:
-        """An array by the name that the structure gives it."""
+        """Return an array by the name that the structure gives it."""
         return self.shared[name] if name in self.shared else self.arrays[name]
 
     def _variant(self, t: omp.HostThread, kind: KernelKind, number: int) -> omp.Construct:
         return self._region(t, kind, self._work[kind.name][number], self.plan.walkers)
 
     def _move(self, t: omp.HostThread, number: int) -> Move:
-        """Variant `number` of the directives of a move."""
+        """Make variant `number` of the directives of a move."""
         gradient, distances, orbitals, pairs = (self._variant(t, kind, number) for kind in structure.PROPOSE)
         return Move(
             gradient,
@@ -198,11 +198,11 @@ class Crowd:
         )
 
     def _job(self, t: omp.HostThread, number: int) -> list[omp.Construct]:
-        """Variant `number` of the kernels of a job."""
+        """Make variant `number` of the kernels of a job."""
         return [self._variant(t, kind, number) for kind in structure.JOB]
 
     def _update(self, t: omp.HostThread, matrix: omp.HostArray) -> omp.Construct:
-        """The copy of a walker's matrix to the host."""
+        """Make the copy of a walker's matrix to the host."""
         at_s2 = matrix.nbytes * S2.matrix_bytes // self.size.matrix_bytes
         if matrix.nbytes > self.size.matrix_bytes:
             at_s2 = at_s2 * 4 // 5  # without the values: gradients and Laplacian only
@@ -212,14 +212,14 @@ class Crowd:
     # the run
 
     async def warm_up(self, t: omp.HostThread) -> None:
-        """The first moves, in which the device meets every array."""
+        """Make the first moves, in which the device meets every array."""
         for _ in range(self.plan.warm_up_moves):
             await self._one_move(t)
         for _ in range(self.plan.warm_up_jobs):
             await self._one_job(t)
 
     async def advance(self, t: omp.HostThread) -> None:
-        """All steps: each electron moves once, then the pseudopotential and the walkers' matrices are evaluated."""
+        """Make all steps: each electron moves once, then pseudopotential and walkers' matrices are evaluated."""
         for _ in range(self.plan.extra_kernels):
             await t.run(self._moves[0].distances)
         for step in self.plan.steps:
@@ -264,7 +264,7 @@ class Crowd:
             await run(kernel)
 
     async def _grow(self, t: omp.HostThread) -> None:
-        """The reduction array is too small: a larger one takes its place on the host and on the device."""
+        """Replace the reduction array by a larger one, on the host and on the device."""
         old = self.arrays[GROWN]
         await t.target_exit_data(omp.map(delete=old))
         grown = self.arrays[GROWN] = t.array(GROWN, old.nbytes + GROWTH, np.uint8)

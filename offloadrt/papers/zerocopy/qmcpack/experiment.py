@@ -15,9 +15,9 @@ from offloadrt.papers.zerocopy.qmcpack.inputs import ACCESSES_GROWTH, MAP_ITEMS,
 from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES, Size
 
 MATRICES = 4
-"""Large arrays of a walker: inverse and derivatives of two spins."""
+"""The number of a walker's large arrays: inverse and derivatives of two spins."""
 ALLOCATIONS_PER_WALKER = MATRICES + 1 + 2
-"""And its positions and two distance tables."""
+"""The large arrays, the positions and two distance tables."""
 
 
 class SetupError(ValueError):
@@ -55,9 +55,9 @@ class Setup:
         copy_growth: str = "mean",
         spread: float | None = None,
     ) -> Setup:
-        """The run that these parameters describe.
+        """Check the parameters and make the run that they describe.
 
-        walkers: of all crowds; the preset number as far as it fits when None. jobs: batches of the non-local
+        walkers: those of all crowds; the preset number as far as it fits when None. jobs: batches of the non-local
         pseudopotential per crowd in the full run; those that follow from the published copies when None. The rest are
         ends of the ranges in `inputs`. Raises SetupError.
         """
@@ -94,7 +94,7 @@ class Setup:
 class Experiment:
     """A `Setup` on an OpenMP program. Its generator gives the numbers by which kernels vary.
 
-    progress: called with the moves that are over and all moves of the measured part, now and then.
+    progress: called now and then with the moves done and all moves of the measured part.
     """
 
     program: omp.OpenMP
@@ -119,7 +119,7 @@ class Experiment:
             self.progress(self._done, self.setup.plan.measured_moves)
 
     async def initialise(self) -> None:
-        """Everything before the measured time: bulk transfers, walkers, first moves. All threads are then done."""
+        """Run everything before the measured time: bulk transfers, walkers, first moves. All threads are then done."""
 
         async def body(t: omp.HostThread) -> None:
             if t.number == 0:
@@ -132,7 +132,7 @@ class Experiment:
         await self.program.parallel(body, num_threads=self.setup.threads)
 
     async def _share(self, t: omp.HostThread) -> None:
-        """The arrays that all crowds read, above all the spline table, are allocated and transferred."""
+        """Allocate and transfer the arrays that all crowds read, above all the spline table."""
         for name in structure.SHARED_BUFFERS:
             nbytes = 4096
             if name == "spline":
@@ -142,11 +142,11 @@ class Experiment:
             await t.target_update(omp.to(array))
 
     async def advance(self) -> None:
-        """The measured part: all steps of all crowds."""
+        """Run the measured part: all steps of all crowds."""
         await self.program.parallel(lambda t: self.crowds[t.number].advance(t), num_threads=self.setup.threads)
 
     def assumed(self) -> dict[str, float | int]:
-        """What was run and what was assumed, by name, as results show it."""
+        """Return what was run and what was assumed, by name, as results show it."""
         setup, counts = self.setup, self.setup.plan
         one = counts.crowds[0]
         return {

@@ -1,4 +1,4 @@
-"""What the paper leaves open about QMCPACK, each as a range with its source, and where in it a run takes them."""
+"""What the paper leaves open about QMCPACK: each input as a range with its source, and where in it a run takes it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ ACCESSES = InputRange(
 """The serial part of a kernel of S2, which does not get shorter with fewer walkers."""
 
 ACCESSES_GROWTH = 0.98
-"""Exponent over n: calibrated so that the kernels of S24 take ten times as long as those of S2 with 1 thread (claim
-mi300a.scale.kernel_s2_s24, role `calibrate`)."""
+"""The exponent over n: calibrated so that the kernels of S24 take ten times as long as those of S2 with 1 thread (claim
+mi300a.scale.kernel_s2_s24, role `calibrate`).
+"""
 
 SPREAD = InputRange(0.05, 0.3, "standard deviation of the logarithm", "engineering estimate")
 """How much the work of one kind of kernel varies from launch to launch: accepted walkers, cutoffs, cache contents."""
@@ -38,7 +39,7 @@ REALLOCATIONS = InputRange(
 BLOCK_BYTES = InputRange(
     64, 8192, "B", "public source: scalars, tables of pointers and vectors over electrons of one walker"
 )
-"""A small object of a walker."""
+"""The bytes of a small object of a walker."""
 
 MAP_ITEMS = 15
 """Map items of a target region: 1.5 million maps of S2 with 1 thread (claim mi300a.eager.calls) over its kernels. For
@@ -50,7 +51,7 @@ THREADS_PER_TEAM = 256
 
 @attrs.frozen
 class Inputs:
-    """One value of each."""
+    """One value of each input."""
 
     accesses: float
     spread: float
@@ -69,7 +70,7 @@ class Inputs:
         map_items: int = MAP_ITEMS,
         spread: float | None = None,
     ) -> Inputs:
-        """The ranges at these ends: low, mean or high. spread: instead of its range's mean. Raises ValueError."""
+        """Take the ranges at these ends: low, mean or high. `spread` replaces its range's value. Raises ValueError."""
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at() if spread is None else spread,
@@ -81,11 +82,11 @@ class Inputs:
         )
 
     def accesses_of(self, kind: KernelKind, size: Size) -> float:
-        """Accesses of a kernel that wait for one another: the serial part, and two a round of its team's loop."""
+        """Return a kernel's accesses that wait for one another: the serial part, two per round of its team's loop."""
         rounds = -(-kind.loop(size) // THREADS_PER_TEAM)
         growth: float = (size.n / 2) ** ACCESSES_GROWTH
         return self.accesses * growth + 2 * rounds
 
     def update_bytes(self, size: Size, at_s2: int, most: int) -> int:
-        """Bytes of a walker's copy that has `at_s2` bytes at S2 and never more than `most`."""
+        """Return the bytes of a walker's copy that has `at_s2` bytes at S2 and never more than `most`."""
         return min(most, int(at_s2 * (size.n / 2) ** self.update_growth) // 8 * 8)

@@ -33,40 +33,40 @@ class Size:
 
     @property
     def name(self) -> str:
-        """As the paper calls it."""
+        """Return the size's name in the paper."""
         return f"S{self.n}"
 
     @property
     def atoms(self) -> int:
-        """Ions of the supercell."""
+        """Return the ions of the supercell."""
         return 4 * self.n
 
     @property
     def electrons(self) -> int:
-        """Electrons of both spins; one step moves each of them once."""
+        """Return the electrons of both spins; one step moves each of them once."""
         return 48 * self.n
 
     @property
     def orbitals(self) -> int:
-        """Electrons of one spin: rows and columns of a Slater matrix."""
+        """Return the electrons of one spin: rows and columns of a Slater matrix."""
         return 24 * self.n
 
     @property
     def matrix_bytes(self) -> int:
-        """The inverse of one Slater matrix, in doubles."""
+        """Return the bytes of the inverse of one Slater matrix, in doubles."""
         return DOUBLE * self.orbitals**2
 
     @property
     def spline_bytes(self) -> int:
-        """The table of spline coefficients that all walkers share."""
+        """Return the bytes of the table of spline coefficients that all walkers share."""
         return int(_SPLINE_GB[self.n] * 1e9)
 
     def walkers(self) -> int:
-        """The preset number, as far as twice the memory of all fits into nine tenths of the machine; 8 at least."""
+        """Return the preset number, as far as twice the memory fits into nine tenths of the machine; at least 8."""
         walker_bytes = _WALKER_GB * 1e9 * self.n**2
         fitting = int((0.9 * CAPACITY / 2 - self.spline_bytes) / walker_bytes) // 8 * 8
         return max(8, min(_WALKERS[self.n], fitting))
 
 
 SIZES = {f"S{n}": Size(n) for n in _WALKERS}
-"""By name."""
+"""The sizes by name."""

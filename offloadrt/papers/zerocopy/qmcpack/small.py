@@ -1,4 +1,4 @@
-"""A little Monte Carlo program of QMCPACK's shape, with real numbers: Slater matrices kept inverted on the device.
+"""A small Monte Carlo program of QMCPACK's shape, with real numbers: Slater matrices kept inverted on the device.
 
 Crowds of walkers move one electron after another: a kernel evaluates orbitals and ratios at the proposed positions, the
 host accepts or rejects, a second kernel updates positions and inverses by the Sherman-Morrison formula. At the end of
@@ -21,7 +21,7 @@ TIMESTEP = 0.3
 
 
 def orbitals_at(positions: Doubles, centres: Doubles) -> Doubles:
-    """Gaussian orbitals, one a centre, at positions of shape (..., 3)."""
+    """Return Gaussian orbitals, one per centre, at positions of shape (..., 3)."""
     away = positions[..., None, :] - centres
     values: Doubles = np.exp(-0.5 * (away * away).sum(axis=-1))
     return values
@@ -54,7 +54,7 @@ def _update(
 
 @attrs.frozen
 class Walkers:
-    """What a crowd ends with, or begins with."""
+    """The state of a crowd before its first step or after its last one."""
 
     positions: Doubles
     """Walker, electron, component."""
@@ -62,7 +62,7 @@ class Walkers:
     """Walker, orbital, electron."""
 
     def same_bits(self, other: Walkers) -> bool:
-        """Whether every number is the same."""
+        """Tell whether every number is the same, bit by bit."""
         return (
             self.positions.tobytes() == other.positions.tobytes() and self.inverse.tobytes() == other.inverse.tobytes()
         )
@@ -90,7 +90,7 @@ class SmallMonteCarlo:
         self._chance = draw.random(shape)
 
     async def run(self, program: omp.OpenMP, crowds: int = 1) -> Walkers:
-        """All steps, the walkers divided over `crowds` host threads; `walkers` must be a multiple of them."""
+        """Run all steps, the walkers divided over `crowds` host threads; `walkers` must be a multiple of them."""
         if self.walkers % crowds:
             raise ValueError(f"{self.walkers} walkers cannot be divided evenly over {crowds} crowds")
         size = self.walkers // crowds
@@ -99,7 +99,7 @@ class SmallMonteCarlo:
         return Walkers(np.concatenate([w.positions for w in ended]), np.concatenate([w.inverse for w in ended]))
 
     def reference(self) -> Walkers:
-        """The same on plain NumPy arrays, without a device."""
+        """Run the same on plain NumPy arrays, without a device."""
         start = self._initial(slice(None))
         positions, inverse = start.positions, start.inverse
         orbitals, ratios = np.zeros((self.walkers, self.electrons)), np.zeros(self.walkers)
@@ -112,13 +112,13 @@ class SmallMonteCarlo:
         return Walkers(positions, inverse)
 
     def _initial(self, share: slice) -> Walkers:
-        """Walkers of a crowd before the first step."""
+        """Return the walkers of a crowd before the first step."""
         positions = self._start[share].copy()
         inverse = np.array(np.linalg.inv(orbitals_at(positions, self._centres)), np.float64)
         return Walkers(positions, inverse)
 
     async def _crowd(self, t: omp.HostThread, share: slice) -> Walkers:
-        """One host thread: the shape of a QMCPACK move on arrays that stay mapped."""
+        """Run one host thread: the shape of a QMCPACK move on arrays that stay mapped."""
         start = self._initial(share)
         count = len(start.positions)
         positions, inverse = self._shared(t, "positions", start.positions), self._shared(t, "inverse", start.inverse)
@@ -161,6 +161,6 @@ class SmallMonteCarlo:
         electron: int,
         maps: list[omp.Map | omp.Maps],
     ) -> None:
-        """A kernel with a team for each walker; arrays without a clause are present."""
+        """Launch a kernel with a team for each walker; arrays without a clause are present."""
         teams = len(arrays[0])
         await t.target(of, *arrays, electron, maps=maps, teams=teams, iterations=teams * self.electrons)

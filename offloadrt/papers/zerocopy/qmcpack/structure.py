@@ -36,9 +36,9 @@ class KernelKind:
     length: str = "orbitals"
     """What its inner loop runs over: orbitals, electrons, atoms or walkers."""
     flops: float = 0.0
-    """Of one element of the inner loop."""
+    """Flops of one element of the inner loop."""
     bytes: float = 0.0
-    """Of one element of the inner loop, moved to or from memory."""
+    """Bytes of one element of the inner loop, moved to or from memory."""
     square: bool = False
     """Whether there is a loop over orbitals around the inner one."""
     points: int = 1
@@ -46,20 +46,20 @@ class KernelKind:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """All arrays that the region names, the transferred ones first."""
+        """Return all arrays that the region names, the transferred ones first."""
         return (*(name for name in (self.to, self.from_) if name is not None), *self.uses)
 
     def loop(self, size: Size) -> int:
-        """Length of the inner loop."""
+        """Return the length of the inner loop."""
         return {"orbitals": size.orbitals, "electrons": size.electrons, "atoms": size.atoms, "walkers": 1}[self.length]
 
     def work(self, size: Size) -> Counts:
-        """Flops and bytes for one walker."""
+        """Return flops and bytes for one walker."""
         elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
         return self.flops * elements, self.bytes * elements
 
     def teams(self, size: Size, walkers: int) -> int:
-        """Teams of a launch over so many walkers."""
+        """Return the teams of a launch over `walkers` walkers."""
         rows = size.orbitals if self.square else -(-self.loop(size) // TEAM_CHUNK)
         return max(1, walkers * rows * self.points)
 
@@ -106,11 +106,11 @@ PAIRS_UPDATE = KernelKind(
 )  # fmt: skip
 
 PROPOSE = (GRADIENT, DISTANCES, ORBITALS, PAIRS)
-"""Up to the host's decision; before `distances` the host updates `NEW_POSITIONS` on the device."""
+"""The kernels up to the host's decision; before `distances` the host updates `NEW_POSITIONS` on the device."""
 DECIDED = ACCEPT
-"""After it."""
+"""The kernel after the decision."""
 UPDATE = (PRODUCT, SAVE_ROW, RANK_ONE)
-"""Inside of the `target data` that transfers `UPDATE_POINTERS`."""
+"""The kernels inside the `target data` that transfers `UPDATE_POINTERS`."""
 MOVE = (*PROPOSE, DECIDED, *UPDATE, PAIRS_UPDATE)
 """All kernels of the move of one electron."""
 NEW_POSITIONS = "new positions"
@@ -150,17 +150,17 @@ COPIES_PER_WALKER = 7
 
 
 def copies_of(kinds: tuple[KernelKind, ...]) -> int:
-    """Copies that these regions make themselves under Copy."""
+    """Count the copies that these regions make themselves under Copy."""
     return sum((kind.to is not None) + (kind.from_ is not None) for kind in kinds)
 
 
 FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
-"""What the regions name in the source; a run maps as many more resident arrays as it is told to."""
+"""The most items that a region names in the source; a run maps as many more resident arrays as it is told to."""
 
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd: bytes for each walker of it, from the size; at least `floor` bytes."""
+    """An array of a crowd: bytes for each of its walkers, from the size; at least `floor` bytes."""
 
     name: str
     per_walker: float
@@ -169,7 +169,7 @@ class Buffer:
     floor: int = 64
 
     def nbytes(self, size: Size, walkers: int) -> int:
-        """Bytes, a multiple of 8."""
+        """Return the bytes, a multiple of 8."""
         each = self.per_walker + self.per_orbital * size.orbitals + self.per_electron * size.electrons
         return max(self.floor, -(-int(each * walkers) // 8) * 8)
 

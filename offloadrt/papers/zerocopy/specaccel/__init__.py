@@ -24,9 +24,9 @@ BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
 
 
 def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> Benchmark:
-    """A code by its name, with its ranges at `ends`. forget: for spC and bt, what happens to stack arrays at a return.
+    """Return a code by its name, with its ranges at `ends`.
 
-    Raises ValueError for another name.
+    forget: what happens to stack arrays at a return, for spC and bt. Raises ValueError for another name.
     """
     at = ends or Ends()
     if name == "stencil":

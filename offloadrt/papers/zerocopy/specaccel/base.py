@@ -1,4 +1,4 @@
-"""What the benchmarks have in common: where ranges are taken, large arrays, kernels that sweep over them."""
+"""What the benchmarks share: where ranges are taken, large arrays, kernels that sweep over them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Ends:
     lengths: str = "mean"
     kernel_work: str = "mean"
     fraction: float = 1.0
-    """Part of the run length that is run."""
+    """The part of the run length that is run."""
 
     def size(self, of: InputRange) -> int:
-        """Bytes, or another whole number."""
+        """Return bytes, or another whole number, from a range."""
         return round(of.at(self.sizes)) // DOUBLE * DOUBLE
 
     def length(self, of: InputRange) -> int:
-        """Iterations, at least one."""
+        """Return a number of iterations from a range, at least one."""
         return max(1, round(of.at(self.lengths) * self.fraction))
 
     def work(self, of: InputRange) -> float:
-        """A number that tells a kernel's work."""
+        """Return a number that describes a kernel's work from a range."""
         return of.at(self.kernel_work)
 
 
 class Benchmark(Protocol):
-    """A code: `run` does it on one host thread, `assumed` tells the inputs that it ran with."""
+    """A code: `run` does it on one host thread, `assumed` lists the inputs that it ran with."""
 
     async def run(self, t: omp.HostThread) -> None: ...
 
@@ -49,11 +49,11 @@ class Benchmark(Protocol):
 
 
 def array(t: omp.HostThread, name: str, nbytes: int, *, filled: bool) -> omp.HostArray:
-    """An array of doubles as the program's C arrays are; `filled` when the host has written it."""
+    """Make an array of doubles as the program's C arrays are; `filled` when the host has written it."""
     return t.array(name, nbytes // DOUBLE, fill=0.0 if filled else None)
 
 
 def sweep(t: omp.HostThread, kernel: Kernel, iterations: int, *arrays: omp.HostArray) -> omp.Construct:
-    """A kernel over `iterations` elements that uses these arrays, all of them mapped around it."""
+    """Run a kernel over `iterations` elements that uses these arrays, all of them mapped around it."""
     teams = min(MAX_TEAMS, max(1, -(-iterations // THREADS)))
     return t.construct_target(kernel, *arrays, teams=teams, threads=THREADS, iterations=iterations)

@@ -1,4 +1,4 @@
-"""452.ep: random numbers are made and tallied in one large array, which only the device ever touches; no copies."""
+"""452.ep: random numbers are drawn and tallied in one large array, which only the device ever touches; no copies."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Ep:
     nbytes: int
     chunks: int
     flops: float
-    """For each pair."""
+    """Flops for each pair."""
     efficiency: float
 
     @classmethod
     def of(cls, ends: Ends) -> Ep:
-        """With the ranges at these ends."""
+        """Take the ranges at these ends."""
         nbytes = ends.size(EP_ARRAY)
         chunks = max(1, ends.length(EP_PAIRS) // (nbytes // PAIR_BYTES))
         return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY))
 
     async def run(self, t: omp.HostThread) -> None:
-        """The whole run."""
+        """Run the whole code."""
         numbers = array(t, "numbers", self.nbytes, filled=False)
         pairs = self.nbytes // PAIR_BYTES
 
@@ -49,7 +49,7 @@ class Ep:
                 await t.run(tally)
 
     def assumed(self) -> Assumed:
-        """Bytes of the array, how often it is filled, work."""
+        """Return the bytes of the array, how often it is filled, and the work."""
         return {
             "array_bytes": self.nbytes,
             "chunks": self.chunks,

@@ -10,9 +10,9 @@ from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
 from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, LBM_LATTICE, LBM_STEPS, LBM_TRAFFIC, THREADS
 
 CELL_BYTES = 20 * DOUBLE
-"""19 densities and a flag."""
+"""The bytes of a cell: 19 densities and a flag."""
 CELL_FLOPS = 250
-"""Collision of the D3Q19 model."""
+"""The operations of a collision in the D3Q19 model."""
 
 
 @attrs.frozen
@@ -26,11 +26,11 @@ class Lbm:
 
     @classmethod
     def of(cls, ends: Ends) -> Lbm:
-        """With the ranges at these ends."""
+        """Take the ranges at these ends."""
         return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC))
 
     async def run(self, t: omp.HostThread) -> None:
-        """The whole run."""
+        """Run the whole code."""
         source, target = array(t, "source", self.lattice, filled=True), array(t, "target", self.lattice, filled=False)
         kernel = Kernel(
             "stream and collide", flops_per_iteration=CELL_FLOPS, bytes_per_iteration=self.traffic,
@@ -43,5 +43,5 @@ class Lbm:
                 await t.run(steps[step % 2])
 
     def assumed(self) -> Assumed:
-        """Bytes of a lattice, steps, traffic."""
+        """Return the bytes of a lattice, the steps and the traffic."""
         return {"lattice_bytes": self.lattice, "steps": self.steps, "bytes_per_cell": self.traffic}

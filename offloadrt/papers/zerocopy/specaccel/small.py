@@ -1,4 +1,4 @@
-"""Little codes of SPECaccel's shapes with real numbers: a stencil, and a function that maps arrays on its stack.
+"""Small codes of SPECaccel's shapes with real numbers: a stencil, and a function that maps arrays on its stack.
 
 `SmallStencil` is 403.stencil's shape, with a global weight that the host changes between sweeps; `SmallSolver` is
 spC's: each call maps its work arrays, which only the device ever touches, runs kernels on them and unmaps them. The
@@ -40,7 +40,7 @@ class SmallStencil:
         return 0.25 / (1.0 + sweep)
 
     async def run(self, program: omp.OpenMP) -> Doubles:
-        """The grid after all sweeps, from the device."""
+        """Return the grid after all sweeps, from the device."""
         weight = program.declare_target("weight", 1, fill=0.0)
 
         async def body(t: omp.HostThread) -> Doubles:
@@ -59,7 +59,7 @@ class SmallStencil:
         return result
 
     def reference(self) -> Doubles:
-        """The same on plain NumPy arrays."""
+        """Return the same from plain NumPy arrays."""
         old, new = self._initial(), self._initial()
         for sweep in range(self.sweeps):
             _jacobi(old, new, np.array([self._weight(sweep)]))
@@ -99,7 +99,7 @@ class SmallSolver:
         return np.linspace(1.0, 2.0, self.cells)
 
     async def run(self, program: omp.OpenMP) -> Doubles:
-        """The state after all calls, from the device."""
+        """Return the state after all calls, from the device."""
 
         async def body(t: omp.HostThread) -> Doubles:
             state = t.array("state", self.cells, fill=self._initial())
@@ -116,7 +116,7 @@ class SmallSolver:
         return result
 
     def reference(self) -> Doubles:
-        """The same on plain NumPy arrays."""
+        """Return the same from plain NumPy arrays."""
         state, speed, lhs = self._initial(), np.zeros(self.cells), np.zeros((3, self.cells))
         for _ in range(self.calls):
             _speeds(state, speed)

@@ -25,12 +25,12 @@ from offloadrt.papers.zerocopy.specaccel.inputs import (
 
 UNKNOWNS = 5
 FIELD_BYTES = UNKNOWNS * DOUBLE
-"""Of a cell, in the arrays that live through the whole run."""
+"""Bytes of a cell in the arrays that live through the whole run."""
 
 
 @attrs.frozen
 class Sweep:
-    """A kernel over all cells: the stack arrays that it uses, and the work for a cell."""
+    """A kernel over all cells: the stack arrays that it uses, and its work for a cell."""
 
     name: str
     uses: tuple[str, ...]
@@ -51,7 +51,7 @@ class Solver:
     """What happens to each stack array when the function returns; nothing, unless an ablation asks for it."""
 
     async def run(self, t: omp.HostThread) -> None:
-        """The whole run: the fields are mapped around all calls."""
+        """Run the whole code: the fields are mapped around all calls."""
         cells = self.cells
         state = array(t, "state", cells * FIELD_BYTES, filled=True)
         right = array(t, "right-hand side", cells * FIELD_BYTES, filled=False)
@@ -76,7 +76,7 @@ class Solver:
         return sweep(t, kernel, self.cells, *(stack[name] for name in part.uses), *fields)
 
     def assumed(self) -> Assumed:
-        """Calls, kernels in a call, bytes on the stack."""
+        """Return the calls, the kernels in a call, and the bytes on the stack."""
         return {
             "calls": self.calls,
             "kernels_per_call": len(self.sweeps),
@@ -88,7 +88,7 @@ class Solver:
 
 
 def spc(ends: Ends, forget: Forget | None = None) -> Solver:
-    """457.spC: scalar pentadiagonal systems; four arrays of five diagonals, swept without striding."""
+    """Make 457.spC: scalar pentadiagonal systems; four arrays of five diagonals, swept without striding."""
     cells = ends.size(SP_ARRAY) // FIELD_BYTES
     stack = dict.fromkeys(("lhs", "lhs plus", "lhs minus", "work"), FIELD_BYTES)
     both, all_three = ("lhs plus", "lhs minus"), ("lhs", "lhs plus", "lhs minus")
@@ -112,7 +112,7 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
 
 
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
-    """470.bt: block-tridiagonal systems; three blocks of 5 by 5 a cell in the largest array, walked with strides."""
+    """Make 470.bt: block-tridiagonal systems; three 5 by 5 blocks per cell in the largest array, with strides."""
     block = UNKNOWNS * UNKNOWNS * DOUBLE
     stack = {"blocks": 3 * block, "flux jacobian": block, "viscous jacobian": block}
     stride, jacobians = ends.work(BT_STRIDE), ("flux jacobian", "viscous jacobian")

@@ -25,11 +25,11 @@ class Stencil:
 
     @classmethod
     def of(cls, ends: Ends) -> Stencil:
-        """With the ranges at these ends."""
+        """Take the ranges at these ends."""
         return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS))
 
     async def run(self, t: omp.HostThread) -> None:
-        """The whole run."""
+        """Run the whole code."""
         old, new = array(t, "grid", self.grid, filled=True), array(t, "next grid", self.grid, filled=False)
         points = self.grid // DOUBLE
         initialise = sweep(t, INITIALISE, points, new)
@@ -40,5 +40,5 @@ class Stencil:
                 await t.run(sweeps[iteration % 2])
 
     def assumed(self) -> Assumed:
-        """Bytes of a grid, sweeps."""
+        """Return the bytes of a grid and the sweeps."""
         return {"grid_bytes": self.grid, "iterations": self.iterations}

@@ -12,7 +12,18 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, Number, OnHost, Program, Step, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import (
+    Arrays,
+    Benchmark,
+    Call,
+    Number,
+    OnHost,
+    Program,
+    Step,
+    Timed,
+    Values,
+    call,
+)
 from offloadrt.papers.jacc.programs.ccs_qcd import clover as cl
 from offloadrt.papers.jacc.programs.ccs_qcd import solver, vectors
 from offloadrt.papers.jacc.programs.layer import Layer
@@ -22,14 +33,14 @@ CLOVER: Final = 1.0
 """The coefficient of the clover term."""
 X, Y, Z, T = (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)
 STEPS: Final = (X, Y, Z, T)
-"""By direction, in x, y and z; along t a step leads to the other half of the sites."""
+"""For each direction, the step in x, y and z; along t a step leads to the other half of the sites."""
 PLANES: Final = tuple((m, n) for m in range(3) for n in range(m + 1, 4))
 PARITIES: Final = ("e", "o")
 
 
 @attrs.frozen(eq=False)
 class Memory:
-    """Device memory for the next phase, with the host's values or without, and none for what is not needed any more."""
+    """A change of device memory between two phases: arrays with the host's values, without, and to be freed."""
 
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
@@ -50,7 +61,7 @@ class Phases(Program):
 
     @property
     def nbytes(self) -> int:
-        """Of the arrays that are there together, at most."""
+        """Return the largest size of the arrays that are there together."""
         now: int = sum(array.nbytes for array in self.arrays)
         most = now
         for step in (*self.setup, *self.finish):
@@ -62,17 +73,17 @@ class Phases(Program):
 
 
 def links(inner: tuple[int, ...], seed: int) -> Any:
-    """Links near the unit matrix, periodic."""
+    """Draw links near the unit matrix, periodic."""
     random = np.random.default_rng(seed)
-    found = 0.1 * random.normal(size=(4, *inner, 3, 3, 2))
-    found[..., range(3), range(3), 0] += 1.0
-    return np.pad(found, ((0, 0), (1, 1), (1, 1), (1, 1), (1, 0), (0, 0), (0, 0), (0, 0)), mode="wrap")
+    values = 0.1 * random.normal(size=(4, *inner, 3, 3, 2)).view(np.complex128)[..., 0]
+    values[..., range(3), range(3)] += 1.0
+    return np.pad(values, ((0, 0), (1, 1), (1, 1), (1, 1), (1, 0), (0, 0), (0, 0)), mode="wrap")
 
 
 def source_of(inner: tuple[int, ...]) -> Any:
-    """A source on all sites."""
-    found = np.random.default_rng(7).normal(size=(*inner, 12, 2))
-    return np.pad(found, ((1, 1), (1, 1), (1, 1), (1, 0), (0, 0), (0, 0)), mode="wrap")
+    """Draw a source on all sites, periodic."""
+    values = np.random.default_rng(7).normal(size=(*inner, 12, 2)).view(np.complex128)[..., 0]
+    return np.pad(values, ((1, 1), (1, 1), (1, 1), (1, 0), (0, 0)), mode="wrap")
 
 
 class Lattice:
@@ -82,28 +93,31 @@ class Lattice:
         self.size = (nx, ny, nz, nt)
         rim = (nx + 2, ny + 2, nz + 2, nt + 1)
         inner = (nx, ny, nz, nt)
+
+        def numbers(name: str, *shape: int, values: Values | None = None) -> Any:
+            return arrays(name, shape, np.complex128, values)
+
         self.u = {
-            one: arrays(f"u{one}", (4, *rim, 3, 3, 2), values=functools.partial(links, inner, seed))
-            for seed, one in enumerate(PARITIES)
+            parity: numbers(f"u{parity}", 4, *rim, 3, 3, values=functools.partial(links, inner, seed))
+            for seed, parity in enumerate(PARITIES)
         }
-        self.inverse = {one: arrays(f"fclinv{one}", (2, nx, ny, nz, nt + 1, 7, 3, 2)) for one in PARITIES}
-        self.strength = {one: arrays(f"ucl{one}", (6, *inner, 3, 3, 2)) for one in PARITIES}
-        self.w = {one: arrays(f"wc{one}", (4, *rim, 3, 3, 2)) for one in PARITIES}
-        self.v = {one: arrays(f"v{one}", (*inner, 3, 3, 2)) for one in PARITIES}
-        self.blocks = [arrays(f"f{number}cl", (*inner, 6, 6, 2)) for number in (1, 2)]
-        self.inverses = [arrays(f"f{number}clinv", (*inner, 6, 6, 2)) for number in (1, 2)]
-        self.work, self.d = arrays("aa", (*inner, 6, 6, 2)), arrays("d", inner)
+        self.inverse = {parity: numbers(f"fclinv{parity}", 2, nx, ny, nz, nt + 1, 7, 3) for parity in PARITIES}
+        self.strength = {parity: numbers(f"ucl{parity}", 6, *inner, 3, 3) for parity in PARITIES}
+        self.w = {parity: numbers(f"wc{parity}", 4, *rim, 3, 3) for parity in PARITIES}
+        self.v = {parity: numbers(f"v{parity}", *inner, 3, 3) for parity in PARITIES}
+        self.blocks = [numbers(f"f{number}cl", *inner, 6, 6) for number in (1, 2)]
+        self.inverses = [numbers(f"f{number}clinv", *inner, 6, 6) for number in (1, 2)]
+        self.work, self.d = numbers("aa", *inner, 6, 6), arrays("d", inner)
         fields = ("b", "x", "rt", "p", "t", "q", "r", "my")
         source = functools.partial(source_of, inner)
-        self.field = {name: arrays(name, (*rim, 12, 2), values=source if name == "b" else None) for name in fields}
+        self.field = {name: numbers(name, *rim, 12, values=source if name == "b" else None) for name in fields}
         self.sums = arrays("sums", 3)
-        names = ("rho", "alpha", "omega", "beta")
-        self.number = {f"{name}_{part}": Number() for name in names for part in ("re", "im")}
+        self.number = {name: Number() for name in ("rho", "alpha", "omega", "beta")}
 
     # the clover term
 
     def clover(self) -> tuple[Step, ...]:
-        """Field strengths from links, and the inverses of 1 - clover term on all sites."""
+        """Compute field strengths from links, and the inverses of 1 - clover term on all sites."""
         legs = (*self.w.values(), *self.v.values())
         matrices = (*self.blocks, *self.inverses, self.work, self.d)
         strengths = tuple(self.strength.values())
@@ -117,7 +131,7 @@ class Lattice:
         )
 
     def _plane(self, plane: int, m: int, n: int) -> list[Call]:
-        """Each kernel of the public code does the even and the odd sites."""
+        """Compute the field strength of a plane; each kernel of the public code does the even and the odd sites."""
         nx, ny, nz, nt = self.size
         found = []
         for one in PARITIES:
@@ -153,7 +167,7 @@ class Lattice:
     # the solver
 
     def begin(self) -> tuple[Step, ...]:
-        """All vectors from the source."""
+        """Start all vectors from the source."""
         fields = self.field
         rest = tuple(array for name, array in fields.items() if name != "b")
         vectors_of = (fields[name] for name in ("b", "x", "r", "rt", "p"))
@@ -165,30 +179,30 @@ class Lattice:
         )
 
     def end(self) -> tuple[Step, ...]:
-        """Nothing but the solution is left."""
+        """Free everything but the solution."""
         return (Memory(delete=tuple(array for name, array in self.field.items() if name != "x")),)
 
     def iteration(self) -> tuple[Step, ...]:
-        """A round of BiCGStab: two applications of the operator."""
+        """Run a round of BiCGStab, which applies the operator twice."""
         x, r, rt, p, q, t = (self.field[name] for name in ("x", "r", "rt", "p", "q", "t"))
         number, sums, size = self.number, self.sums, self.size
-        alpha, omega, beta = ((number[f"{name}_re"], number[f"{name}_im"]) for name in ("alpha", "omega", "beta"))
+        alpha, omega, beta = (number[name] for name in ("alpha", "omega", "beta"))
         return (
             *self._operator("p", "q"),
             call(vectors.product, rt, q, sums, *size),
             OnHost((sums,), self._alpha),
-            call(vectors.step_alpha, x, r, p, q, sums, *alpha, *size),
+            call(vectors.step_alpha, x, r, p, q, sums, alpha, *size),
             OnHost((sums,)),
             *self._operator("r", "t"),
             call(vectors.products, t, r, sums, *size),
             OnHost((sums,), self._omega),
-            call(vectors.step_omega, x, r, t, rt, sums, *omega, *size),
+            call(vectors.step_omega, x, r, t, rt, sums, omega, *size),
             OnHost((sums,), self._beta),
-            call(vectors.direction, p, r, q, *beta, *omega, *size),
+            call(vectors.direction, p, r, q, beta, omega, *size),
         )
 
     def _operator(self, source: str, target: str) -> list[Step]:
-        """Even to odd to even, subtracted from the source."""
+        """Apply the operator: even to odd to even, subtracted from the source."""
         y, out, my = (self.field[name] for name in (source, target, "my"))
         even, odd = self.u["e"], self.u["o"]
         return [
@@ -207,29 +221,23 @@ class Lattice:
     def _sum(self) -> complex:
         return complex(float(self.sums[0]), float(self.sums[1]))
 
-    def _complex(self, name: str) -> complex:
-        return complex(self.number[f"{name}_re"].value, self.number[f"{name}_im"].value)
-
-    def _set(self, name: str, value: complex) -> None:
-        self.number[f"{name}_re"].value, self.number[f"{name}_im"].value = value.real, value.imag
-
     def _begin(self) -> None:
-        self._set("rho", complex(float(self.sums[0])))
+        self.number["rho"].value = complex(float(self.sums[0]))
 
     def _alpha(self) -> None:
-        self._set("alpha", self._complex("rho") / self._sum())
+        self.number["alpha"].value = self.number["rho"].value / self._sum()
 
     def _omega(self) -> None:
-        self._set("omega", self._sum() / float(self.sums[2]))
+        self.number["omega"].value = self._sum() / float(self.sums[2])
 
     def _beta(self) -> None:
-        rho = self._sum()
-        self._set("beta", rho / self._complex("rho") * self._complex("alpha") / self._complex("omega"))
-        self._set("rho", rho)
+        rho, number = self._sum(), self.number
+        number["beta"].value = rho / number["rho"].value * number["alpha"].value / number["omega"].value
+        number["rho"].value = rho
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A lattice of so many sites in x, y, z and t; the last number is that of applications of the operator."""
+    """Build the program on a lattice of sites in x, y, z, t; the last number is that of the operator's applications."""
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)
     return Phases(
@@ -244,8 +252,8 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
 
 DIVIDED_S: Final = 3040 * 6.34e-3
-"""Executions that the paper's runtime divides, and their time on one device: by their number, those of the hopping term
-and of its subtraction, and 40 before the solver.
+"""The seconds of the executions that the paper's runtime divides, on one device. By their number, these are the hopping
+term, its subtraction, and 40 executions before the solver.
 """
 BENCHMARK = Benchmark(
     name="CCS-QCD",

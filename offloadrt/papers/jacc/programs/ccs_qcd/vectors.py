@@ -1,6 +1,6 @@
 """CCS-QCD's kernels on whole fields: the vector operations and scalar products of BiCGStab.
 
-A field is a vector of complex numbers: [x, y, z, t, component, part]. The host gets the sums.
+A field is a vector of complex numbers: [x, y, z, t, component]. The host gets the sums, as real numbers.
 """
 
 from __future__ import annotations
@@ -8,39 +8,40 @@ from __future__ import annotations
 from typing import Any
 
 from offloadrt.kernels import kernel
+from offloadrt.papers.jacc.programs.ccs_qcd.clover import Complex
 
 
-@kernel(collapse=6)
-def begin(b: Any, x: Any, r: Any, rt: Any, p: Any) -> None:
-    """x = 0; r = rt = p = b, halos included."""
+@kernel(collapse=5)
+def begin(b: Complex, x: Complex, r: Complex, rt: Complex, p: Complex) -> None:
+    """Set x = 0 and r = rt = p = b, halos included."""
     for ix in range(b.shape[0]):
         for iy in range(b.shape[1]):
             for iz in range(b.shape[2]):
                 for it in range(b.shape[3]):
                     for s in range(12):
-                        for part in range(2):
-                            x[ix, iy, iz, it, s, part] = 0.0
-                            r[ix, iy, iz, it, s, part] = b[ix, iy, iz, it, s, part]
-                            rt[ix, iy, iz, it, s, part] = b[ix, iy, iz, it, s, part]
-                            p[ix, iy, iz, it, s, part] = b[ix, iy, iz, it, s, part]
+                        x[ix, iy, iz, it, s] = 0.0
+                        r[ix, iy, iz, it, s] = b[ix, iy, iz, it, s]
+                        rt[ix, iy, iz, it, s] = b[ix, iy, iz, it, s]
+                        p[ix, iy, iz, it, s] = b[ix, iy, iz, it, s]
 
 
-@kernel(collapse=6)
-def norm_of_source(b: Any, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
+@kernel(collapse=5)
+def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
+    """Compute <b|b>."""
     total = 0.0
     for ix in range(1, nx + 1):
         for iy in range(1, ny + 1):
             for iz in range(1, nz + 1):
                 for it in range(1, nt + 1):
                     for s in range(12):
-                        for part in range(2):
-                            total += b[ix, iy, iz, it, s, part] * b[ix, iy, iz, it, s, part]
+                        value = b[ix, iy, iz, it, s]
+                        total += value.real * value.real + value.imag * value.imag
     sums[0] = total
 
 
 @kernel(collapse=5)
-def product(rt: Any, q: Any, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """<rt|q>."""
+def product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
+    """Compute <rt|q>."""
     re = 0.0
     im = 0.0
     for ix in range(1, nx + 1):
@@ -48,44 +49,34 @@ def product(rt: Any, q: Any, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> N
             for iz in range(1, nz + 1):
                 for it in range(1, nt + 1):
                     for s in range(12):
-                        a_re = rt[ix, iy, iz, it, s, 0]
-                        a_im = rt[ix, iy, iz, it, s, 1]
-                        b_re = q[ix, iy, iz, it, s, 0]
-                        b_im = q[ix, iy, iz, it, s, 1]
-                        re += a_re * b_re + a_im * b_im
-                        im += a_re * b_im - a_im * b_re
+                        term = rt[ix, iy, iz, it, s].conjugate() * q[ix, iy, iz, it, s]
+                        re += term.real
+                        im += term.imag
     sums[0] = re
     sums[1] = im
 
 
 @kernel(collapse=5)
 def step_alpha(
-    x: Any, r: Any, p: Any, q: Any, sums: Any, alpha_re: Any, alpha_im: Any, nx: Any, ny: Any, nz: Any, nt: Any
+    x: Complex, r: Complex, p: Complex, q: Complex, sums: Any, alpha: complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """x = x + alpha p; r = r - alpha q; <r|r>."""
+    """Set x = x + alpha p and r = r - alpha q, and compute <r|r>."""
     total = 0.0
     for ix in range(1, nx + 1):
         for iy in range(1, ny + 1):
             for iz in range(1, nz + 1):
                 for it in range(1, nt + 1):
                     for s in range(12):
-                        p_re = p[ix, iy, iz, it, s, 0]
-                        p_im = p[ix, iy, iz, it, s, 1]
-                        q_re = q[ix, iy, iz, it, s, 0]
-                        q_im = q[ix, iy, iz, it, s, 1]
-                        x[ix, iy, iz, it, s, 0] += alpha_re * p_re - alpha_im * p_im
-                        x[ix, iy, iz, it, s, 1] += alpha_re * p_im + alpha_im * p_re
-                        re = r[ix, iy, iz, it, s, 0] - (alpha_re * q_re - alpha_im * q_im)
-                        im = r[ix, iy, iz, it, s, 1] - (alpha_re * q_im + alpha_im * q_re)
-                        r[ix, iy, iz, it, s, 0] = re
-                        r[ix, iy, iz, it, s, 1] = im
-                        total += re * re + im * im
+                        x[ix, iy, iz, it, s] += alpha * p[ix, iy, iz, it, s]
+                        rest = r[ix, iy, iz, it, s] - alpha * q[ix, iy, iz, it, s]
+                        r[ix, iy, iz, it, s] = rest
+                        total += rest.real * rest.real + rest.imag * rest.imag
     sums[0] = total
 
 
 @kernel(collapse=5)
-def products(t: Any, r: Any, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """<t|t> and <t|r>."""
+def products(t: Complex, r: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
+    """Compute <t|t> and <t|r>."""
     total = 0.0
     re = 0.0
     im = 0.0
@@ -94,13 +85,11 @@ def products(t: Any, r: Any, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> N
             for iz in range(1, nz + 1):
                 for it in range(1, nt + 1):
                     for s in range(12):
-                        t_re = t[ix, iy, iz, it, s, 0]
-                        t_im = t[ix, iy, iz, it, s, 1]
-                        r_re = r[ix, iy, iz, it, s, 0]
-                        r_im = r[ix, iy, iz, it, s, 1]
-                        total += t_re * t_re + t_im * t_im
-                        re += t_re * r_re + t_im * r_im
-                        im += t_re * r_im - t_im * r_re
+                        value = t[ix, iy, iz, it, s]
+                        term = value.conjugate() * r[ix, iy, iz, it, s]
+                        total += value.real * value.real + value.imag * value.imag
+                        re += term.real
+                        im += term.imag
     sums[0] = re
     sums[1] = im
     sums[2] = total
@@ -108,19 +97,18 @@ def products(t: Any, r: Any, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> N
 
 @kernel(collapse=5)
 def step_omega(
-    x: Any,
-    r: Any,
-    t: Any,
-    rt: Any,
+    x: Complex,
+    r: Complex,
+    t: Complex,
+    rt: Complex,
     sums: Any,
-    omega_re: Any,
-    omega_im: Any,
+    omega: complex,
     nx: Any,
     ny: Any,
     nz: Any,
     nt: Any,
 ) -> None:
-    """x = x + omega r; r = r - omega t; <r|r> and <rt|r>."""
+    """Set x = x + omega r and r = r - omega t, and compute <r|r> and <rt|r>."""
     total = 0.0
     rho_re = 0.0
     rho_im = 0.0
@@ -129,21 +117,14 @@ def step_omega(
             for iz in range(1, nz + 1):
                 for it in range(1, nt + 1):
                     for s in range(12):
-                        r_re = r[ix, iy, iz, it, s, 0]
-                        r_im = r[ix, iy, iz, it, s, 1]
-                        t_re = t[ix, iy, iz, it, s, 0]
-                        t_im = t[ix, iy, iz, it, s, 1]
-                        rt_re = rt[ix, iy, iz, it, s, 0]
-                        rt_im = rt[ix, iy, iz, it, s, 1]
-                        x[ix, iy, iz, it, s, 0] += omega_re * r_re - omega_im * r_im
-                        x[ix, iy, iz, it, s, 1] += omega_re * r_im + omega_im * r_re
-                        re = r_re - (omega_re * t_re - omega_im * t_im)
-                        im = r_im - (omega_re * t_im + omega_im * t_re)
-                        r[ix, iy, iz, it, s, 0] = re
-                        r[ix, iy, iz, it, s, 1] = im
-                        total += re * re + im * im
-                        rho_re += rt_re * re + rt_im * im
-                        rho_im += rt_re * im - rt_im * re
+                        before = r[ix, iy, iz, it, s]
+                        x[ix, iy, iz, it, s] += omega * before
+                        rest = before - omega * t[ix, iy, iz, it, s]
+                        r[ix, iy, iz, it, s] = rest
+                        term = rt[ix, iy, iz, it, s].conjugate() * rest
+                        total += rest.real * rest.real + rest.imag * rest.imag
+                        rho_re += term.real
+                        rho_im += term.imag
     sums[0] = rho_re
     sums[1] = rho_im
     sums[2] = total
@@ -151,27 +132,13 @@ def step_omega(
 
 @kernel(collapse=5)
 def direction(
-    p: Any,
-    r: Any,
-    q: Any,
-    beta_re: Any,
-    beta_im: Any,
-    omega_re: Any,
-    omega_im: Any,
-    nx: Any,
-    ny: Any,
-    nz: Any,
-    nt: Any,
+    p: Complex, r: Complex, q: Complex, beta: complex, omega: complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """p = r + beta (p - omega q)."""
+    """Set p = r + beta (p - omega q)."""
     for ix in range(1, nx + 1):
         for iy in range(1, ny + 1):
             for iz in range(1, nz + 1):
                 for it in range(1, nt + 1):
                     for s in range(12):
-                        q_re = q[ix, iy, iz, it, s, 0]
-                        q_im = q[ix, iy, iz, it, s, 1]
-                        re = p[ix, iy, iz, it, s, 0] - (omega_re * q_re - omega_im * q_im)
-                        im = p[ix, iy, iz, it, s, 1] - (omega_re * q_im + omega_im * q_re)
-                        p[ix, iy, iz, it, s, 0] = r[ix, iy, iz, it, s, 0] + beta_re * re - beta_im * im
-                        p[ix, iy, iz, it, s, 1] = r[ix, iy, iz, it, s, 1] + beta_re * im + beta_im * re
+                        rest = p[ix, iy, iz, it, s] - omega * q[ix, iy, iz, it, s]
+                        p[ix, iy, iz, it, s] = r[ix, iy, iz, it, s] + beta * rest

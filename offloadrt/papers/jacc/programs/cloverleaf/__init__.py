@@ -1,6 +1,7 @@
-"""CloverLeaf: the compressible Euler equations on a staggered grid in two dimensions, after the public OpenACC code.
+"""CloverLeaf in OpenACC: the compressible Euler equations on a staggered grid in two dimensions.
 
-`lagrangian.py`, `advection.py` and `boundaries.py` hold its kernels, `program.py` the order in which they run.
+`offloadrt.papers.cloverleaf` has the kernels that both papers share, `boundaries.py` and `field_summary.py` the others;
+`program.py` has the order in which they run.
 """
 
 from offloadrt.papers.jacc.programs.cloverleaf.program import BENCHMARK

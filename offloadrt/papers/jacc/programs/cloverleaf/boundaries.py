@@ -56,7 +56,7 @@ INITIALISE: dict[str, Kernel] = {
     **{name: kernel(name=f"initialise_{name}")(lengths) for name in ("vertexdx", "vertexdy", "celldx", "celldy")},
     **{name: kernel(name=f"initialise_{name}", collapse=2)(plane) for name in ("volume", "xarea", "yarea")},
 }
-"""By what they make."""
+"""The kernels that initialise an array, by the array's name."""
 BACKGROUND: dict[str, Kernel] = {
     name: kernel(name=f"generate_{name}", collapse=2)(plane) for name in ("density0", "energy0", "xvel0", "yvel0")
 }
@@ -66,7 +66,7 @@ BACKGROUND: dict[str, Kernel] = {
 def generate_state(
     cellx: Any, celly: Any, density0: Any, energy0: Any, density: Any, energy: Any, width: Any, height: Any
 ) -> None:
-    """A rectangle from the origin, of another gas."""
+    """Set the state of another gas in a rectangle from the origin."""
     for k in range(density0.shape[0]):
         for j in range(density0.shape[1]):
             if cellx[j] < width and celly[k] < height:

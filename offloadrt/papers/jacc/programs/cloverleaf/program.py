@@ -1,4 +1,4 @@
-"""CloverLeaf as a program: its arrays, its time step, and what the paper says of it."""
+"""CloverLeaf as a program: its arrays, its time step, and what the paper reports of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from offloadrt.papers.jacc.programs.cloverleaf import boundaries as rim
 from offloadrt.papers.jacc.programs.cloverleaf.field_summary import field_summary
 
 WIDTH: Final = 10.0
-"""Of the domain in both directions."""
+"""The width of the domain in both directions."""
 GAS: Final = (0.2, 1.0)
 """Density and energy of the background."""
 OTHER_GAS: Final = (1.0, 2.5, 5.0, 2.0)
 """Density, energy, width and height of the rectangle."""
 FIRST_DT: Final = 0.04
-"""Also the largest one."""
+"""The first time step, which is also the largest one."""
 RISE: Final = 1.5
 
 _OTHER: Final = {"x": "y", "y": "x"}
@@ -48,15 +48,15 @@ class Grid:
         self.dt = Number(FIRST_DT)
 
     def on(self, kernel: Any, *args: Any) -> Call:
-        """A kernel with arrays by name and numbers, and the size of the grid."""
+        """Make a call of a kernel with arrays by name, numbers, and the size of the grid."""
         return call(kernel, *(self.of[one] if isinstance(one, str) else one for one in args), self.nx, self.ny)
 
     def halos(self, fields: Sequence[str], depth: int) -> list[Call]:
-        """The halos of fields."""
+        """Reflect fields at the edges of the grid."""
         return [one for name in fields for one in rim.halo(name, self.of[name], depth, self.nx, self.ny)]
 
     def start(self) -> tuple[Step, ...]:
-        """The grid and the initial state."""
+        """Make the grid and the initial state."""
         of = self.of
         dx, dy = WIDTH / self.nx, WIDTH / self.ny
         steps = [
@@ -82,15 +82,15 @@ class Grid:
         return (*steps, self.summary())
 
     def summary(self) -> Call:
-        """Sums over the grid."""
+        """Add up mass, energies and pressure over the grid."""
         return self.on(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums)
 
     def step(self, order: str) -> list[Step]:
-        """A time step; order of the sweeps: xy or yx."""
+        """Make a time step; `order` is that of the sweeps, xy or yx."""
         return [*self.time_step(), *self.lagrangian(), *self.advection(order), *self.reset()]
 
     def time_step(self) -> list[Step]:
-        """How long the step is, which the host computes from what the cells allow."""
+        """Let the host compute the length of the step from what the cells allow."""
         return [
             self.on(lag.ideal_gas, "density0", "energy0", "pressure", "soundspeed"),
             *self.halos(("pressure", "energy0", "density0", "xvel0", "yvel0"), 1),
@@ -111,7 +111,7 @@ class Grid:
         self.dt.value = min(float(self.dt_min[0]), RISE * self.dt.value, FIRST_DT)
 
     def lagrangian(self) -> list[Step]:
-        """Half a step to predict the pressure, and then the whole step."""
+        """Take half a step to predict the pressure, and then the whole step."""
         thermal = ("density0", "density1", "energy0", "energy1", "pressure", "viscosity")
         return [
             self.on(lag.pdv_predict, self.dt, "xarea", "yarea", "volume", *thermal, "xvel0", "yvel0"),
@@ -130,7 +130,7 @@ class Grid:
         ]  # fmt: skip
 
     def advection(self, order: str) -> list[Step]:
-        """A sweep in each direction."""
+        """Sweep in each direction."""
         moved = ("density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y")
         steps: list[Step] = [*self.halos(("energy1", "density1", "vol_flux_x", "vol_flux_y"), 2)]
         for sweep, axis in enumerate(order, start=1):
@@ -174,7 +174,7 @@ class Grid:
         ]
 
     def reset(self) -> list[Step]:
-        """The new state is the old one of the next step."""
+        """Make the new state the old one of the next step."""
         return [
             self.on(lag.reset_cells, "density1", "density0", "energy1", "energy0"),
             self.on(lag.reset_nodes, "xvel1", "xvel0", "yvel1", "yvel0"),
@@ -182,7 +182,7 @@ class Grid:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
-    """A grid of so many cells; the last number is that of steps. An iteration is two of them, as sweeps alternate."""
+    """Build the program on a grid of cells, for a number of steps. An iteration is two steps, as sweeps alternate."""
     nx, ny, steps = size
     grid = Grid(arrays, nx, ny)
     return Program(

@@ -21,16 +21,10 @@ from typing import Any, Final
 
 import attrs
 
+from offloadrt.compilers.host.scope import Scope, own_nodes, parameters, positional
 from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, RETURNING, ExecutionPolicy
-from offloadrt.compilers.stdpar.translation_unit import (
-    TranslationUnit,
-    calls_algorithms,
-    local_names,
-    own_nodes,
-    parameters,
-    threads_of,
-)
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit, calls_algorithms, method_of, threads_of
 from offloadrt.kernels.source.function_source import FunctionTree, Source, text
 
 METHODS: Final[Mapping[str, Marker | None]] = {
@@ -53,69 +47,64 @@ _CONSTANT = (
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
-@attrs.define(eq=False)
-class Scope:
-    """One function: which of its names are threads, objects of the stack, and variables of any kind."""
+class MemoryScope(Scope):
+    """One function: which of its names are threads, objects of the stack, and variables of any kind.
 
-    source: Source
-    unit: TranslationUnit
-    threads: Set[str]
-    stack: Set[str]
-    variables: Set[str]
-    functions: dict[str, FunctionTree] = attrs.field(factory=dict)
-    """Those that are defined in it, by name."""
-    shared: set[str] = attrs.field(factory=set)
-    """Names declared global or nonlocal."""
+    As in C++, a variable is the same thing wherever in the function it stands.
+    """
+
+    def __init__(self, source: Source, unit: TranslationUnit, threads: Set[str], stack: Set[str] = frozenset()) -> None:
+        super().__init__(source)
+        self.unit, self.threads = unit, threads
+        self.stack = stack | _stack_objects(source.tree, threads)
+        self.variables = {*parameters(source.tree), *_stored(source.tree)}
+        self.functions: dict[str, FunctionTree] = {}
+        """Those that are defined in it, by name."""
+        declarations = [node for node in own_nodes(source.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+        self.shared = {name for node in declarations for name in node.names}
+        """Names declared global or nonlocal."""
 
     @classmethod
-    def of(cls, source: Source, unit: TranslationUnit) -> Scope:
-        """Of a function that is not inlined."""
-        threads = threads_of(source.tree) - _stored(source.tree)
-        return cls(source, unit, threads, _stack_objects(source.tree, threads), local_names(source.tree))
+    def of(cls, source: Source, unit: TranslationUnit) -> MemoryScope:
+        """Make the scope of a function that is not inlined."""
+        return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
-    def inlined(self, source: Source, call: ast.Call) -> Scope:
-        """Of a function that is inlined here in the place of its call."""
+    def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
+        """Make the scope of a function that is inlined here in the place of its call."""
         tree = source.tree
-        given = [*zip((one.arg for one in parameters(tree)), call.args, strict=False)]
+        given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
-        stored, variables = _stored(tree), local_names(tree)
+        stored = _stored(tree)
         means = {name: value.id for name, value in given if isinstance(value, ast.Name) and name not in stored}
         threads = {name for name, value in means.items() if value in self.threads}
         stack = {name for name, value in means.items() if value in self.stack}
-        functions: dict[str, FunctionTree] = {}
-        if tree in self.functions.values():
-            threads |= self.threads - variables
-            stack |= self.stack - variables
-            variables |= self.variables
-            functions.update(self.functions)
-        return Scope(source, self.unit, threads, stack | _stack_objects(tree, threads), variables, functions)
+        if tree not in self.functions.values():
+            return MemoryScope(source, self.unit, threads, stack)
+        own = {*parameters(tree), *stored}
+        inner = MemoryScope(source, self.unit, threads | (self.threads - own), stack | (self.stack - own))
+        inner.variables |= self.variables
+        inner.functions.update(self.functions)
+        return inner
 
-    @property
-    def place(self) -> tuple[str, int]:
-        """Where the function is defined."""
-        return self.source.file, self.source.tree.lineno
+    def define(self, tree: FunctionTree) -> None:
+        self.functions[tree.name] = tree
 
-    def known(self, node: ast.expr) -> Any:
-        """The Python object that a dotted name stands for; None where the source does not tell."""
-        match node:
-            case ast.Name(id=name):
-                return None if name in self.variables else self.source.names.get(name)
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                return self.unit.method(name)
-            case ast.Attribute(value=value, attr=name):
-                return getattr(self.known(value), name, None)
-        return None
+    def is_local(self, name: str) -> bool:
+        return name in self.variables
+
+    def method(self, name: str) -> Any:
+        return self.unit.method(name)
 
     def thread_method(self, node: ast.expr) -> str:
-        """The method that is called on a thread; nothing for other expressions."""
-        return _method(node, self.threads)
+        """Name the method that is called on a thread; nothing for other expressions."""
+        return method_of(node, self.threads)
 
     def is_algorithm(self, node: ast.Attribute) -> bool:
         """Is it an algorithm of a thread?"""
         return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
 
-    def access(self, node: ast.expr) -> Marker | None:
-        """What it is to read or write what a name, element or attribute stands for; None where that is no memory."""
+    def access_marker(self, node: ast.expr) -> Marker | None:
+        """Say what it is to read or write a name, element or attribute; None where that is no memory."""
         base, depth = node, 0
         while isinstance(base, ast.Subscript | ast.Attribute):
             base, depth = base.value, depth + 1
@@ -125,11 +114,11 @@ class Scope:
         on_stack = depth <= 1 and (name in self.stack or isinstance(base, _DISPLAYS))
         return Marker.STACK_ACCESS if on_stack else Marker.HOST_ACCESS
 
-    def method(self, call: ast.Call, name: str) -> Marker | None:
-        """What a call of a thread's method is; None for one that touches no memory."""
+    def method_marker(self, call: ast.Call, name: str) -> Marker | None:
+        """Say what a call of a thread's method is; None for one that touches no memory."""
         if name not in ALGORITHMS:
             marker = METHODS.get(name, Marker.CALL)
-            return self.access(call.args[0]) if marker is Marker.HOST_ACCESS and call.args else marker
+            return self.access_marker(call.args[0]) if marker is Marker.HOST_ACCESS and call.args else marker
         policy = call.args[0] if call.args else ast.Constant(None)
         if self.known(policy) is ExecutionPolicy.SEQ or text(policy).rpartition(".")[2] in ("seq", "SEQ"):
             return Marker.HOST_ALGORITHM
@@ -138,10 +127,10 @@ class Scope:
     def is_pure(self, call: ast.Call) -> bool:
         """Is a call no call, but an instruction?"""
         called = self.known(call.func)
-        return getattr(called, "__module__", None) == "math" or any(called is one for one in PURE)
+        return getattr(called, "__module__", None) == "math" or any(called is builtin for builtin in PURE)
 
     def inlines(self, call: ast.Call) -> Source | None:
-        """The function whose call the compiler replaces by its body."""
+        """Look up the function whose call the compiler replaces by its body."""
         if isinstance(call.func, ast.Name) and (tree := self.functions.get(call.func.id)) is not None:
             direct = calls_algorithms(tree, self.threads | threads_of(tree))
             return attrs.evolve(self.source, tree=tree) if direct else None
@@ -151,28 +140,20 @@ class Scope:
         return None
 
 
-def _method(node: ast.expr, threads: Set[str]) -> str:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if name in threads:
-            return method
-    return ""
-
-
 def _stored(tree: FunctionTree) -> set[str]:
-    """Names that are assigned to."""
-    return {one.id for one in own_nodes(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    """List the names that are assigned to."""
+    return {node.id for node in own_nodes(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _stack_objects(tree: FunctionTree, threads: Set[str]) -> set[str]:
-    """Variables of which every value is an object of the stack."""
+    """List the variables of which every value is an object of the stack."""
     every: dict[str, list[bool]] = {}
     on_stack = set[int]()
     for node in own_nodes(tree):
         if isinstance(node, ast.Assign):
             value = node.value.value if isinstance(node.value, ast.Await) else node.value
-            if isinstance(value, _DISPLAYS) or _method(value, threads) == "stack_array":
+            if isinstance(value, _DISPLAYS) or method_of(value, threads) == "stack_array":
                 on_stack.update(id(target) for target in node.targets)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             every.setdefault(node.id, []).append(id(node) in on_stack)
-    arguments = {one.arg for one in ast.walk(tree.args) if isinstance(one, ast.arg)}
-    return {name for name, found in every.items() if all(found) and name not in arguments}
+    return {name for name, values in every.items() if all(values) and name not in parameters(tree)}

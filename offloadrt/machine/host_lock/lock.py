@@ -1,0 +1,229 @@
+"""A mutex of host threads: ``await lock.enter(dt)`` returns holding it, with the first ``dt`` of work done."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
+from offloadrt.machine.machine import Machine
+from offloadrt.sim import PASSED, Actor, LockStatistics
+from offloadrt.sim.actor import uninterrupted
+
+
+class HostLock:
+    """A lock under which host threads work, with a policy that says who comes next.
+
+    Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: whoever
+    gives the lock up begins the successor's work on a core, and the successor is resumed when that is over. A thread
+    that had to wait pays `handover`, which is part of its first work under ``fifo``.
+
+    category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. ask: sends a
+    request to whoever decides on the lock, who then calls `arrived`; without it the requesting thread does so itself.
+    uncontended: an ablation; the lock excludes nobody.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        name: str,
+        policy: LockPolicy,
+        handover: float,
+        *,
+        category: str,
+        wait_category: str,
+        uncontended: bool = False,
+        ask: Callable[[LockRequest], None] | None = None,
+    ) -> None:
+        self.sim = machine.sim
+        self.name = name
+        self.policy = policy
+        self.waiting: list[LockRequest] = []
+        """In order of arrival; with those that were woken and have not tried again yet."""
+        self._holds: dict[Actor, LockRequest] = {}
+        """Each holder's request, in order of the grants."""
+        self._woken: LockRequest | None = None
+        """The waiter that is on its way to try again; None under a policy that hands the lock over."""
+        self._ask = self.arrived if ask is None else ask
+        self._handover = handover
+        self._uncontended = uncontended
+        self._cores = machine.cores
+        self._work = machine.work
+        self._noise = None if machine.exact else machine.jitter
+        self._host_seconds = machine.host_time.seconds
+        self._category = category
+        self._wait_category = wait_category
+        self._acquired = 0
+        self._contended = 0
+        self._wait_s = 0.0
+        self._hold_s = 0.0  # ends less beginnings
+        self.sim.primitives.append(self)
+
+    # ------------------------------------------------------------------ for the threads
+
+    @uninterrupted
+    def enter(self, dt: float, begin: int = 0, nbytes: int = 0, changes: bool = True) -> Awaitable[None]:
+        """Wait for the lock, then work under it for ``dt`` virtual seconds; the caller holds it until `release`.
+
+        The other parameters tell the policy what for: see `LockRequest`. Await it at once. When it raises, a
+        cancellation for instance, the caller does not hold the lock. RuntimeError if the caller holds it already.
+        """
+        sim = self.sim
+        me = sim.running or sim.current
+        if self._uncontended:
+            self._acquired += 1
+            return self._work(dt, self._category) if dt else PASSED
+        request = LockRequest(self, me, dt, begin, nbytes, changes)
+        if self._holds or not sim.fuel or (self.waiting and self.policy.hands_over):
+            return self._wait(me, request)
+        sim.fuel -= 1
+        self._grant(request)
+        return self._begin_work(me, request) if dt else PASSED
+
+    @uninterrupted
+    def release(self) -> None:
+        """Give the lock up. RuntimeError if the caller does not hold it."""
+        if self._uncontended:
+            return
+        sim = self.sim
+        me = sim.running or sim.current
+        if self._holds.pop(me, None) is None:
+            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
+        self._hold_s += sim.now
+        if sim.observer is not None:
+            sim.observer.lock_released(self, me)
+        if self.waiting:
+            self._admit()
+
+    def held_by_me(self) -> bool:
+        return self.sim.current in self._holds
+
+    # ------------------------------------------------------------------ for whoever decides on the lock
+
+    def arrived(self, request: LockRequest) -> None:
+        """Take a request into the queue, unless its thread has given up meanwhile."""
+        if request.thread.waits_for is request:
+            self.waiting.append(request)
+            self._admit()
+
+    def withdraw(self, request: LockRequest) -> None:
+        """Take a request back: its thread does not wait any more."""
+        if request in self.waiting:
+            self.waiting.remove(request)
+            self._admit()
+
+    def _admit(self) -> None:
+        """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
+        if not self.waiting or self._woken is not None:
+            return
+        cores, noise = self._cores, self._noise
+        for request in self.policy.admit(self._holds.values(), self.waiting):
+            if request not in self.waiting:
+                raise RuntimeError(f"lock policy {self.policy.name!r} admits {request!r}, which does not wait")
+            dt = self._handover
+            if self.policy.hands_over:
+                self.waiting.remove(request)
+                self._grant(request)
+                request.thread.waits_since = self.sim.now  # the wait is over: `_wait` accounts for it
+                dt += request.seconds
+            else:
+                self._woken = request
+            request.thread.waits_for = None
+            cores.begin(request.thread, dt if noise is None else noise(dt))
+
+    def _grant(self, request: LockRequest) -> None:
+        sim, thread = self.sim, request.thread
+        self._holds[thread] = request
+        self._hold_s -= sim.now
+        self._acquired += 1
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, thread)
+
+    # ------------------------------------------------------------------ how a thread waits and works
+
+    @uninterrupted
+    @types.coroutine
+    def _begin_work(self, me: Actor, request: LockRequest) -> Generator[Any, Any, None]:
+        """Do the first work of a hold that ``me`` has taken itself."""
+        sim = self.sim
+        begin = sim.now
+        self._cores.begin(me, request.seconds if self._noise is None else self._noise(request.seconds))
+        if not sim.goes_on(me):
+            yield me.trap
+        self._cores.ended(me)
+        self._host_seconds[self._category] += sim.now - begin
+        if me.trouble is not None:  # queued for a core, or at work
+            self.release()
+            yield from sim.interrupted(me)
+
+    @uninterrupted
+    @types.coroutine
+    def _wait(self, me: Actor, request: LockRequest) -> Generator[Any, Any, None]:
+        """Wait until the lock is granted and its first work done."""
+        sim = self.sim
+        if me in self._holds:
+            raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
+        if not sim.fuel:
+            yield from sim.pause(me)
+            if not self._holds and not self.waiting:
+                self._grant(request)
+                yield from self._begin_work(me, request)
+                return
+        if sim.observer is not None:
+            sim.observer.lock_waited(self, me)
+        self._contended += 1
+        since = sim.now
+        me.story.append((since, self.name))
+        me.waits_for = request
+        me.waits_since = since
+        self._ask(request)
+        while True:
+            if not sim.goes_on(me):
+                yield me.trap
+            if request is not self._woken:
+                break
+            self._cores.ended(me)
+            self._woken = None
+            if me.trouble is not None or not self._holds:
+                self.waiting.remove(request)
+                break
+            me.waits_for = request  # somebody was faster
+            me.waits_since = since
+        granted = me in self._holds
+        end = me.waits_since if granted else sim.now
+        self._wait_s += end - since
+        self._host_seconds[self._wait_category] += end - since
+        if granted:
+            self._cores.ended(me)
+            self._host_seconds[self._category] += sim.now - end
+            if me.trouble is not None:  # granted, and queued for a core or at work
+                self.release()
+        elif me.trouble is None:  # woken, and fast enough
+            self._grant(request)
+            yield from self._begin_work(me, request)
+        elif not self._holds:  # another waiter can have what this one gives up
+            self._admit()
+        if me.trouble is not None:
+            yield from sim.interrupted(me)
+
+    # ------------------------------------------------------------------ for who looks on
+
+    def holders(self) -> list[Actor]:
+        return list(self._holds)
+
+    @property
+    def owner(self) -> Actor | None:
+        """Who holds it; of several holders the one that has held it longest."""
+        return next(iter(self._holds), None)
+
+    def statistics(self) -> LockStatistics:
+        owner = self.owner
+        return LockStatistics(
+            acquired=self._acquired,
+            contended=self._contended,
+            wait_s=self._wait_s,
+            hold_s=self._hold_s + len(self._holds) * self.sim.now,
+            tasks_waiting=len(self.waiting),
+            owner=None if owner is None else owner.name,
+        )

@@ -1,0 +1,60 @@
+"""What a lock policy is told and what it answers. A policy is pure: requests in, requests out; it never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from offloadrt.sim import Actor
+
+
+@attrs.frozen(eq=False)
+class LockRequest:
+    """A thread asks for a lock, to work under it. Sent as a message where an actor decides on the lock.
+
+    It is also what the thread waits for until it is granted, so that a report of a deadlock names the lock's holders.
+    """
+
+    lock: Any
+    thread: Actor
+    seconds: float
+    """Virtual seconds of work that the thread begins its hold with, without noise and hand-over."""
+    begin: int
+    """First host address that the thread looks up in what the lock guards; 0 where there are no addresses."""
+    nbytes: int
+    """Bytes from there on; 0 for an empty section, and where there are no addresses."""
+    changes: bool
+    """Whether it may enter something or remove something; False for a mere look-up."""
+
+    @property
+    def name(self) -> str:
+        return str(self.lock.name)
+
+    def holders(self) -> list[Actor]:
+        return list(self.lock.holders())
+
+    def forget(self, actor: Actor) -> None:
+        self.lock.withdraw(self)
+
+
+class LockPolicy(Protocol):
+    """Who may enter a lock. One object can serve several locks if it keeps no state of its own.
+
+    A lock that nobody holds or waits for is taken without asking the policy, as a free futex is.
+    """
+
+    name: str
+    hands_over: bool
+    """True: who is admitted holds the lock from then on, and pays the hand-over while it does. False: it is only woken,
+    pays the hand-over without the lock, and then tries again; whoever arrives meanwhile takes the free lock.
+    """
+
+    def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
+        """Choose who enters next, among those who wait.
+
+        Asked after each arrival at a lock that is not free, each release and each withdrawal, while somebody waits.
+        `holders` are in order of their grants, `waiting` in order of arrival; neither may be changed. Who is returned
+        enters beside the holders.
+        """

@@ -1,0 +1,123 @@
+"""What a run has counted since its start, collected from the floors that count it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from offloadrt.machine.managed_usage import ManagedUsage
+from offloadrt.machine.object_placement import ObjectPlacement
+from offloadrt.study.errors import did_you_mean
+from offloadrt.study.running.building import Built
+from offloadrt.trace import HostTime
+
+
+@attrs.frozen(eq=False)
+class RunStatistics:
+    """Counts and virtual seconds of the whole run so far. All are empty while there is no machine."""
+
+    _built: Built | None
+
+    @property
+    def locks(self) -> Mapping[str, Any]:
+        """Every lock (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`, `driver context`, …"""
+        if self._built is None:
+            return _ByName("lock", {})
+        locks = _ByName("lock", self._built.program.locks())
+        for driver in self._built.drivers:
+            locks.update(driver.locks())
+        return locks
+
+    @property
+    def engines(self) -> Mapping[str, Any]:
+        """Every part of the machine, and the driver's own threads (`.busy_s`, `.idle_s`), by name: `cores`,
+        `device 0 copy engine h2d`, …
+        """
+        if self._built is None:
+            return _ByName("part", {})
+        engines = _ByName("part", self._built.machine.statistics())
+        for driver in self._built.drivers:
+            engines.update(driver.engines())
+        return engines
+
+    @property
+    def bytes_moved(self) -> Mapping[str, int]:
+        """Bytes that device copies moved, by direction, over all devices."""
+        moved: dict[str, int] = {}
+        for device in self._devices:
+            for direction, nbytes in device.bytes_moved().items():
+                moved[direction] = moved.get(direction, 0) + nbytes
+        return moved
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        """Page faults; empty on a machine without them.
+
+        On an APU, pages of host memory: what kernels faulted in (`gpu`: faults that were served, `gpu_pages`: pages
+        that they mapped, `gpu_duplicates`: faults for pages that somebody else had mapped meanwhile), what the host
+        populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Of managed memory:
+        CUPTI's counters and the driver's own (`driver.UvmCounters`).
+        """
+        faults: dict[str, int] = {}
+        for driver in self._built.drivers if self._built is not None else ():
+            for name, count in driver.faults().items():
+                faults[name] = faults.get(name, 0) + count
+        return faults
+
+    @property
+    def managed_objects(self) -> Mapping[str, ManagedUsage]:
+        """What became of managed memory, by name of the object, over all devices: its sums are `faults`."""
+        return {name: usage for device in self._devices for name, usage in device.managed_objects.items()}
+
+    @property
+    def objects(self) -> Mapping[str, int]:
+        """The room that objects took under the configuration `otm`, over all devices; empty under others.
+
+        The most bytes of explicit and of implicit objects that were active at one time (`explicit_bytes`,
+        `implicit_bytes`), and what there was for both (`budget_bytes`). `placements` says where each object lies.
+        """
+        objects: dict[str, int] = {}
+        for device in self._built.program.devices if self._built is not None else ():
+            if (table := device.objects) is not None:
+                peak = table.peak
+                counters = {
+                    "explicit_bytes": peak.explicit, "implicit_bytes": peak.implicit, "budget_bytes": table.budget
+                }  # fmt: skip
+                objects = {name: objects.get(name, 0) + nbytes for name, nbytes in counters.items()}
+        return objects
+
+    @property
+    def placements(self) -> tuple[ObjectPlacement, ...]:
+        """Where objects were placed last under the configuration `otm`, device by device; empty under others."""
+        return tuple(placement for device in self._devices for placement in device.placements)
+
+    @property
+    def algorithms(self) -> Mapping[str, int]:
+        """What became of the algorithms of a stdpar program; empty for other models.
+
+        Algorithms called, offloaded and on the host, waits, barriers elided, prefetches, allocations taken over,
+        decisions of the offload heuristic.
+        """
+        return {} if self._built is None else self._built.program.algorithms()
+
+    @property
+    def host_time(self) -> HostTime:
+        """Where the host threads' time went."""
+        return HostTime() if self._built is None else self._built.machine.host_time
+
+    @property
+    def _devices(self) -> Any:
+        return () if self._built is None else self._built.machine.devices
+
+
+class _ByName(dict[str, Any]):
+    """RunStatistics by name. The error for a name that does not exist says which there are."""
+
+    def __init__(self, what: str, statistics: Mapping[str, Any]) -> None:
+        super().__init__(statistics)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"no {self._what} {name!r}{did_you_mean(name, self)}; there are: {', '.join(self)}")

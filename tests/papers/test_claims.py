@@ -1,0 +1,134 @@
+"""Claims are those of the papers; each that must emerge has a judge, whose numbers stand in the entry of its claim."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import offloadrt
+from offloadrt import papers
+from offloadrt.study import UserError
+from offloadrt.study.claims import Claim
+from offloadrt.study.judging import Bench, Judgement, Reading, not_falling, not_rising, unless
+from offloadrt.study.paper import Paper
+from offloadrt.study.points import Options
+
+PACKAGE = Path(offloadrt.__file__).parent
+SHARED = PACKAGE.parents[1] / "shared" / "papers" / "claims.toml"
+
+
+@pytest.fixture(params=papers.PAPERS)
+def paper(request: pytest.FixtureRequest) -> Paper:
+    return papers.find(request.param)
+
+
+def entries(path: Path, paper: str) -> list[dict[str, Any]]:
+    return [claim for claim in tomllib.loads(path.read_text())["claim"] if claim["paper"] == paper]
+
+
+def test_claims_say_what_the_list_of_all_papers_says(paper: Paper) -> None:
+    if not SHARED.is_file():
+        pytest.skip("the claims of all papers are not beside this checkout")
+    theirs = entries(SHARED, paper.name)
+    ours = entries(PACKAGE / "papers" / paper.name / "claims.toml", paper.name)
+    assert [{key: one.get(key) for key in their} for one, their in zip(ours, theirs, strict=True)] == theirs
+
+
+def test_every_claim_that_must_emerge_has_a_judge_and_no_input_has_one(paper: Paper) -> None:
+    roles = {id: claim.role for id, claim in paper.bench.claims.items()}
+    assert {id for id, role in roles.items() if role == "predict"} <= paper.bench.judges.keys()
+    assert "input" not in {roles[id] for id in paper.bench.judges}
+
+
+def test_every_judged_claim_says_what_is_evaluated_and_no_other(paper: Paper) -> None:
+    said = {id for id, claim in paper.bench.claims.items() if claim.evaluated}
+    assert said == paper.bench.judges.keys()
+
+
+def test_a_judge_takes_what_its_claim_gives(paper: Paper) -> None:
+    for judge in paper.bench.judges.values():
+        inspect.signature(judge.function).bind(None, **judge.claim.given)
+
+
+def test_a_sensitivity_run_is_a_run(paper: Paper) -> None:
+    assert paper.sensitivity
+    ends = paper.grid("ends", Options())
+    for parameters in paper.sensitivity:
+        assert ends.point(parameters).parameters.items() >= parameters.items()
+
+
+def test_a_paper_that_is_not_here() -> None:
+    with pytest.raises(UserError, match="--paper exahyp: no claims of it; did you mean exahype"):
+        papers.find("exahyp")
+
+
+def test_only_judges_read_claims() -> None:
+    readers = {
+        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if "Bench.of(" in path.read_text()
+    }
+    assert readers and all(reader.startswith("papers/") and "/judges/" in reader for reader in readers)
+
+
+def test_study_names_no_paper() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in (PACKAGE / "study").rglob("*.py")}
+    assert [path for path, text in sources.items() if "offloadrt.papers" in text] == []
+
+
+def claim(**limits: Any) -> Claim:
+    return Claim("a.claim", "a", "1", "quote", "quantity", "predict", **limits)
+
+
+@pytest.mark.parametrize(
+    ("limits", "admitted", "refused"),
+    [
+        ({"lo": 1.0, "hi": 2.0}, (1.0, 2.0), (0.9, 2.1)),
+        ({"lo": 1.0}, (1.0, 9.0), (0.9,)),
+        ({"at_least": 1.0}, (1.0,), (0.9,)),
+        ({"at_most": 1.0}, (1.0,), (1.1,)),
+        ({"more_than": 1.0}, (1.1,), (1.0,)),
+        ({"less_than": 1.0, "lo": 5.0}, (0.9,), (1.0, 5.0)),
+        ({"more_than": 1.0, "at_most": 2.0}, (1.1, 2.0), (1.0, 2.1)),
+    ],
+)
+def test_limits(limits: dict[str, float], admitted: tuple[float, ...], refused: tuple[float, ...]) -> None:
+    assert all(map(claim(**limits).admits, admitted))
+    assert not any(map(claim(**limits).admits, refused))
+
+
+def test_numbers_of_an_expression_are_those_of_the_claim() -> None:
+    stated = claim(expression="{at_least:g} <= {what} x", at_least=2.0, given={"what": "y"})
+    assert stated.evaluated == "2 <= y x"
+    with pytest.raises(KeyError):
+        _ = claim(expression="{nothing}").evaluated
+
+
+def test_a_reading_says_why_it_is_too_low_or_too_high_and_where() -> None:
+    band = claim(lo=1.0, hi=2.0)
+    assert Reading("1", 1.0, "low", "high").judged_by(band) == Judgement("1", True, "high")
+    assert Reading("0", 0.0, "low", "high").judged_by(band) == Judgement("0", False, "low")
+    assert Reading("3", 3.0, "low", "high").judged_by(band) == Judgement("3", False, "high")
+    several = Reading("…", {"a": 1.5, "b": 3.0, "c": 0.0}, "not at {outside}")
+    assert several.judged_by(band) == Judgement("…", False, "not at b, c")
+
+
+def test_reasons_are_those_that_hold() -> None:
+    assert unless("x", {"a": 1, "b": 0, "c": "yes"}) == Judgement("x", False, "a; c")
+    assert unless("x", []) == Judgement("x", True, "")
+
+
+def test_rising_and_falling_are_strict() -> None:
+    assert not_rising({1: 1.0, 2: 2.0, 4: 2.0}) == [(2, 4)]
+    assert not_falling({1: 3.0, 2: 2.0, 4: 2.5}) == [(2, 4)]
+
+
+def test_a_claim_has_one_judge() -> None:
+    bench = Bench({"a.claim": claim()})
+    bench.judge("a.*")(lambda grid: iter(()))  # type: ignore[arg-type,return-value]
+    with pytest.raises(ValueError, match=r"claim a\.claim has two judges"):
+        bench.judge("a.claim")(lambda grid: iter(()))  # type: ignore[arg-type,return-value]
+    with pytest.raises(ValueError, match=r"b\.\*: no claim has such an id"):
+        bench.judge("b.*")(lambda grid: iter(()))  # type: ignore[arg-type,return-value]
