@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
-from offloadrt.sim.simulation import SLICE
 
 from offloadrt.driver import open_driver
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation, Strategy
+from offloadrt.sim.simulation import SLICE
 from offloadrt.trace import Calls, Trace
 
 R = TypeVar("R")

@@ -11,26 +11,25 @@ part of a discrete device's kernel driver that migrates managed memory, with its
 
 from __future__ import annotations
 
-from offloadrt.driver.async_handler import AsyncHandler, RunHandler
-from offloadrt.driver.blit import blit
-from offloadrt.driver.call_names import call_name
-from offloadrt.driver.context import Context
-from offloadrt.driver.copies import Copies, HostRange
-from offloadrt.driver.costs import DriverCosts
-from offloadrt.driver.driver import Driver
+from offloadrt.driver.cuda.call_names import call_name
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.copies import Copies, HostRange
+from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.driver.cuda.driver import Driver, DriverStatistics
+from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.driver.cuda.peer_copies import PeerCopies
+from offloadrt.driver.cuda.pinning import PinnedRanges
+from offloadrt.driver.cuda.staging import Staging
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
-from offloadrt.driver.event import StreamEvent
 from offloadrt.driver.halting import Halting
-from offloadrt.driver.hsa_signal import HsaSignal
-from offloadrt.driver.kfd import Kfd, KfdStatistics
-from offloadrt.driver.library import DriverStatistics
-from offloadrt.driver.peer_copies import PeerCopies
-from offloadrt.driver.pinning import PinnedRanges
-from offloadrt.driver.rocr import Rocr
-from offloadrt.driver.staging import Staging
+from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
+from offloadrt.driver.rocr.async_handler import AsyncHandler, RunHandler
+from offloadrt.driver.rocr.blit import blit
+from offloadrt.driver.rocr.hsa_signal import HsaSignal
+from offloadrt.driver.rocr.rocr import Rocr
 from offloadrt.driver.touching import NOTHING, Touching
-from offloadrt.driver.uvm import ADVICE, Advice, Uvm
-from offloadrt.driver.uvm_counters import UvmCounters
+from offloadrt.driver.uvm.counters import UvmCounters
+from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import Machine
 
 __all__ = [
@@ -66,5 +65,5 @@ __all__ = [
 
 
 def open_driver(machine: Machine, number: int = 0) -> Driver | Rocr:
-    """The driver library on device ``number`` of a machine: the one of ``driver.api``."""
+    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says."""
     return Rocr.of(machine, number) if machine.spec.text("driver.api") == "rocr" else Driver.of(machine, number)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 
 from offloadrt.machine import AccessFault
-from offloadrt.machine.managed_access import Accesses
+from offloadrt.machine.managed.access import Accesses
 
 
 @attrs.frozen(eq=False)

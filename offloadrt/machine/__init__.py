@@ -18,37 +18,36 @@ actors wait for one another, or what ``share.py`` leaves them.
 
 from __future__ import annotations
 
-from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
-from offloadrt.machine.compute_units import ComputeUnits
-from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
-from offloadrt.machine.cores import Cores, CoreStatistics
+from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute.compute_units import ComputeUnits
+from offloadrt.machine.compute.memory_traffic import TrafficStatistics
+from offloadrt.machine.compute.occupancy import LaunchOutOfResources, SMLimits
+from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
 from offloadrt.machine.device import Device
-from offloadrt.machine.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
-from offloadrt.machine.dma_ring import DmaRing, RingStatistics
-from offloadrt.machine.entry import ProfileEntry, RangeEnd
-from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
-from offloadrt.machine.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
-from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.host.cores import Cores, CoreStatistics
+from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
+from offloadrt.machine.links.dma_ring import DmaRing, RingStatistics
+from offloadrt.machine.links.peer_link import LinkStatistics, PeerLink
+from offloadrt.machine.links.peer_relay import PeerRelay
+from offloadrt.machine.links.peers import Peers, Route
 from offloadrt.machine.machine import Machine, Statistics
-from offloadrt.machine.managed_access import Access
-from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.memory_traffic import TrafficStatistics
+from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
+from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
-from offloadrt.machine.occupancy import LaunchOutOfResources, SMLimits
-from offloadrt.machine.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
-from offloadrt.machine.page_table import PageTable
-from offloadrt.machine.peer_link import LinkStatistics, PeerLink
-from offloadrt.machine.peer_relay import PeerRelay
-from offloadrt.machine.peers import Peers, Route
-from offloadrt.machine.profile import MachineSpec, ProfileError, UnknownEntry, available, load
+from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry, available, load
+from offloadrt.machine.profile.topology import Topology
+from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.queues.stream import Stream
 from offloadrt.machine.share import FairShare, SharedPool
-from offloadrt.machine.stream import Stream
-from offloadrt.machine.topology import Topology
 
 __all__ = [
     "MESSAGES",
-    "Access",
     "AccessFault",
     "Block",
     "ComputeSpec",
@@ -77,6 +76,7 @@ __all__ = [
     "LinkStatistics",
     "Machine",
     "MachineSpec",
+    "ManagedAccess",
     "ManagedPages",
     "Mechanism",
     "MemoryAccessFault",

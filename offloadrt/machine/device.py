@@ -9,26 +9,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 
-from offloadrt.machine.compute_spec import ComputeSpec, ComputeStatistics
-from offloadrt.machine.compute_units import ComputeUnits
-from offloadrt.machine.copy_engine import CopyEngines, EngineSpec, EngineStatistics
-from offloadrt.machine.device_memory import DeviceMemory
-from offloadrt.machine.dma_ring import DmaRing, RingSpec, RingStatistics
-from offloadrt.machine.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
-from offloadrt.machine.host_memory import HostMemory
-from offloadrt.machine.hsa_queue import HsaQueue, HsaQueues
-from offloadrt.machine.kernel_faults import FaultSpec, KernelFaults
-from offloadrt.machine.managed_kernels import ManagedKernels, ManagedSpec
-from offloadrt.machine.managed_pages import ManagedPages
-from offloadrt.machine.managed_usage import ManagedUsage
-from offloadrt.machine.memory_traffic import MemoryTraffic, TrafficSpec, TrafficStatistics
+from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute.compute_units import ComputeUnits
+from offloadrt.machine.compute.kernel_faults import FaultSpec, KernelFaults
+from offloadrt.machine.compute.memory_traffic import MemoryTraffic, TrafficSpec, TrafficStatistics
+from offloadrt.machine.compute.page_fault import FaultStatistics
+from offloadrt.machine.host.host_memory import HostMemory
+from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
+from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
+from offloadrt.machine.links.peer_relay import PeerRelay
+from offloadrt.machine.links.remote_port import RemotePort
+from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.usage import ManagedUsage
+from offloadrt.machine.memory.device_memory import DeviceMemory
+from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.object_placement import ObjectPlacement
-from offloadrt.machine.page_fault import FaultStatistics
-from offloadrt.machine.page_table import PageTable
-from offloadrt.machine.peer_relay import PeerRelay
-from offloadrt.machine.profile import MachineSpec, ProfileError
-from offloadrt.machine.remote_port import RemotePort
-from offloadrt.machine.stream import Stream
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
+from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
+from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 
@@ -122,7 +122,7 @@ class Device:
         connections = queues = 0
         if self.apu:
             ring, compute = spec.read(RingSpec), self.compute
-            traffic = compute.traffic = MemoryTraffic(sim, compute, spec.read(TrafficSpec))
+            traffic = compute.traffic = MemoryTraffic(compute.kernels, spec.read(TrafficSpec))
             self.rings += [
                 DmaRing(sim, index, number, ring, traffic, trace) for number in range(spec.count("dma.rings"))
             ]
@@ -189,7 +189,7 @@ class Device:
         self._migrations = migrations
         for queue in self.queues.queues:
             queue.migrations = migrations
-        self.managed = self.compute.managed = ManagedKernels(self.sim, self.compute, spec, pages, ports)
+        self.managed = self.compute.managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
         return self.managed
 
     def start(self) -> None:

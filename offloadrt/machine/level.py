@@ -5,7 +5,7 @@ from __future__ import annotations
 from offloadrt.sim import Simulation
 
 
-class Level:
+class LevelOverTime:
     """A number that rises and falls by one, and what became of it in time, up to now.
 
     ``total_s`` sums the seconds that each of them was there, ``some_s`` the seconds in which there was any.

@@ -10,12 +10,12 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from offloadrt.machine.cores import Cores
 from offloadrt.machine.device import Device, page_size
-from offloadrt.machine.host_memory import HostMemory
-from offloadrt.machine.host_workers import HostWorkers, HostWorkersSpec
-from offloadrt.machine.peers import Peers
-from offloadrt.machine.profile import MachineSpec
+from offloadrt.machine.host.cores import Cores
+from offloadrt.machine.host.host_memory import HostMemory
+from offloadrt.machine.host.host_workers import HostWorkers, HostWorkersSpec
+from offloadrt.machine.links.peers import Peers
+from offloadrt.machine.profile.machine_spec import MachineSpec
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
 

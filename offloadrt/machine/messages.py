@@ -14,12 +14,15 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.managed_access import Accesses
-from offloadrt.machine.page_fault import AccessFault
-from offloadrt.machine.page_sets import PageSets
-from offloadrt.machine.peer_link import PeerLink
-from offloadrt.machine.stream import Stream
+from offloadrt.machine.compute.page_fault import AccessFault
+from offloadrt.machine.links.peer_link import PeerLink
+from offloadrt.machine.managed.access import Accesses
+from offloadrt.machine.managed.page_sets import PageSets
+from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Signal
+
+Move = Callable[[], None]
+"""Moves the bytes of a copy, or computes the result of a kernel, at its completion in virtual time."""
 
 
 @attrs.frozen(eq=False)
@@ -36,7 +39,7 @@ class CopyPacket:
     memory: str
     """What the other end is: ``pinned`` or ``staged`` memory of the host, ``device`` for a copy within the device,
     ``managed`` for a migration, ``device 1`` and so on for p2p."""
-    move: Callable[[], None] | None
+    move: Move | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
     over: PeerLink | None = None
@@ -54,7 +57,7 @@ class PeerPacket:
     via: int | None
     """The device through which it goes; None for the host."""
     nbytes: int
-    move: Callable[[], None] | None
+    move: Move | None
     """Moves the bytes when the last piece has arrived; None when an end is a phantom."""
     done: Signal
 
@@ -78,7 +81,7 @@ class KernelPacket:
     stream: Stream
     cause: int
     launch: Launch
-    run: Callable[[], None] | None
+    run: Move | None
     """Computes the result at the kernel's end; None for phantoms."""
     done: Signal
     """Set at the kernel's end; its value says ``copies`` for a blit."""
@@ -135,7 +138,7 @@ class DmaPacket:
     direction: str
     nbytes: int
     memory: str
-    move: Callable[[], None] | None
+    move: Move | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
     depends: Signal | None = None

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from offloadrt.machine.level import Level
+from offloadrt.machine.level import LevelOverTime
 from offloadrt.sim import Actor, Mailbox, Simulation
 
 M = TypeVar("M")
@@ -38,7 +38,7 @@ class Servers(Generic[M]):
         self.idle = 0
         """How many have nothing to do; negative: how many messages no actor has taken."""
         self.queue: deque[M] = deque()
-        self.queued = Level(sim)
+        self.queued = LevelOverTime(sim)
         """Messages by ``submit`` that came when no actor waited for one."""
         self._sim = sim
         self._serve = serve

@@ -14,7 +14,7 @@ from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Touc
 from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
-from offloadrt.machine.backing import Bytes
+from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.amdgpu_stream import AmdgpuStream, DeviceBytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take

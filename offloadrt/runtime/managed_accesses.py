@@ -18,7 +18,7 @@ from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import ArrayUse, Launch
 from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.ranges import reach
-from offloadrt.machine.managed_access import Access, Places
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.kernel_arguments import Pointees
 from offloadrt.runtime.map_item import MapItem, MapItems
@@ -50,7 +50,7 @@ def accesses_of(
         return known.touching
     managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
     uses = {use.position: use for use in launch.kernel.arrays}
-    found: dict[Access, None] = {}
+    found: dict[ManagedAccess, None] = {}
     for position, argument in enumerate(arguments):
         array = argument.pointers if isinstance(argument, Pointees) else argument
         if isinstance(array, HostArray) and array in managed:
@@ -64,11 +64,11 @@ def accesses_of(
 
 def _accesses(
     use: ArrayUse | None, launch: Launch, array: HostArray, whole: bool, mapped: Sequence[Range]
-) -> Iterator[Access]:
+) -> Iterator[ManagedAccess]:
     """`whole`: the array holds the pointers that the kernel follows, of which its source says nothing."""
     if use is None:
         for begin, nbytes in mapped:
-            yield Access(begin, nbytes)
+            yield ManagedAccess(begin, nbytes)
     elif launch.counts is None:
         for begin, nbytes, part in _parts(mapped):
             yield _declared(use, launch, begin, nbytes, part)
@@ -90,27 +90,29 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
             yield begin, nbytes, nbytes / total
 
 
-def _counted(stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float) -> Access:
+def _counted(
+    stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
+) -> ManagedAccess:
     """What a loop nest does, as its launch counts it."""
     picked = None
     if stream.order == "in order":
         places = stream.places * part
         run = max(stream.read, stream.written) * element_size / stream.places if places else 0.0
-        picked = Places(places, run, element_size, among=stream.among * part)
+        picked = ByteRuns(places, run, element_size, among=stream.among * part)
     scattered = stream.places * part if stream.order == "random" else 0.0
     reads, writes = (
         tuple([_in_bytes(one, address, element_size, part) for one in places])
         for places in (stream.reach.read, stream.reach.written)
     )
-    return Access(begin, nbytes, stream.level, scattered, reads, writes, picked)
+    return ManagedAccess(begin, nbytes, stream.level, scattered, reads, writes, picked)
 
 
-def _in_bytes(places: reach.ElementRuns, address: int, element_size: int, part: float) -> Places:
+def _in_bytes(places: reach.ElementRuns, address: int, element_size: int, part: float) -> ByteRuns:
     alignment = math.gcd(address, places.step * element_size)
-    return Places(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
+    return ByteRuns(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
 
 
-def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> Access:
+def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> ManagedAccess:
     """What a kernel does that is declared by its costs."""
     scattered, often = 0.0, launch.iterations * part
     if use.pattern in ("irregular", "indirect"):
@@ -119,11 +121,11 @@ def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: floa
         _of_declared(use, elements * often, scattered > 0.0)
         for elements in (use.elements_read or use.reads, use.elements_written or use.writes)
     )
-    return Access(begin, nbytes, use.level, scattered, reads, writes)
+    return ManagedAccess(begin, nbytes, use.level, scattered, reads, writes)
 
 
-def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[Places, ...] | None:
+def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[ByteRuns, ...] | None:
     """Elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
     if use.laf and not elements:
         return ()
-    return (Places(elements, use.element_size, use.element_size),) if at_random else None
+    return (ByteRuns(elements, use.element_size, use.element_size),) if at_random else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import attrs
 import numpy as np
 
-from offloadrt.machine.backing import Bytes
+from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.kernel_arguments import Pointees

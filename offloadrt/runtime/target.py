@@ -16,7 +16,7 @@ from offloadrt.driver import NOTHING
 from offloadrt.kernels import Launch
 from offloadrt.kernels.execution.mapped_section import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.binding import NOWHERE, ON_HOST, Binding
 from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
@@ -91,7 +91,7 @@ async def target(
                 check_alive(device, array, call)
         touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
         if isinstance(items, MapItems) and items.follows and (pointed := pointed_to(device, items.follows)):
-            more = [Access(begin, nbytes) for begin, nbytes in pointed]
+            more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
             touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
     elif plugin.kernels_fault:
         touching = touching_of(device, launch, items, arguments, arrays, on_host)

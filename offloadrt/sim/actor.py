@@ -98,6 +98,7 @@ class Scheduler(Protocol):
     ending: bool
     turbo: bool
     fuel: int
+    strides: int
     trio_has_work: bool
     timer_due: bool
     by_kernel: bool

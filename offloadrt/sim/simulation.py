@@ -16,7 +16,7 @@ import types
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from heapq import heappop, heappush, heappushpop
+from heapq import heappop, heappush
 from math import inf
 from typing import Any, Literal, TypeVar
 
@@ -31,6 +31,7 @@ from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.scope import Attached, TimeoutScope
+from offloadrt.sim.sleep import make_sleep
 from offloadrt.sim.strategy import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
 from offloadrt.sim.trampoline import SLICE, STRIDES, Fence, Trampoline
@@ -114,7 +115,7 @@ class Simulation(trio.abc.Clock):
         self.trouble: SimulationError | None = None
         """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
         self.ending = False
-        self.sleep: Callable[[float], Awaitable[None]] = self._make_sleep()
+        self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
         self._steps = 0
         self._paused = _Paused(self)
         self._nursery: trio.Nursery | None = None
@@ -330,38 +331,6 @@ class Simulation(trio.abc.Clock):
         self.strides -= 1
         self.now = heappop(heap)[0]
         return True
-
-    def _make_sleep(self) -> Callable[[float], Awaitable[None]]:
-        """Make ``sleep`` a closure: it is what actors do most, and closed-over names are found faster than fields."""
-        sim, heap, ready = self, self.heap, self.ready
-        popleft = ready.popleft
-
-        @uninterrupted
-        @types.coroutine
-        def sleep(dt: float) -> Generator[Any, Any, None]:
-            """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
-            if not 0.0 <= dt < inf:
-                raise ValueError(f"sleep({dt!r}): virtual seconds are finite and not negative")
-            me = sim.running or sim.current
-            sim.events = number = sim.events + 1
-            if (trap := me.trap) is not None:
-                heappush(heap, (sim.now + dt, number, me))
-                yield trap
-            else:
-                if ready:
-                    heappush(heap, (sim.now + dt, number, me))
-                    item = popleft()
-                else:
-                    sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
-                    if item is me and sim.strides:  # nobody else is due before: go on without a switch
-                        sim.strides -= 1
-                        return
-                sim.running = item
-                yield item.send
-            if me.trouble is not None:
-                yield from me.interrupted()
-
-        return sleep
 
     @uninterrupted
     @types.coroutine

@@ -11,7 +11,7 @@ from hardware_rig import HardwareRig, hardware
 from offloadrt.driver import Driver, Kfd, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import HostBuffer, Stream
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import Calls
@@ -126,7 +126,7 @@ class UvmRig(HardwareRig):
         self.uvm.add(address, nbytes, touched)
         return address
 
-    async def kernel(self, launch: Launch, *accesses: Access) -> Any:
+    async def kernel(self, launch: Launch, *accesses: ManagedAccess) -> Any:
         """Run a kernel with these accesses; returns when it has ended what its completion says."""
         done = Signal(self.sim, launch.kernel.name)
         number = self.machine.next_number()

@@ -8,7 +8,7 @@ import pytest
 from offloadrt.driver import DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import DeviceArray, load
-from offloadrt.machine.address_map import AddressMap
+from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.trace import events
 
 SPEC = load("alex-a100")
@@ -304,7 +304,7 @@ def test_the_streams_of_the_context_change_under_its_lock(rig):
             owners.append(hardware.driver.context.owner)
             super().remove(stream)
 
-    hardware.driver.streams = Watched()
+    hardware.driver._streams.streams = Watched()
 
     async def body():
         await hardware.driver.stream_destroy(await hardware.driver.stream_create())

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 
 BLOCK = 2 << 20
 PAGE = 64 << 10
@@ -29,7 +29,7 @@ class Contended:
 
 async def faults(rig, number):
     """Each kernel has a block of its own, which nobody has touched: no bytes move."""
-    await rig.kernel(EMPTY, Access(rig.array(BLOCK), PAGE))
+    await rig.kernel(EMPTY, ManagedAccess(rig.array(BLOCK), PAGE))
 
 
 async def advises(rig, number):

@@ -6,7 +6,7 @@ import pytest
 from managed_rig import BLOCK, assert_sound, small, sweep
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 
 
 @pytest.mark.parametrize("evicts", [True, False])
@@ -34,7 +34,7 @@ def test_with_everything_prefetched_no_kernel_faults(uvm):
         stream = await rig.driver.stream_create()
         await rig.driver.mem_prefetch_async(address, nbytes, stream)
         await rig.driver.stream_synchronize(stream)
-        await rig.kernel(sweep(nbytes), Access(address, nbytes))
+        await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
 
     rig.run(main)
     assert rig.counters.gpu_fault_groups == 0
@@ -50,10 +50,10 @@ def test_what_prefers_the_host_is_reached_over_the_link_and_never_migrates(uvm):
     async def main():
         await rig.driver.mem_advise(kept, 44 * BLOCK, "prefer_host")
         for _ in range(2):
-            await rig.kernel(sweep(10 * BLOCK), Access(other, 10 * BLOCK))
-            await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=()))
+            await rig.kernel(sweep(10 * BLOCK), ManagedAccess(other, 10 * BLOCK))
+            await rig.kernel(sweep(44 * BLOCK), ManagedAccess(kept, 44 * BLOCK, writes=()))
         begin = rig.sim.now
-        await rig.kernel(sweep(44 * BLOCK), Access(kept, 44 * BLOCK, writes=()))
+        await rig.kernel(sweep(44 * BLOCK), ManagedAccess(kept, 44 * BLOCK, writes=()))
         times.append(rig.sim.now - begin)
 
     rig.run(main)
@@ -73,7 +73,7 @@ def test_kernels_that_reach_the_host_share_the_link(uvm, kernels, uncontended):
         await rig.uvm.advise(address, nbytes, "accessed_by")
         async with rig.sim.open_nursery() as nursery:
             for _ in range(kernels):
-                nursery.spawn(rig.kernel, sweep(nbytes), Access(address, nbytes, writes=()))
+                nursery.spawn(rig.kernel, sweep(nbytes), ManagedAccess(address, nbytes, writes=()))
 
     rig.run(main)
     expected = nbytes / port if uncontended else max(kernels * nbytes / link, nbytes / port)
@@ -86,7 +86,7 @@ def test_what_is_accessed_by_the_device_needs_no_faults(uvm):
 
     async def main():
         await rig.driver.mem_advise(address, BLOCK, "accessed_by")
-        await rig.kernel(sweep(BLOCK), Access(address, BLOCK))
+        await rig.kernel(sweep(BLOCK), ManagedAccess(address, BLOCK))
 
     rig.run(main)
     assert rig.counters.gpu_fault_groups == rig.counters.bytes_htod == 0
@@ -98,7 +98,7 @@ def test_the_host_has_its_pages_back_by_faults_that_double(uvm):
     address = rig.array(3 * BLOCK, touched=True)
 
     async def main():
-        await rig.kernel(sweep(3 * BLOCK), Access(address, 3 * BLOCK))
+        await rig.kernel(sweep(3 * BLOCK), ManagedAccess(address, 3 * BLOCK))
         await rig.uvm.host_access(address, 2 * BLOCK)
 
     rig.run(main)
@@ -112,7 +112,7 @@ def test_an_allocation_of_the_program_evicts_managed_memory(uvm):
     address = rig.array(10 * BLOCK, touched=True)
 
     async def main():
-        await rig.kernel(sweep(10 * BLOCK), Access(address, 10 * BLOCK))
+        await rig.kernel(sweep(10 * BLOCK), ManagedAccess(address, 10 * BLOCK))
         await rig.driver.mem_alloc(3 * BLOCK, phantom=True)
 
     rig.run(main)
@@ -126,7 +126,7 @@ def test_without_device_memory_kernels_reach_the_host(uvm):
 
     async def main():
         await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
-        await rig.kernel(sweep(BLOCK), Access(address, BLOCK))
+        await rig.kernel(sweep(BLOCK), ManagedAccess(address, BLOCK))
 
     rig.run(main)
     assert rig.counters.bytes_htod == 0
@@ -151,7 +151,7 @@ def half_remote(uvm, chunk, remote):
         await rig.driver.mem_advise(address + there, nbytes - there, "prefer_host")
         await rig.driver.mem_advise(address + there, nbytes - there, "accessed_by")
         begin = rig.sim.now
-        await rig.kernel(busy, Access(address, nbytes, writes=()))
+        await rig.kernel(busy, ManagedAccess(address, nbytes, writes=()))
         return rig.sim.now - begin
 
     return rig.run(main)

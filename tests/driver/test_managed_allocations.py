@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
@@ -49,7 +49,7 @@ def test_when_everything_is_freed_nothing_is_resident(uvm, sizes, blocks, random
         for address, nbytes in live.items():
             if host_first:
                 await rig.uvm.host_access(address, nbytes)
-            await rig.kernel(sweep(nbytes), Access(address, nbytes))
+            await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
         order = list(live)
         random.shuffle(order)
         for address in order:
@@ -83,9 +83,9 @@ def test_what_becomes_of_objects_adds_up_to_the_totals(uvm, steps):
         for name, what in steps:
             address, nbytes = live[name], sizes[name]
             if what == "sweep":
-                await rig.kernel(sweep(nbytes), Access(address, nbytes))
+                await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
             elif what == "scatter":
-                await rig.kernel(sweep(nbytes), Access(address, nbytes, scattered=1e4, writes=()))
+                await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes, scattered=1e4, writes=()))
             elif what == "host":
                 await rig.uvm.host_access(address, nbytes)
             elif what == "pin":
@@ -104,7 +104,7 @@ def test_a_block_that_finds_a_hole_evicts_nothing(uvm):
 
     async def main():
         await rig.driver.mem_alloc(4096)
-        await rig.kernel(sweep(5 * BLOCK), Access(address, 5 * BLOCK))
+        await rig.kernel(sweep(5 * BLOCK), ManagedAccess(address, 5 * BLOCK))
         assert rig.machine.devices[0].memory.free_bytes == 0
         for _ in range(3):
             await rig.driver.mem_alloc(4096)
@@ -119,7 +119,7 @@ def test_a_segment_that_holds_no_block_any_more_is_given_to_managed_memory(uvm):
 
     async def main():
         await rig.driver.mem_free(await rig.driver.mem_alloc(4096))
-        await rig.kernel(sweep(6 * BLOCK), Access(address, 6 * BLOCK))
+        await rig.kernel(sweep(6 * BLOCK), ManagedAccess(address, 6 * BLOCK))
 
     rig.run(main)
     assert rig.counters.evictions == 0 and rig.counters.remote_maps == 0
@@ -131,7 +131,7 @@ def test_an_allocation_evicts_as_much_as_its_segments_take(uvm):
     address = rig.array(4 * BLOCK, touched=True)
 
     async def main():
-        await rig.kernel(sweep(4 * BLOCK), Access(address, 4 * BLOCK))
+        await rig.kernel(sweep(4 * BLOCK), ManagedAccess(address, 4 * BLOCK))
         await rig.driver.mem_alloc(BLOCK + 1, phantom=True)
 
     rig.run(main)
@@ -149,7 +149,7 @@ def test_a_map_for_want_of_memory_costs_what_the_service_of_a_block_costs(uvm, s
 
         async def main():
             await rig.driver.mem_alloc(2 * BLOCK, phantom=True)
-            await rig.kernel(SWEEP.launch(1, 128, 128), Access(address, PAGE))
+            await rig.kernel(SWEEP.launch(1, 128, 128), ManagedAccess(address, PAGE))
 
         rig.run(main)
         assert rig.counters.remote_maps == 1 and rig.counters.bytes_htod == 0
@@ -166,12 +166,12 @@ def test_what_found_no_memory_migrates_once_the_program_has_freed_some(uvm):
     async def main():
         block = await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
         for _ in range(2):
-            await rig.kernel(sweep(2 * BLOCK), Access(address, 2 * BLOCK))
+            await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
         assert rig.uvm.pages.remote_pages == 2 * BLOCK // PAGE
         migrated.append(rig.counters.bytes_htod)
         await rig.driver.mem_free(block)
         assert not rig.uvm.pages.remote_pages
-        await rig.kernel(sweep(2 * BLOCK), Access(address, 2 * BLOCK))
+        await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
         migrated.append(rig.counters.bytes_htod)
 
     rig.run(main)
@@ -185,10 +185,10 @@ def test_what_prefers_the_host_stays_there_when_memory_is_freed(uvm):
 
     async def main():
         block = await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
-        await rig.kernel(sweep(2 * BLOCK), Access(address, 2 * BLOCK))
+        await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
         await rig.driver.mem_advise(address, BLOCK, "prefer_host")
         await rig.driver.mem_free(block)
-        await rig.kernel(sweep(2 * BLOCK), Access(address, 2 * BLOCK))
+        await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
 
     rig.run(main)
     assert rig.counters.bytes_htod == BLOCK

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import Access, Places
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
@@ -76,8 +76,10 @@ def test_whatever_happens_at_once_is_the_same_in_both_gears(uvm, operations, blo
                 nbytes = min(pages * PAGE, (12 - place) * BLOCK)
                 if what in ("sweep", "scatter", "pick"):
                     scattered, picked = (nbytes / 8 * (what == "scatter"), nbytes / 1e5 * (what == "pick"))
-                    access = Access(begin, nbytes, 0, scattered, picked=Places(picked, 64.0) if picked else None)
-                    await rig.kernel(sweep(nbytes), access, Access(address, BLOCK, 1))
+                    access = ManagedAccess(
+                        begin, nbytes, 0, scattered, picked=ByteRuns(picked, 64.0) if picked else None
+                    )
+                    await rig.kernel(sweep(nbytes), access, ManagedAccess(address, BLOCK, 1))
                 elif what == "host":
                     await rig.uvm.host_access(begin, nbytes)
                 elif what in ("prefetch", "back"):
@@ -101,7 +103,9 @@ def test_each_batch_is_announced_to_the_handler(uvm):
 
     async def main():
         for _ in range(10):
-            await rig.kernel(sweep(40 * BLOCK), Access(address, 40 * BLOCK, 0, 1e3), Access(address, 40 * BLOCK))
+            await rig.kernel(
+                sweep(40 * BLOCK), ManagedAccess(address, 40 * BLOCK, 0, 1e3), ManagedAccess(address, 40 * BLOCK)
+            )
 
     rig.run(main)
     assert rig.counters.evictions > 100

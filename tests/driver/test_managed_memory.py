@@ -12,10 +12,10 @@ from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import Access, Places
-from offloadrt.machine.managed_draws import divided
-from offloadrt.machine.managed_pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
-from offloadrt.machine.tree_prefetch import runs, with_prefetched
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.draws import divided
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
 
 # the tree prefetcher
 
@@ -84,7 +84,7 @@ def test_a_first_sweep_migrates_what_the_host_has_written_and_a_second_nothing(u
 
     async def main():
         for _ in range(2):
-            await rig.kernel(sweep(nbytes), Access(address, nbytes))
+            await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
             faulted.append(rig.counters.gpu_fault_groups)
 
     rig.run(main)
@@ -102,7 +102,7 @@ def test_a_cyclic_sweep_over_more_than_the_memory_misses_on_every_block_every_ti
 
     async def main():
         for _ in range(rounds):
-            await rig.kernel(sweep(nbytes), Access(address, nbytes))
+            await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
 
     rig.run(main)
     assert rig.counters.bytes_htod == rounds * nbytes
@@ -131,9 +131,11 @@ def test_whatever_happens_at_once_a_page_has_one_owner_and_memory_suffices(uvm, 
             begin = (fresh if pages % 2 else address) + place * BLOCK
             nbytes = min(pages * PAGE, (12 - place) * BLOCK)
             if what == "sweep":
-                await rig.kernel(sweep(nbytes), Access(begin, nbytes), Access(address, BLOCK, 1))
+                await rig.kernel(sweep(nbytes), ManagedAccess(begin, nbytes), ManagedAccess(address, BLOCK, 1))
             elif what == "scatter":
-                await rig.kernel(sweep(nbytes), Access(begin, nbytes, 0, nbytes / 8), Access(address, BLOCK, 1))
+                await rig.kernel(
+                    sweep(nbytes), ManagedAccess(begin, nbytes, 0, nbytes / 8), ManagedAccess(address, BLOCK, 1)
+                )
             elif what == "host":
                 await rig.uvm.host_access(begin, nbytes)
             elif what in ("prefetch", "back"):
@@ -156,7 +158,7 @@ def test_two_kernels_share_the_faults_of_one_array(uvm):
     rig = uvm()
     nbytes = 10 * BLOCK
     address = rig.array(nbytes, touched=True)
-    rig.together(*[lambda: rig.kernel(sweep(nbytes), Access(address, nbytes))] * 2)
+    rig.together(*[lambda: rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))] * 2)
     assert rig.counters.bytes_htod == nbytes
     assert rig.counters.duplicates > 0
     assert_sound(rig)
@@ -165,7 +167,7 @@ def test_two_kernels_share_the_faults_of_one_array(uvm):
 def test_a_batch_has_at_most_so_many_faults_and_the_rest_is_asked_for_again(uvm):
     rig = uvm({"fault.batch_max": 10, "prefetch.tree": False})
     address = rig.array(BLOCK, touched=True)
-    rig.run(lambda: rig.kernel(SWEEP.launch(1, 128, 1), Access(address, BLOCK)))
+    rig.run(lambda: rig.kernel(SWEEP.launch(1, 128, 1), ManagedAccess(address, BLOCK)))
     assert rig.counters.faults == 32
     assert rig.counters.batches == 4
     assert_sound(rig)
@@ -175,12 +177,14 @@ def test_levels_are_asked_for_one_after_the_other(uvm):
     rig = uvm()
     arrays = [rig.array(PAGE, touched=True) for _ in range(3)]
     rig.run(
-        lambda: rig.kernel(SWEEP.launch(1, 128, 1), *[Access(one, PAGE, level) for level, one in enumerate(arrays)])
+        lambda: rig.kernel(
+            SWEEP.launch(1, 128, 1), *[ManagedAccess(one, PAGE, level) for level, one in enumerate(arrays)]
+        )
     )
     assert rig.counters.batches == 3
 
 
-@pytest.mark.parametrize("further", [{"picked": Places(200.0, 8.0)}, {"scattered": 200.0}])
+@pytest.mark.parametrize("further", [{"picked": ByteRuns(200.0, 8.0)}, {"scattered": 200.0}])
 def test_teams_that_only_read_device_memory_make_room_as_those_that_find_their_pages(uvm, further):
     """A kernel whose first accesses are to a device block is one whose first accesses are to pages that it has."""
     count = 1 << 24
@@ -188,8 +192,8 @@ def test_teams_that_only_read_device_memory_make_room_as_those_that_find_their_p
 
     def batches(mask_is_managed):
         rig = uvm()
-        mask = Access(rig.array(count, touched=True), count)
-        nodes = Access(rig.array(8 * count, touched=True), 8 * count, 1, **further)
+        mask = ManagedAccess(rig.array(count, touched=True), count)
+        nodes = ManagedAccess(rig.array(8 * count, touched=True), 8 * count, 1, **further)
 
         async def main():
             await rig.kernel(launch, mask)
@@ -210,7 +214,7 @@ def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm, touched):
     async def main():
         await rig.uvm.host_access(address, touched)
         begin = rig.sim.now
-        await rig.kernel(Kernel("one").launch(1), Access(address, PAGE))
+        await rig.kernel(Kernel("one").launch(1), ManagedAccess(address, PAGE))
         return rig.sim.now - begin
 
     costs = ["launch.latency", "fault.batch_base", "fault.per_vablock"]
@@ -225,7 +229,7 @@ def test_the_block_whose_last_fault_is_the_longest_ago_is_evicted(uvm):
 
     async def main():
         for which, page in ((0, 0), (1, 0), (2, 0), (0, 0), (0, 1), (1, 0), (3, 0)):
-            await rig.kernel(SWEEP.launch(1, 128, 1), Access(blocks[which] + page * PAGE, PAGE))
+            await rig.kernel(SWEEP.launch(1, 128, 1), ManagedAccess(blocks[which] + page * PAGE, PAGE))
 
     rig.run(main)
     assert [rig.uvm.pages.block(one // BLOCK).resident for one in blocks] == [0b11, 0, 0b1, 0b1]
@@ -234,7 +238,7 @@ def test_the_block_whose_last_fault_is_the_longest_ago_is_evicted(uvm):
 def test_scattered_accesses_bring_every_page_in_the_end(uvm):
     rig = uvm()
     address = rig.array(8 * BLOCK, touched=True)
-    rig.run(lambda: rig.kernel(sweep(64 * BLOCK), Access(address, 8 * BLOCK, scattered=1e6)))
+    rig.run(lambda: rig.kernel(sweep(64 * BLOCK), ManagedAccess(address, 8 * BLOCK, scattered=1e6)))
     assert rig.counters.bytes_htod == 8 * BLOCK
     assert_sound(rig)
 
@@ -249,7 +253,7 @@ def test_a_kernel_notices_what_is_evicted_while_it_runs(uvm):
         await rig.driver.mem_prefetch_async(address, 8 * BLOCK, stream)
         await rig.driver.stream_synchronize(stream)
         async with rig.sim.open_nursery() as nursery:
-            nursery.spawn(rig.kernel, slow, Access(address, 8 * BLOCK))
+            nursery.spawn(rig.kernel, slow, ManagedAccess(address, 8 * BLOCK))
             await rig.sim.sleep(1e-3)
             await rig.uvm.host_access(address + 4 * BLOCK, 2 * BLOCK)
 
@@ -264,7 +268,7 @@ def test_both_gears_give_the_same_hash(uvm):
         address = rig.array(24 * BLOCK, touched=True)
 
         async def thread(number):
-            await rig.kernel(sweep(24 * BLOCK), Access(address, 24 * BLOCK, 0, 1e4 * number))
+            await rig.kernel(sweep(24 * BLOCK), ManagedAccess(address, 24 * BLOCK, 0, 1e4 * number))
             await rig.uvm.host_access(address, BLOCK)
 
         rig.together(*[lambda number=number: thread(number) for number in range(3)])
@@ -296,7 +300,7 @@ def busy_in_short_windows(rig, kernel, statistics):
 def test_a_handler_is_never_busier_than_all_the_time_in_any_window(uvm, apu):
     rig = uvm()
     array = rig.array(4 * BLOCK, touched=True)
-    access = Access(array, 4 * BLOCK)
+    access = ManagedAccess(array, 4 * BLOCK)
     managed = busy_in_short_windows(rig, lambda: rig.kernel(sweep(4 * BLOCK), access), rig.uvm.handler.statistics)
     rig = apu()
     there = rig.array(4 * BLOCK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from managed_rig import BLOCK, assert_sound, sweep
 
-from offloadrt.machine.managed_access import Access, Places
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 
 BLOCKS = 40
 NBYTES = BLOCKS * BLOCK
@@ -26,7 +26,7 @@ def over_the_link(uvm, pinned, *, launches=1, gear="turbo", **fields):
         await rig.driver.stream_synchronize(stream)
         await rig.driver.mem_advise(address + kept, NBYTES - kept, "prefer_host")
         for _ in range(launches):
-            await rig.kernel(sweep(NBYTES), Access(address, NBYTES, **fields))
+            await rig.kernel(sweep(NBYTES), ManagedAccess(address, NBYTES, **fields))
 
     rig.run(main)
     assert_sound(rig)
@@ -47,7 +47,7 @@ def test_what_is_only_read_does_not_go_back(uvm):
 
 
 def test_a_sweep_moves_a_sector_once_however_many_places_lie_in_it(uvm):
-    crowded = Places(NBYTES / 8, 8.0, 8, even=True)
+    crowded = ByteRuns(NBYTES / 8, 8.0, 8, even=True)
     assert over_the_link(uvm, 40, reads=(crowded,), writes=()) == pytest.approx((NBYTES, 0))
 
 
@@ -55,7 +55,7 @@ def test_a_sweep_moves_a_sector_once_however_many_places_lie_in_it(uvm):
 @pytest.mark.parametrize("launches", [1, 3])
 def test_accesses_at_random_go_over_the_link_as_often_as_pages_are_pinned(uvm, pinned, launches):
     count = 1e5
-    reads, writes = (Places(count, 8.0, 8),), (Places(count / 4, 8.0, 8),)
+    reads, writes = (ByteRuns(count, 8.0, 8),), (ByteRuns(count / 4, 8.0, 8),)
     found = over_the_link(uvm, pinned, launches=launches, scattered=1.25 * count, reads=reads, writes=writes)
     by_hand = launches * count * SECTOR * pinned / BLOCKS
     assert found == pytest.approx((by_hand, by_hand / 4), rel=0.02)
@@ -65,12 +65,12 @@ def test_accesses_at_random_go_over_the_link_as_often_as_pages_are_pinned(uvm, p
 @pytest.mark.parametrize("count", [10, 300, 10_000])
 def test_all_that_a_sweep_picks_goes_over_the_link(uvm, count, gear):
     """However few of the pages it comes to."""
-    picked = Places(count, 8.0, 8)
+    picked = ByteRuns(count, 8.0, 8)
     read, written = over_the_link(uvm, 40, gear=gear, picked=picked, writes=())
     assert (read, written) == (pytest.approx(count * SECTOR, rel=0.01), 0)
 
 
 def test_of_what_a_sweep_picks_the_pinned_half_goes_over_the_link(uvm):
-    picked = Places(2000, 8.0, 8)
+    picked = ByteRuns(2000, 8.0, 8)
     read, written = over_the_link(uvm, 20, picked=picked)
     assert read == written == pytest.approx(1000 * SECTOR, rel=0.1)

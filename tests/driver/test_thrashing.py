@@ -3,9 +3,9 @@
 import pytest
 
 from offloadrt.driver import UvmCounters
-from offloadrt.driver.uvm_thrashing import Hint, Thrashing, ThrashingRules
+from offloadrt.driver.uvm.thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 
 PAGE = 64 << 10
 LAPSE = NAP = 500e-6
@@ -120,7 +120,7 @@ def turns(uvm, overrides, times=40):
 
     async def main():
         for _ in range(times):
-            await rig.kernel(TOUCH, Access(address, PAGE))
+            await rig.kernel(TOUCH, ManagedAccess(address, PAGE))
             await rig.uvm.host_access(address, PAGE)
 
     rig.run(main)

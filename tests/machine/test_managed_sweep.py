@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.machine.managed_access import Access, Places
+from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 
 
 @pytest.mark.parametrize("size", [32, 4096])
@@ -26,7 +26,7 @@ def test_the_part_of_the_pieces_is_what_random_places_touch(
     for piece in range(-(-run // size) + 1):
         met = begins // size + piece
         touched[met[met * size < begins + run] % pieces] = True
-    expected = Access(0, nbytes, picked=Places(picked, run, alignment)).part_of_pages(size)
+    expected = ManagedAccess(0, nbytes, picked=ByteRuns(picked, run, alignment)).part_of_pages(size)
     assert touched.mean() == pytest.approx(expected, rel=0.03)
 
 
@@ -38,20 +38,20 @@ def test_of_places_at_even_distances_each_is_chosen_once(distance: int, chosen: 
     begins = np.arange(0, size * pieces, distance)
     touched = np.zeros(pieces, bool)
     touched[begins[rng.random(len(begins)) < chosen] // size] = True
-    picked = Places(chosen * len(begins), 8.0, 8, among=len(begins))
-    assert touched.mean() == pytest.approx(Access(0, size * pieces, picked=picked).part_of_pages(size), rel=0.07)
+    picked = ByteRuns(chosen * len(begins), 8.0, 8, among=len(begins))
+    assert touched.mean() == pytest.approx(ManagedAccess(0, size * pieces, picked=picked).part_of_pages(size), rel=0.07)
 
 
 @given(st.integers(1, 10**6), st.sampled_from([1, 2, 4, 8, 16, 32]))
 def test_places_that_are_far_apart_and_aligned_to_their_length_touch_one_piece_each(picked: int, run: int) -> None:
     nbytes = 1 << 50
-    part = Access(0, nbytes, picked=Places(picked, run, run)).part_of_pages(32)
+    part = ManagedAccess(0, nbytes, picked=ByteRuns(picked, run, run)).part_of_pages(32)
     assert part * nbytes / 32 == pytest.approx(picked, rel=1e-3)
 
 
 def test_no_place_touches_nothing() -> None:
-    assert Access(0, 1 << 20, picked=Places(0.0, 8.0, among=64)).part_of_pages(4096) == 0.0
+    assert ManagedAccess(0, 1 << 20, picked=ByteRuns(0.0, 8.0, among=64)).part_of_pages(4096) == 0.0
 
 
 def test_a_sweep_that_leaves_nothing_out_touches_everything() -> None:
-    assert Access(0, 1 << 20).part_of_pages(32) == 1.0
+    assert ManagedAccess(0, 1 << 20).part_of_pages(32) == 1.0

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.machine import ProfileError, load
-from offloadrt.machine.topology import Topology, TopologyError, parse
+from offloadrt.machine.profile.topology import Topology, TopologyError, parse
 
 QUADS = ({0, 1, 2, 3}, {4, 5, 6, 7})
 LINKED = load("dgx1-v100").topology("nvlink.topology")

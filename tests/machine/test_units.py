@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from offloadrt.machine import units
+from offloadrt.machine.profile import units
 
 
 @pytest.mark.parametrize("text", units.COMMON)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from offloadrt.kernels import ArrayUse, Kernel, expect, kernel
-from offloadrt.machine.managed_access import Access
+from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.managed_accesses import accesses_of
 
@@ -21,7 +21,7 @@ def array(name: str, *shape: int, element: Any = np.float64, begin: int = 1 << 3
     return HostArray(name, begin, shape, np.dtype(element))
 
 
-def accesses(of: Kernel, *arguments: Any) -> tuple[Access, ...]:
+def accesses(of: Kernel, *arguments: Any) -> tuple[ManagedAccess, ...]:
     arrays = [one for one in arguments if isinstance(one, HostArray)]
     return accesses_of(0, of.launch(1, arguments=arguments), (), arguments, arrays, [True] * len(arrays)).accesses
 

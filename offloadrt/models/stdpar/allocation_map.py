@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from offloadrt.machine.address_map import AddressMap
+from offloadrt.machine.memory.address_map import AddressMap
 
 NEVER = -1
 """`Allocation.most_recent_batch` of one that no kernel has used."""

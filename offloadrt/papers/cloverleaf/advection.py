@@ -18,7 +18,7 @@ SIXTH = 1.0 / 6.0
 
 
 @attrs.frozen
-class Sweep:
+class AxisKernels:
     """The kernels of a sweep along one axis.
 
     The volumes of cells and of momentum differ in the second sweep only: those of cells change by the flux along this
@@ -47,7 +47,7 @@ def _volumes_second(y: int, x: int) -> Callable[..., None]:
     return volumes_second
 
 
-def sweep(name: str, y: int, x: int) -> Sweep:
+def kernels_along(name: str, y: int, x: int) -> AxisKernels:
     """Make the kernels of a sweep along x, where (y, x) is (0, 1), or along y, where it is (1, 0)."""
 
     def volumes_first(volume: Any, flux: Any, across: Any, pre_vol: Any, post_vol: Any, nx: Any, ny: Any) -> None:
@@ -183,7 +183,7 @@ def sweep(name: str, y: int, x: int) -> Sweep:
     def along(body: Callable[..., None], title: str) -> Kernel:
         return kernel(name=f"{title}_{name}", collapse=2)(body)
 
-    return Sweep(
+    return AxisKernels(
         cell_volumes_first=along(volumes_first, "cell_volumes_first"),
         cell_volumes_second=along(_volumes_second(y, x), "cell_volumes_second"),
         momentum_volumes_first=along(volumes_first, "momentum_volumes_first"),
@@ -197,5 +197,5 @@ def sweep(name: str, y: int, x: int) -> Sweep:
     )
 
 
-SWEEPS = {"x": sweep("x", 0, 1), "y": sweep("y", 1, 0)}
+SWEEPS = {"x": kernels_along("x", 0, 1), "y": kernels_along("y", 1, 0)}
 """The kernels along each axis."""

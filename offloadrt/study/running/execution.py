@@ -11,7 +11,7 @@ import attrs
 
 from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
-from offloadrt.machine.page_fault import MemoryAccessFault
+from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study.errors import ScenarioRefused, UserError

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.machine.managed_usage import ManagedUsage
+from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.running.building import Built

@@ -10,7 +10,7 @@ import functools
 from typing import Final
 
 from offloadrt.machine import load
-from offloadrt.machine.compute_spec import ComputeSpec
+from offloadrt.machine.compute.compute_spec import ComputeSpec
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc import Effects
 from offloadrt.papers.jacc.programs.benchmark import Benchmark, extent

@@ -16,7 +16,7 @@ from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
 from offloadrt.papers.cloverleaf import halo
 from offloadrt.papers.cloverleaf import lagrangian as lag
-from offloadrt.papers.cloverleaf.advection import SWEEPS, Sweep
+from offloadrt.papers.cloverleaf.advection import SWEEPS, AxisKernels
 from offloadrt.papers.stdpar.programs import cloverleaf_kernels as kernels
 from offloadrt.papers.stdpar.programs.frame import Outcome, Timed, host_array, loads
 
@@ -209,7 +209,7 @@ class _Chunk:
     # below
 
     @staticmethod
-    def _sweep(axis: str) -> tuple[Sweep, str, str, str]:
+    def _sweep(axis: str) -> tuple[AxisKernels, str, str, str]:
         """Return the kernels along an axis, the flux along it, the flux across it, and the mass flux."""
         return SWEEPS[axis], f"vol_flux_{axis}", f"vol_flux_{'y' if axis == 'x' else 'x'}", f"mass_flux_{axis}"
 

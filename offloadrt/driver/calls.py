@@ -1,0 +1,66 @@
+"""Accounting for the calls of a driver library: each is counted and traced under its real name.
+
+Both libraries (``cuda``, ``rocr``) account for their calls here, so that statistics and traces mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from offloadrt.driver.errors import DriverError
+from offloadrt.machine import Device, Machine
+from offloadrt.trace import events
+
+
+class CallAccounts:
+    """The calls on one device; ``names`` translates CUDA's names of calls and codes into those of another library."""
+
+    def __init__(self, machine: Machine, device: Device, names: Mapping[str, str]) -> None:
+        self.sim = machine.sim
+        self.device = device.index
+        self.names = names
+        self.trace = machine.trace
+        self.counts = machine.calls
+
+    def call(self, api: str, queue: int = -1, cause: int | None = None) -> DriverCall:
+        """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
+
+        ``cause`` is the directive that asks for it; None: that of the running actor.
+        """
+        if cause is None:
+            cause = (self.sim.running or self.sim.current).cause
+        return DriverCall(self, self.names.get(api, api), queue, cause)
+
+
+class DriverCall:
+    """One call of a driver library in progress."""
+
+    __slots__ = ("_accounts", "_begin", "api", "cause", "queue")
+
+    def __init__(self, accounts: CallAccounts, api: str, queue: int, cause: int) -> None:
+        self._accounts = accounts
+        self._begin = accounts.sim.now
+        self.api = api
+        """The call's name in this library."""
+        self.queue = queue
+        self.cause = cause
+
+    def __enter__(self) -> DriverCall:
+        accounts = self._accounts
+        if accounts.trace is not None:
+            accounts.trace(events.CallBegin, accounts.device, self.queue, self.cause, self.api)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        accounts = self._accounts
+        if accounts.counts is not None:
+            accounts.counts.add(self.api, accounts.sim.now - self._begin)
+        if isinstance(error, DriverError):
+            error.rename(accounts.names)
+        if accounts.trace is not None:
+            if isinstance(error, DriverError):
+                accounts.trace(events.RuntimeError_, accounts.device, self.queue, self.cause, self.api, str(error))
+            accounts.trace(events.CallEnd, accounts.device, self.queue, self.cause, self.api)

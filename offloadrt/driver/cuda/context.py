@@ -1,0 +1,126 @@
+"""The context of one device: what all calls of CUDA's driver library share.
+
+Its lock, the accounting of calls, submission to streams, and waiting for them.  The lock is why calls of several
+threads queue.  One lock for each context is an assumption: CUDA does not document its locking.  The ablation
+``driver.context.uncontended`` shows how much of a result rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from types import TracebackType
+
+import attrs
+
+from offloadrt.driver.calls import CallAccounts, DriverCall
+from offloadrt.driver.cuda.call_names import CALL_NAMES
+from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine.host_lock import HostLock, lock_policy
+from offloadrt.machine.messages import Packet
+from offloadrt.sim import Signal
+from offloadrt.trace import events
+
+
+@attrs.frozen(eq=False)
+class Locked:
+    """What ``Context.locked`` returns; in ``async with``, its body holds the lock."""
+
+    lock: HostLock
+    dt: float
+    """Virtual seconds of work under the lock before the body begins."""
+
+    def __aenter__(self) -> Awaitable[None]:
+        return self.lock.enter(self.dt)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.lock.release()
+
+
+class Context:
+    """What all calls on one device share.
+
+    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover`` with the
+    lock in its hands, which is what makes a contended lock slower than the sum of the work under it.
+    """
+
+    def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
+        self.machine = machine
+        self.sim = machine.sim
+        self.device = device
+        self.costs = costs
+        suffix = f" {device.index}" if device.index else ""
+        self.lock = HostLock(
+            machine,
+            f"driver context{suffix}",
+            lock_policy(machine.spec.text("lock.handoff")),
+            costs.handover,
+            category="driver",
+            wait_category="driver lock",
+            uncontended=machine.spec.flag("driver.context.uncontended"),
+        )
+        self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
+        self._work = machine.work
+
+    def call(self, api: str, stream: Stream | None, cause: int | None) -> DriverCall:
+        """Account for one call, in a stream or none: ``with context.call("cuMemAlloc", None, cause) as call``.
+
+        ``cause`` is the directive that asks for it; None: that of the running actor.
+        """
+        return self._accounts.call(api, -1 if stream is None else stream.queue.number, cause)
+
+    def locked(self, dt: float = 0.0) -> Locked:
+        """Hold the context lock in the body of ``async with``, which begins when ``dt`` of work under it is done."""
+        return Locked(self.lock, dt)
+
+    def work(self, dt: float) -> Awaitable[None]:
+        """Let the calling thread work for ``dt`` seconds on a core."""
+        return self._work(dt, "driver")
+
+    async def locked_work(self, dt: float) -> None:
+        """Work under the context lock."""
+        await self.lock.enter(dt)
+        self.lock.release()
+
+    async def submit(self, packet: Packet, dt: float) -> Signal:
+        """Work under the context lock, then put a packet into its stream; return its completion.
+
+        When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.
+        """
+        await self.lock.enter(dt)
+        try:
+            stream = packet.stream
+            while (first := stream.full(self.costs.stream_depth)) is not None:
+                begin = self.sim.now
+                await first.wait()
+                self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
+            stream.submit(packet)
+            stream.pending.append(packet.done)
+            return packet.done
+        finally:
+            self.lock.release()
+
+    async def wait(self, stream: Stream, done: Signal) -> None:
+        """Wait for a completion in a stream, then pay for waking up."""
+        machine = self.machine
+        sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
+        begin = sim.now
+        if trace is not None:
+            trace(events.SignalWaitBegin, self.device.index, stream.queue.number, cause, done.name)
+        try:
+            await done.wait()
+        finally:
+            if trace is not None:
+                trace(events.SignalWaitEnd, self.device.index, stream.queue.number, cause, done.name)
+            machine.host_time.add_wait(begin, sim.now, stream.spans())
+        await self.work(self.costs.wake)
+
+    async def synchronize(self, stream: Stream, done: Signal | None) -> None:
+        """Return when ``done`` is set, at a small cost if it is set already."""
+        if done is None or done.is_set:
+            stream.spans()
+            await self.work(self.costs.synchronize_idle)
+        else:
+            await self.wait(stream, done)

@@ -1,0 +1,128 @@
+"""Copies from and to a device: the way that each takes, and how its bytes move.
+
+Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``).  When both ends
+have bytes, these really move, at the copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a
+stream; ``machine/queues/hardware_queue.py`` takes it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.pinning import PinnedRanges
+from offloadrt.driver.cuda.staging import DeviceBytes, Staging
+from offloadrt.driver.errors import INVALID, DriverError
+from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
+from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.messages import CopyPacket, Move
+from offloadrt.sim import Signal
+
+
+class HostRange(Protocol):
+    """The host's end of a copy: ``bytes`` is None for a phantom."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def bytes(self) -> Bytes | None: ...
+
+
+class Copies:
+    """The copies of one device's context.
+
+    ``to_device``, ``to_host`` and ``within`` return what the call has to await: the submission of the copy, or its
+    whole staging.  They raise DriverError when the device's range lies in no block.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.pinned = PinnedRanges()
+        self.wait = context.wait
+        self.host_copy = context.machine.host_memory.copy
+        self._context = context
+        self._sim = context.sim
+        self._next_number = context.machine.next_number
+        self._memory = context.device.memory
+        self._cost = context.costs.copy_submit
+        self._staging: dict[int, tuple[Staging, Staging]] = {}
+
+    def open(self, stream: Stream) -> None:
+        """Give a stream its staging memory."""
+        chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
+        self._staging[stream.index] = (Staging(chunk, chunk * buffers), Staging(chunk, chunk * buffers))
+
+    def close(self, stream: Stream) -> None:
+        """Take the staging memory of a stream away."""
+        del self._staging[stream.index]
+
+    def to_device(
+        self, api: str, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int, pinned: bool
+    ) -> Awaitable[object]:
+        """Copy from the host to the device."""
+        target, source = self.device_bytes(api, dst, nbytes), src.bytes
+        if not (pinned or self.pinned.covers(src.address, nbytes)):
+            return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
+        move = None
+        if source is not None and target is not None:
+            move = moving(lambda: source[:nbytes], target, nbytes)
+        return self.submit(stream, "h2d", nbytes, "pinned", move, cause)
+
+    def to_host(
+        self, api: str, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int, pinned: bool
+    ) -> Awaitable[object]:
+        """Copy from the device to the host."""
+        source, target = self.device_bytes(api, src, nbytes), dst.bytes
+        if not (pinned or self.pinned.covers(dst.address, nbytes)):
+            return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
+        move = None
+        if source is not None and target is not None:
+            move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
+        return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
+
+    def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
+        """Copy within the device."""
+        target, source = self.device_bytes(api, dst, nbytes), self.device_bytes(api, src, nbytes)
+        move = None
+        if source is not None and target is not None:
+            move = moving(lambda: source(0, nbytes), target, nbytes)
+        return self.submit(stream, "d2d", nbytes, "device", move, cause)
+
+    def submit(
+        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
+    ) -> Awaitable[Signal]:
+        """Submit one transfer and return its completion."""
+        number = self._next_number()
+        done = Signal(self._sim, f"copy {number} ({direction})")
+        return self._context.submit(
+            CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost
+        )
+
+    def device_bytes(
+        self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
+    ) -> DeviceBytes | None:
+        """Return a way to see the bytes of a range of the device, or of ``memory``; None for a phantom.
+
+        The view is made at the copy's completion: the array behind an earlier one may have been replaced (``Backing``).
+
+        Raises DriverError when the range does not lie in one block.
+        """
+        memory = memory or self._memory
+        try:
+            block = memory.block_of(address)
+        except InvalidDeviceAddress as error:
+            raise DriverError(api, INVALID, str(error)) from None
+        if nbytes < 0 or address + nbytes > block.address + block.size:
+            raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
+        return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
+
+
+def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
+    """Return what moves the bytes of a copy when it completes."""
+
+    def move() -> None:
+        target(0, nbytes)[:] = source()
+
+    return move

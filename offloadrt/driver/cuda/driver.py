@@ -1,0 +1,127 @@
+"""The driver library of one device: CUDA's driver API, as host threads call it.
+
+Every call is a coroutine that runs in the calling thread and takes the context lock for its work (``context.py``), so
+calls of several threads queue.  It costs what the profile says (``costs.py``), is counted under its real name, and
+returns when the real one does: an asynchronous copy of pinned memory at once, one of pageable memory when the bytes are
+staged (to the device) or have arrived (from it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.copies import Copies
+from offloadrt.driver.cuda.copy_calls import CopyCalls
+from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.driver.cuda.kernel_calls import KernelCalls
+from offloadrt.driver.cuda.managed_calls import ManagedCalls
+from offloadrt.driver.cuda.memory_calls import MemoryCalls
+from offloadrt.driver.cuda.pinning_calls import PinningCalls
+from offloadrt.driver.cuda.stream_calls import StreamCalls
+from offloadrt.driver.uvm.uvm import Uvm
+from offloadrt.machine import Device, Machine, Statistics, Stream
+from offloadrt.machine.host_lock import HostLock
+from offloadrt.sim import LockStatistics
+
+
+@attrs.frozen
+class DriverStatistics:
+    """Counts of one device's driver."""
+
+    streams: int
+    """Streams that the context has now."""
+    streams_visited: int
+    """Streams that frees have looked at while they held the context lock (``driver.free_visits_streams``)."""
+
+
+class Driver:
+    """The context of one device with all its calls.
+
+    It has many attributes because it is the one list of the library's calls; each group of calls is a class of its own.
+    Every call takes ``cause``, the number of the directive that asks for it (None: that of the running actor).
+    """
+
+    def __init__(self, machine: Machine, device: Device) -> None:
+        self.machine = machine
+        self.device = device
+        self.costs = machine.spec.read(DriverCosts)
+        self._context = context = Context(machine, device, self.costs)
+        copies = Copies(context)
+
+        self._streams = streams = StreamCalls(context, copies)
+        self.stream_create = streams.stream_create
+        self.stream_destroy = streams.stream_destroy
+        self.stream_synchronize = streams.stream_synchronize
+        self.stream_wait_event = streams.stream_wait_event
+        self.event_record = streams.event_record
+        self.event_synchronize = streams.event_synchronize
+
+        copying = CopyCalls(context, copies)
+        self.memcpy_htod_async = copying.memcpy_htod_async
+        self.memcpy_dtoh_async = copying.memcpy_dtoh_async
+        self.memcpy_dtod_async = copying.memcpy_dtod_async
+        self.memcpy_peer_async = copying.memcpy_peer_async
+        self.device_can_access_peer = copying.device_can_access_peer
+        self.ctx_enable_peer_access = copying.ctx_enable_peer_access
+
+        kernels = KernelCalls(context, copies)
+        self.launch_kernel = kernels.launch_kernel
+        self.memset = kernels.memset
+
+        self._managed = managed = ManagedCalls(context)
+        self.manage = managed.manage
+        self.mem_alloc_managed = managed.mem_alloc_managed
+        self.mem_prefetch_async = managed.mem_prefetch_async
+        self.mem_advise = managed.mem_advise
+
+        self._memory = memory = MemoryCalls(context, managed, streams)
+        self.mem_alloc = memory.mem_alloc
+        self.mem_free = memory.mem_free
+
+        pinning = PinningCalls(context, copies.pinned)
+        self.mem_host_register = pinning.mem_host_register
+        self.mem_host_unregister = pinning.mem_host_unregister
+        self.mem_alloc_host = pinning.mem_alloc_host
+        self.mem_free_host = pinning.mem_free_host
+
+    @classmethod
+    def of(cls, machine: Machine, number: int = 0) -> Driver:
+        """Return the driver of a machine's device ``number``."""
+        return cls(machine, machine.devices[number])
+
+    @property
+    def streams(self) -> Sequence[Stream]:
+        """The streams of the context in order of creation."""
+        return self._streams.streams
+
+    @property
+    def uvm(self) -> Uvm | None:
+        """The unified-memory driver, once ``manage`` has been called."""
+        return self._managed.uvm
+
+    @property
+    def context(self) -> HostLock:
+        """The context lock."""
+        return self._context.lock
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Return the statistics of its locks, by name."""
+        locks = {self.context.name: self.context.statistics()}
+        if self.uvm is not None:
+            locks[self.uvm.lock.name] = self.uvm.lock.statistics().together()
+        return locks
+
+    def engines(self) -> dict[str, Statistics]:
+        """Return what the actors of the unified-memory driver did, by name."""
+        return {} if self.uvm is None else {self.uvm.handler.mailbox.name: self.uvm.handler.statistics()}
+
+    def faults(self) -> dict[str, int]:
+        """Return the faults and migrations of managed memory; nothing when there is none."""
+        return {} if self.uvm is None else self.uvm.counters.table()
+
+    def statistics(self) -> DriverStatistics:
+        """Return what the driver counted so far."""
+        return DriverStatistics(len(self.streams), self._memory.visited)

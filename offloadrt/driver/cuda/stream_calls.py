@@ -1,0 +1,66 @@
+"""The calls of CUDA's driver library for streams and events."""
+
+from __future__ import annotations
+
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.copies import Copies
+from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.machine import Stream
+from offloadrt.machine.messages import WaitPacket
+from offloadrt.sim import Signal
+
+
+class StreamCalls:
+    """The streams of one context: creates and destroys them, and waits for them and for their events."""
+
+    def __init__(self, context: Context, copies: Copies) -> None:
+        self._context = context
+        self._copies = copies
+        self._costs = context.costs
+        self.streams: list[Stream] = []
+        """The streams of the context in order of creation."""
+
+    async def stream_create(self, cause: int | None = None) -> Stream:
+        """Create a stream on the next hardware queue (cuStreamCreate)."""
+        with self._context.call("cuStreamCreate", None, cause):
+            async with self._context.locked(self._costs.stream_create):
+                stream = self._context.device.open_stream()
+                self.streams.append(stream)
+                self._copies.open(stream)
+                return stream
+
+    async def stream_destroy(self, stream: Stream, cause: int | None = None) -> None:
+        """Destroy a stream (cuStreamDestroy); what was submitted to it still completes."""
+        with self._context.call("cuStreamDestroy", stream, cause):
+            async with self._context.locked(self._costs.stream_destroy):
+                self.streams.remove(stream)
+                self._copies.close(stream)
+
+    async def stream_synchronize(self, stream: Stream, cause: int | None = None) -> None:
+        """Wait until everything submitted to the stream has completed (cuStreamSynchronize)."""
+        with self._context.call("cuStreamSynchronize", stream, cause):
+            await self._context.synchronize(stream, stream.last)
+
+    async def event_record(self, stream: Stream, cause: int | None = None) -> StreamEvent:
+        """Make a mark behind everything submitted to the stream so far (cuEventRecord)."""
+        with self._context.call("cuEventRecord", stream, cause):
+            await self._context.locked_work(self._costs.event_record)
+            return StreamEvent(stream, stream.last)
+
+    async def stream_wait_event(self, stream: Stream, event: StreamEvent, cause: int | None = None) -> None:
+        """Let what is submitted to the stream from now on start after the event (cuStreamWaitEvent).
+
+        The call itself does not wait.
+        """
+        with self._context.call("cuStreamWaitEvent", stream, cause):
+            if event.done is None or event.done.is_set:
+                # There is nothing to wait for, so the stream gets no packet.
+                await self._context.locked_work(self._costs.event_wait)
+                return
+            done = Signal(self._context.sim, f"wait of stream {stream.index} for stream {event.stream.index}")
+            await self._context.submit(WaitPacket(stream, event.done, done), self._costs.event_wait)
+
+    async def event_synchronize(self, event: StreamEvent, cause: int | None = None) -> None:
+        """Wait until the event is complete (cuEventSynchronize)."""
+        with self._context.call("cuEventSynchronize", event.stream, cause):
+            await self._context.synchronize(event.stream, event.done)

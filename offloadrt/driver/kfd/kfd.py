@@ -1,0 +1,224 @@
+"""The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
+
+Its calls run in the calling host thread.  Two locks order them.  A prefault holds the *mmap lock* of the process
+(``mmap_lock.py``) for writing; first touches by the host and services of kernels' faults hold it for reading.
+Allocations and frees that need the kernel hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
+page table is filled in bulk when it is allocated.  The faults of kernels are served by ``page_fault_handler.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import attrs
+
+from offloadrt.driver.kfd.costs import KfdCosts
+from offloadrt.driver.kfd.mmap_lock import MmapLock
+from offloadrt.driver.kfd.page_fault_handler import PageFaultHandler
+from offloadrt.machine import Block, Device, Machine, ProfileError
+from offloadrt.sim import Lock
+from offloadrt.sim.lock import LockStatistics
+from offloadrt.sim.rwlock import RWLockStatistics
+from offloadrt.trace import events
+
+
+@attrs.frozen
+class KfdStatistics:
+    """What the kernel driver did; virtual seconds."""
+
+    prefaults: int
+    """Calls of ``svm_attributes_set``."""
+    prefault_pages: int
+    """Pages that they added to the GPU's page table."""
+    prefault_s: float
+    """Time of these calls, with their waits for the mmap lock."""
+    cpu_faults: int
+    """Pages that the host populated by touching them first."""
+    unmapped: int
+    """Pages that lost their translation on the GPU."""
+    mmap: RWLockStatistics
+    """Waits for the mmap lock of the process."""
+    process: LockStatistics
+    """Waits for the process lock of the driver."""
+
+
+class Kfd:
+    """The kernel driver of one device.  Raises ProfileError when the machine is no APU.
+
+    None of its coroutines counts as a call of the API: the library that calls them does the counting.
+    """
+
+    def __init__(self, machine: Machine, device: Device) -> None:
+        if device.faults is None:
+            raise ProfileError(machine.spec.path, "machine.apu", "is false, so that kfd has nothing to drive")
+        self.machine = machine
+        self.device = device
+        self.faults = device.faults
+        self.costs = KfdCosts.of(machine.spec, device.pages.page_size)
+        self.host_pages = machine.host_memory.pages
+        """The CPU's page table: pages that the operating system has given to the program."""
+        suffix = f" {device.index}" if device.index else ""
+        flag = machine.spec.flag
+        self.mmap_lock = MmapLock(machine.sim, f"mmap lock{suffix}", uncontended=flag("mmap.uncontended"))
+        self.process_lock = Lock(machine.sim, f"kfd process lock{suffix}")
+        self._process_contends = not flag("process_lock.uncontended")
+        self._handler = PageFaultHandler(
+            machine,
+            device,
+            device.faults,
+            self.costs,
+            self.mmap_lock,
+            uncontended=flag("fault_handler.uncontended"),
+        )
+        self._host_time = machine.host_time
+        self._started = False
+        self._prefaults = self._prefault_pages = self._cpu_faults = self._unmapped = 0
+        self._prefault_s = 0.0
+
+    def start(self) -> None:
+        """Spawn the page-fault handler and the device's own actors, once, within a run."""
+        if not self._started:
+            self._started = True
+            self.device.start()
+            self._handler.start()
+
+    # Memory of the pool
+
+    async def allocate(self, nbytes: int, phantom: bool = False) -> int:
+        """Return the address of a new block of the pool; a phantom block has no bytes.
+
+        A block that fits into a fragment which the library holds costs no call of the kernel.
+
+        Raises OutOfSegments, and ValueError for a size that is not positive.
+        """
+        # The block is taken before the time passes, so that no other thread gets the same one meanwhile.
+        block, segments = self.device.memory.allocate(nbytes, phantom)
+        try:
+            if segments:
+                cost = self.costs.allocate + segments * self.device.memory.segment * self.costs.allocate_per_byte
+                await self.in_kernel(cost)
+            else:
+                await self._work(self.costs.allocate_fragment)
+        except BaseException:
+            self.device.memory.free(block.address)
+            raise
+        return block.address
+
+    async def free(self, address: int) -> Block:
+        """Give a block of the pool back and return it.
+
+        Raises InvalidDeviceAddress when no block begins there.
+        """
+        # The block is given back after the time has passed: nobody else may get it while the kernel unmaps it.
+        memory = self.device.memory
+        if memory.block_of(address).is_large:
+            await self.in_kernel(self.costs.free + memory.block_of(address).extent * self.costs.free_per_byte)
+        else:
+            await self._work(self.costs.free_fragment)
+        return memory.free(address)[0]
+
+    # Pages of host memory
+
+    async def svm_attributes_set(self, begin: int, nbytes: int) -> int:
+        """Prefault a range of host memory, so that the GPU can translate all of it; return how many pages are new.
+
+        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.  The lock is
+        held for writing to the end.  The real call goes down to reading before it inserts pages, and keeps services of
+        faults out by a mutex of its own: only first touches by the host could pass it there.
+
+        The pages appear all at once at the end; the real driver maps them range by range.  A kernel that starts during
+        the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the mmap lock
+        and finds the pages, so the kernel loses at most the rest of this call.
+        """
+        machine, costs, pages = self.machine, self.costs, self.device.pages
+        sim, entry = machine.sim, machine.sim.now
+        await self._work(costs.prefault)
+        since = sim.now
+        await self.mmap_lock.acquire_write()
+        self._host_time.add("driver lock", sim.now - since)
+        try:
+            new = pages.missing_pages(begin, nbytes)
+            unpopulated = self.host_pages.missing_pages(begin, nbytes) if new else 0
+            await self._work(
+                costs.prefault_locked + new * costs.prefault_insert + unpopulated * costs.prefault_populate
+            )
+            if new:
+                self.host_pages.insert(begin, begin + nbytes)
+                new = pages.insert(begin, begin + nbytes)  # fewer than counted if the lock excludes nobody
+        finally:
+            self.mmap_lock.release()
+        self._prefaults += 1
+        self._prefault_pages += new
+        self._prefault_s += sim.now - entry
+        if (trace := machine.trace) is not None:
+            trace(events.Prefault, self.device.index, -1, sim.current.cause, nbytes, new)
+        return new
+
+    async def host_touch(self, begin: int, nbytes: int, *, of_program: bool = True) -> int:
+        """Touch a range of host memory as the calling thread does; return how many pages it populated.
+
+        ``of_program`` says whether it is a thread of the program, whose time is accounted for.
+
+        The thread takes the mmap lock once for each range of ``fault.range`` bytes in which it has to populate pages.
+        A real thread takes it once for each page; its seconds are the same, but others wait for it in longer pieces.
+        """
+        populated, size = 0, self.faults.spec.range
+        for low, high in self.host_pages.missing(begin, nbytes):
+            for piece in range(low - low % size, high, size):
+                populated += await self._host_fault(max(low, piece), min(high, piece + size), of_program)
+        self._cpu_faults += populated
+        return populated
+
+    async def _host_fault(self, low: int, high: int, of_program: bool) -> int:
+        """Populate the pages of [low, high), unless somebody did so while the calling thread waited for the lock."""
+        since = self.machine.sim.now
+        await self.mmap_lock.acquire_read()
+        if of_program:
+            self._host_time.add("driver lock", self.machine.sim.now - since)
+        try:
+            cost = self.host_pages.missing_pages(low, high - low) * self.costs.host_fault
+            await (self._work(cost) if of_program else self._work_unaccounted(cost))
+            return self.host_pages.insert(low, high)
+        finally:
+            self.mmap_lock.release()
+
+    def unmap(self, begin: int, nbytes: int) -> int:
+        """Take the GPU's translations of a range away (an ablation); return how many pages had one.
+
+        It takes no time: the ablation asks what the loss of translations costs, not what it costs to remove them.
+        """
+        gone = self.device.pages.remove(begin, begin + nbytes)
+        self._unmapped += gone
+        return gone
+
+    def statistics(self) -> KfdStatistics:
+        """Return what the driver did so far."""
+        return KfdStatistics(
+            self._prefaults, self._prefault_pages, self._prefault_s, self._cpu_faults, self._unmapped,
+            self.mmap_lock.statistics(), self.process_lock.statistics(),
+        )  # fmt: skip
+
+    # Work
+
+    async def in_kernel(self, dt: float) -> None:
+        """Work for ``dt`` seconds under the process lock, in a call of the kernel."""
+        if not self._process_contends:
+            await self._work(dt)
+            return
+        since = self.machine.sim.now
+        async with self.process_lock:
+            self._host_time.add("driver lock", self.machine.sim.now - since)
+            await self._work(dt)
+
+    def _work(self, dt: float) -> Awaitable[None]:
+        """Work for ``dt`` seconds on a core."""
+        return self.machine.work(dt, "driver")
+
+    async def _work_unaccounted(self, dt: float) -> None:
+        """Work for ``dt`` seconds on a core in a thread that is not the program's: no host time is accounted for."""
+        cores = self.machine.cores
+        await cores.take()
+        try:
+            await self.machine.sim.sleep(self.machine.jitter(dt))
+        finally:
+            cores.give_back()

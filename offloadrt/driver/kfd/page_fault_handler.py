@@ -1,0 +1,79 @@
+"""The page-fault handler of an APU's kernel driver: one worker, which serves the faults of kernels in order of arrival.
+
+A kernel has at most one fault in progress, so the kernels that fault take turns.  A service takes the mmap lock for
+reading: it excludes prefaults and is excluded by them.  Faults come from ``machine/compute/kernel_faults.py``; the
+kernel goes on when the compute units get ``FaultServed``.
+"""
+
+from __future__ import annotations
+
+from offloadrt.driver.kfd.costs import KfdCosts
+from offloadrt.driver.kfd.mmap_lock import MmapLock
+from offloadrt.machine import Device, Machine
+from offloadrt.machine.compute.kernel_faults import KernelFaults
+from offloadrt.machine.messages import FaultServed, PageFault
+from offloadrt.machine.servers import Servers, numbered_from_the_second
+
+
+class PageFaultHandler:
+    """Serves the faults of one device; ``start`` spawns its actor.  With ``uncontended`` each fault finds a worker."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        device: Device,
+        faults: KernelFaults,
+        costs: KfdCosts,
+        mmap_lock: MmapLock,
+        *,
+        uncontended: bool = False,
+    ) -> None:
+        self._sim = machine.sim
+        self._jitter = machine.jitter
+        self._host_pages = machine.host_memory.pages
+        self._pages = device.pages
+        self._compute = device.compute.mailbox
+        self._costs = costs
+        self._mmap_lock = mmap_lock
+        self._mailbox = faults.handler
+        self._serving = faults.serving
+        names = numbered_from_the_second(faults.handler.name, "worker")
+        self._workers: Servers[PageFault] = Servers(self._sim, faults.handler, self._run, names, grow=uncontended)
+        self.start = self._workers.start
+        """Spawn the worker."""
+
+    async def _run(self) -> None:
+        """Serve one fault after the other, for ever (the actor)."""
+        while True:
+            fault = await self._mailbox.get()
+            if not isinstance(fault, PageFault):
+                raise TypeError(f"the page-fault handler does not understand {fault!r}")
+            self._workers.took_unannounced()
+            pages, service_s = await self._serve(fault)
+            self._workers.ended()
+            self._compute.put(FaultServed(fault.kernel, pages, service_s))
+
+    async def _serve(self, fault: PageFault) -> tuple[int, float]:
+        """Map the range unless somebody has done so; return the pages mapped and the seconds that it took.
+
+        Two simplifications.  A duplicate is taken to cost nothing; amdkfd looks the range up and drops the fault.  The
+        service takes no core, though on a real host a kernel worker runs it: a program that keeps all cores busy is
+        predicted too fast, by at most the handler's ``busy_s``.
+        """
+        nbytes = fault.high - fault.low
+        if self._pages.covers(fault.low, nbytes):
+            return 0, 0.0
+        await self._mmap_lock.acquire_read()
+        begin = self._sim.now
+        self._serving.rise()
+        try:
+            if self._pages.covers(fault.low, nbytes):  # a prefault mapped it while this service waited for the lock
+                return 0, 0.0
+            unpopulated = self._host_pages.missing_pages(fault.low, nbytes)
+            service = self._costs.fault_service + unpopulated * self._costs.fault_populate
+            await self._sim.sleep(self._jitter(service))
+            self._host_pages.insert(fault.low, fault.high)
+            return self._pages.insert(fault.low, fault.high), self._sim.now - begin
+        finally:
+            self._serving.fall()
+            self._mmap_lock.release()

@@ -1,0 +1,67 @@
+"""ROCr's asynchronous copies: through a DMA ring, or by a kernel of the library (both hsa_amd_memory_async_copy)."""
+
+from __future__ import annotations
+
+from offloadrt.driver.calls import CallAccounts
+from offloadrt.driver.rocr.blit import blit
+from offloadrt.driver.rocr.costs import RocrCosts
+from offloadrt.driver.rocr.hsa_signal import HsaSignal
+from offloadrt.driver.rocr.locks import RocrLocks
+from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine.messages import BlitCopy, DmaPacket, KernelPacket, Move
+
+
+class DmaCalls:
+    """The copies of one device's library.  Threads that submit to one DMA ring take turns by the ring's lock."""
+
+    def __init__(
+        self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
+    ) -> None:
+        self._machine = machine
+        self._device = device
+        self._costs = costs
+        self._calls = calls
+        self.locks = {ring.number: locks.of_ring(ring.number) for ring in device.rings}
+        """The locks of the rings, by the ring's number."""
+
+    async def memory_async_copy(
+        self,
+        stream: Stream,
+        cause: int,
+        direction: str,
+        nbytes: int,
+        move: Move | None,
+        done: HsaSignal,
+        depends: HsaSignal | None = None,
+    ) -> None:
+        """Copy through the next DMA ring once ``depends`` is set; ``move`` moves the bytes at the transfer's end."""
+        queue = stream.queue.number
+        with self._calls.call("memory_async_copy", queue):
+            ring = self._device.next_ring()
+            lock = self.locks[ring.number]
+            await lock.enter(self._costs.copy_submit)
+            try:
+                stream.note(done)
+                number = self._machine.next_number()
+                memory = "device" if direction == "d2d" else "staged"
+                ring.submit(DmaPacket(number, cause, direction, nbytes, memory, move, done, depends, queue))
+            finally:
+                lock.release()
+
+    async def memory_async_copy_by_kernel(
+        self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
+    ) -> None:
+        """Copy by a kernel of the library's own, which does not go through the stream's queue."""
+        with self._calls.call("memory_async_copy", stream.queue.number):
+            await self._machine.work(self._costs.copy_submit, "driver")
+
+            def run() -> None:
+                self._device.add_moved(direction, nbytes)
+                if move is not None:
+                    move()
+
+            copy = BlitCopy(direction, nbytes, "device" if direction == "d2d" else "pinned")
+            number = self._machine.next_number()
+            packet = KernelPacket(number, stream, cause, blit(nbytes), run, done, blit=copy)
+            # ROCr has an internal queue for blits: they go to the compute units past the stream's queue.
+            self._device.compute.mailbox.put(packet)

@@ -1,0 +1,110 @@
+"""Faults of the GPU on one block of managed memory: which pages come to the device, which stay, and which have to wait.
+
+Follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked`` of nvidia-uvm.
+"""
+
+from __future__ import annotations
+
+from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.thrashing import Hint, Thrashing
+from offloadrt.machine.managed.block import ManagedBlock
+from offloadrt.machine.managed.tree_prefetch import with_prefetched
+
+
+class GpuFaults:
+    """Serves the faults of a device's kernels, block by block; the caller holds the space lock for reading."""
+
+    def __init__(self, blocks: UvmBlocks, thrashing: Thrashing) -> None:
+        self._blocks = blocks
+        self._thrashing = thrashing
+
+    async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:
+        """Serve the faults on a block in one batch.
+
+        Returns the seconds that its own work and bytes took, and the pages that are not to be had now (thrashing).
+        """
+        blocks, thrashing = self._blocks, self._thrashing
+        pages, sim, locks = blocks.pages, blocks.sim, blocks.locks
+        block = pages.block(index)
+        await locks.take(block)
+        begin = sim.now
+        try:
+            wanted = faulted & ~(block.resident | block.remote)
+            self._count(block, faulted, wanted)
+            if not wanted:
+                return 0.0, 0
+            thrashes, throttled = thrashing.thrashing(index), 0
+            if thrashes or block.prefers_host:
+                throttled, pinned = self._hints(block, wanted & thrashes & ~block.prefers_host)
+                stays = wanted & block.prefers_host | pinned
+                if stays:
+                    blocks.map_remote(block, stays)
+                wanted &= ~(stays | throttled)
+                if not wanted:
+                    await blocks.pay(blocks.costs.block if stays else 0.0)
+                    return sim.now - begin, throttled
+            brought = self._brought_by(block, wanted, thrashes)
+            moved = brought & block.populated
+            if await blocks.fetch(block, brought, self._cost_of(block, brought), cause, evicts=True):
+                if moved:
+                    thrashing.migrated(index, moved, "device", sim.now)
+                if index in pages.lru:
+                    pages.lru.move_to_end(index)  # its last fault is the latest (uvm_pmm_gpu_mark_root_chunk_used)
+            else:
+                await blocks.map_without_room(block, wanted)
+            return sim.now - begin, throttled
+        finally:
+            locks.give(block)
+
+    def unpin(self) -> None:
+        """Unmap the pages whose pin is over: the next fault migrates them again."""
+        blocks = self._blocks
+        for index, place in self._thrashing.unpinned(blocks.sim.now):
+            block = blocks.pages.block(index)
+            blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
+
+    def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
+        """Count faults on pages of a block; those that are not wanted have a translation already."""
+        block.valid |= wanted
+        counters, own, usage = self._blocks.counters, *block.sole
+        if faulted != wanted:
+            counters.duplicates += (faulted ^ wanted).bit_count()
+        if not wanted:
+            return
+        faults = wanted.bit_count()
+        counters.gpu_fault_groups += 1
+        counters.faults += faults
+        if usage is not None and not wanted & ~own:
+            usage.faults += faults
+        else:
+            for count, usage in self._blocks.pages.shares(block, wanted):
+                usage.faults += count
+
+    def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
+        """Tell which of some thrashing pages the GPU may not have now, and which stay on the host."""
+        throttled = pinned = 0
+        while wanted:
+            page = wanted & -wanted
+            wanted &= ~page
+            hint = self._thrashing.hint(block.index, page.bit_length() - 1, "device", self._blocks.sim.now)
+            throttled |= page if hint is Hint.THROTTLE else 0
+            pinned |= page if hint is Hint.PIN else 0
+        return throttled, pinned
+
+    def _brought_by(self, block: ManagedBlock, wanted: int, thrashes: int) -> int:
+        """Return what migrates for faults on these pages of a block."""
+        costs, resident = self._blocks.costs, block.resident
+        if not costs.prefetch_tree:
+            return wanted
+        brought = with_prefetched(resident, wanted, block.valid, self._blocks.pages.per_block, costs.threshold)
+        stays = resident | block.remote
+        if kept := block.prefers_host | thrashes:
+            stays |= kept & ~wanted
+        return brought & ~stays
+
+    def _cost_of(self, block: ManagedBlock, brought: int) -> float:
+        """Return the seconds of the driver's work for the migration of these pages of a block."""
+        costs = self._blocks.costs
+        if host_mapped := block.host_mapped & brought:
+            return costs.block + costs.first_touch * (host_mapped.bit_count() / self._blocks.pages.per_block)
+        return costs.block

@@ -1,0 +1,69 @@
+"""The worker that carries out prefetches of managed memory (cuMemPrefetchAsync), in the order of their streams."""
+
+from __future__ import annotations
+
+from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.thrashing import Thrashing
+from offloadrt.machine.managed.block import ManagedBlock
+from offloadrt.machine.messages import PrefetchPacket
+from offloadrt.sim import Mailbox
+
+
+class MigrationWorker:
+    """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor."""
+
+    def __init__(self, mailbox: Mailbox, blocks: UvmBlocks, thrashing: Thrashing) -> None:
+        self.mailbox = mailbox
+        self._blocks = blocks
+        self._thrashing = thrashing
+
+    def start(self) -> None:
+        """Spawn the actor."""
+        self._blocks.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
+
+    async def _run(self) -> None:
+        """Carry out one prefetch after the other, for ever."""
+        sim = self._blocks.sim
+        while True:
+            packet = await self.mailbox.get()
+            if not isinstance(packet, PrefetchPacket):
+                raise TypeError(f"the migration worker does not understand {packet!r}")
+            begin = sim.now
+            await self._prefetch(packet)
+            packet.done.set(("copies", begin, sim.now))
+
+    async def _prefetch(self, packet: PrefetchPacket) -> None:
+        """Migrate a range, block by block (``uvm_migrate``).
+
+        To the device pages migrate only as far as there is room, or as room may be made.
+        """
+        blocks, cause = self._blocks, packet.cause
+        costs, locks = blocks.costs, blocks.locks
+        for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
+            await locks.read()
+            try:
+                await locks.take(block)
+                try:
+                    if packet.to_host:
+                        await self._send_back(block, block.resident & pages, cause)
+                    elif wanted := pages & block.valid & ~block.resident:
+                        self._thrashing.forget(block.index, wanted)
+                        evicts = costs.prefetch_evicts
+                        if not await blocks.fetch(block, wanted, costs.prefetch_block, cause, evicts=evicts):
+                            return
+                finally:
+                    locks.give(block)
+            finally:
+                locks.release()
+
+    async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
+        """Migrate pages of a block to the host."""
+        blocks = self._blocks
+        if pages:
+            self._thrashing.forget(block.index, pages)
+            await blocks.stop_queues(block, pages, cause)
+            blocks.unmap(block, pages)
+            await blocks.pay(blocks.costs.prefetch_block)
+            await blocks.move("d2h", block, pages, cause)
+            blocks.map_remote_again(block)
+            blocks.release(block)

@@ -1,0 +1,207 @@
+"""Thrashing of managed memory: pages that host and device fault to and fro, and what the driver does about it.
+
+Follows nvidia-uvm (``uvm_perf_thrashing.c``), for one host and one device of which only the device reaches the memory
+of the other.  *Detection*: when a block's migrations change direction within a lapse its pages are tracked; a page
+thrashes after some migrations, each within a lapse of the one before.  *Throttling*: in each period of a nap one side
+is favoured and the other may not have the page; the sides take turns.  *Pinning*: a page on which faults were throttled
+often enough stays on the host for some time, where the device reaches it over the link.
+
+Nothing here waits or moves a byte: ``Thrashing`` is told of migrations and says what to do with a fault.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import Annotated, Final, Literal
+
+import attrs
+
+from offloadrt.driver.uvm.counters import UvmCounters
+from offloadrt.machine.managed.tree_prefetch import runs
+
+Side = Literal["host", "device"]
+
+
+@attrs.frozen
+class ThrashingRules:
+    """When pages thrash, and for how long what is done; virtual seconds."""
+
+    detects: Annotated[bool, "thrash.detection"]
+    threshold: Annotated[int, "thrash.threshold"]
+    """Migrations of a page by faults, each within a lapse of the one before, that are thrashing."""
+    pin_threshold: Annotated[int, "thrash.pin_threshold"]
+    """Faults on a page that are throttled before it is pinned."""
+    lapse: Annotated[float, "thrash.lapse"]
+    nap: Annotated[float, "thrash.nap"]
+    """Of a period in which one side is throttled."""
+    pin: Annotated[float, "thrash.pin"]
+    """For how long a pinned page stays where it is."""
+
+
+class Hint(enum.Enum):
+    """What to do with a fault."""
+
+    MIGRATE = "migrate"
+    THROTTLE = "throttle"
+    """The page is not to be had before the end of the period."""
+    PIN = "pin"
+    """It goes to the host, or stays there, and the device reaches it over the link."""
+
+
+@attrs.define(eq=False)
+class _Page:
+    """What is known of one page of a tracked block."""
+
+    last: float = -1.0
+    """Its last migration; negative: none so far."""
+    events: int = 0
+    throttled: set[Side] = attrs.field(factory=set)
+    until: float = 0.0
+    """The end of the period of throttling."""
+    favoured: Side | None = None
+    throttlings: int = 0
+    pinned_to: Side | None = None
+    pinned_until: float = 0.0
+
+
+@attrs.define(eq=False)
+class _Block:
+    """Migrations of one block; ``pages`` once it may thrash."""
+
+    side: Side
+    last: float
+    pages: list[_Page] | None = None
+    thrashing: int = 0
+    """Pages that thrash, one bit each."""
+
+
+class Thrashing:
+    """Watches the pages of a device's managed memory, ``per_block`` in each block, and counts what it finds."""
+
+    def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
+        self.rules: Final = rules
+        self._per_block = per_block
+        self._counters = counters
+        self._blocks: dict[int, _Block] = {}
+        self._pins: deque[tuple[float, int, int]] = deque()
+
+    def migrated(self, index: int, pages: int, side: Side, now: float) -> None:
+        """Faults have had these pages of a block migrate to a side, prefetched neighbours included."""
+        rules = self.rules
+        if not rules.detects:
+            return
+        block = self._blocks.get(index)
+        if block is None:
+            self._blocks[index] = _Block(side, now)
+            return
+        if block.pages is None and block.side != side and now - block.last <= rules.lapse:
+            block.pages = [_Page() for _ in range(self._per_block)]
+        block.side, block.last = side, now
+        if block.pages is None:
+            return
+        for place in _places(pages):
+            page = block.pages[place]
+            if page.pinned_to == side:
+                continue  # it migrates because it is pinned
+            before, page.last = page.last, now
+            if before < 0.0:
+                continue
+            if now - before <= rules.lapse:
+                page.events += 1
+                if page.events == rules.threshold:
+                    block.thrashing |= 1 << place
+                    self._counters.thrashing += 1
+            elif page.events >= rules.threshold and page.pinned_to is None:
+                self._reset(block, place)
+
+    def thrashing(self, index: int) -> int:
+        """Pages of a block that thrash, which no fault on another page brings along."""
+        block = self._blocks.get(index)
+        return 0 if block is None else block.thrashing
+
+    def hint(self, index: int, place: int, side: Side, now: float) -> Hint:
+        """What to do with a fault of one side on a page."""
+        block, rules = self._blocks.get(index), self.rules
+        if block is None or block.pages is None or not block.thrashing >> place & 1:
+            return Hint.MIGRATE
+        page = block.pages[place]
+        if side in page.throttled:
+            if now < page.until and side != page.favoured:
+                return Hint.THROTTLE
+            self._end_throttling(page, side)
+        if now - page.last > rules.lapse and page.pinned_to is None:
+            return Hint.MIGRATE
+        if now > page.until:
+            page.until = now + rules.nap
+            page.favoured = None if page.favoured == side else side
+        elif page.favoured is None:
+            page.favoured = side
+        if page.pinned_to is not None:
+            if page.pinned_to == "host" or side == page.favoured:
+                return self._pin(page, index, place, "host", now)
+            return self._throttle(page, side)
+        if side != page.favoured:
+            return self._throttle(page, side)
+        if page.throttlings >= rules.pin_threshold:
+            return self._pin(page, index, place, side, now)
+        return Hint.MIGRATE
+
+    def throttled_until(self, index: int, place: int) -> float:
+        """When the period ends in which a page is not to be had."""
+        block = self._blocks[index]
+        assert block.pages is not None
+        return block.pages[place].until
+
+    def _throttle(self, page: _Page, side: Side) -> Hint:
+        if side not in page.throttled:
+            page.throttled.add(side)
+            self._counters.throttling += 1
+            if page.pinned_to is None:
+                page.throttlings += 1
+        return Hint.THROTTLE
+
+    def _end_throttling(self, page: _Page, side: Side) -> None:
+        page.throttled.discard(side)
+        if not page.throttled:
+            page.until = 0.0
+
+    def _pin(self, page: _Page, index: int, place: int, to: Side, now: float) -> Hint:
+        if page.pinned_to != to:
+            page.throttled.clear()
+            page.until = 0.0
+        if page.pinned_to is None:
+            page.throttlings = 0
+            page.pinned_until = now + self.rules.pin
+            self._pins.append((page.pinned_until, index, place))
+        page.pinned_to = to
+        return Hint.PIN if to == "host" else Hint.MIGRATE
+
+    def unpinned(self, now: float) -> list[tuple[int, int]]:
+        """(block, page) of those whose pin is over since the last time this was asked; they are like new."""
+        found = []
+        while self._pins and self._pins[0][0] <= now:
+            until, index, place = self._pins.popleft()
+            block = self._blocks[index]
+            # a pin that was forgotten meanwhile is over, and a later one of the page is not
+            if block.pages is not None and block.pages[place].pinned_until == until:
+                self._reset(block, place)
+                found.append((index, place))
+        return found
+
+    def forget(self, index: int, pages: int) -> None:
+        """The program has moved or freed these pages of a block: what they did before says nothing any more."""
+        block = self._blocks.get(index)
+        if block is not None:
+            for place in _places(pages & block.thrashing):
+                self._reset(block, place)
+
+    def _reset(self, block: _Block, place: int) -> None:
+        assert block.pages is not None
+        block.pages[place] = _Page()
+        block.thrashing &= ~(1 << place)
+
+
+def _places(pages: int) -> list[int]:
+    """The pages of a set, ascending."""
+    return [place for low, high in runs(pages) for place in range(low, high)]

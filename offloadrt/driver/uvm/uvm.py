@@ -1,0 +1,133 @@
+"""The unified-memory driver of a discrete device (NVIDIA's ``nvidia-uvm``): who migrates managed memory, and when.
+
+GPU faults are served by the page-fault handler, an actor (``uvm_fault_handler.py``, ``uvm_gpu_faults.py``); prefetches
+by the migration worker, another one; faults of the CPU by the host thread that has them (``uvm_host_faults.py``).
+All take the same steps on a block (``uvm_blocks.py``), under the same locks (``uvm_locks.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.costs import UvmCosts
+from offloadrt.driver.uvm.counters import UvmCounters
+from offloadrt.driver.uvm.fault_handler import UvmFaultHandler
+from offloadrt.driver.uvm.gpu_faults import GpuFaults
+from offloadrt.driver.uvm.host_faults import HostFaults
+from offloadrt.driver.uvm.migration_worker import MigrationWorker
+from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
+from offloadrt.machine import Device, Machine, ProfileError
+from offloadrt.machine.managed.pages import REMOTE, ManagedPages
+from offloadrt.sim import Mailbox, RWLock
+
+Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]
+ADVICE: Final[tuple[Advice, ...]] = ("prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by")
+"""CU_MEM_ADVISE_SET_PREFERRED_LOCATION with the CPU as location, UNSET_PREFERRED_LOCATION, SET_ACCESSED_BY with the
+device, UNSET_ACCESSED_BY.
+"""
+
+
+class Uvm:
+    """Managed memory of one device.  Make it before the first stream; ``start`` it within a run.
+
+    Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
+    """
+
+    def __init__(self, machine: Machine, device: Device) -> None:
+        spec = machine.spec
+        if device.apu:
+            raise ProfileError(spec.path, "machine.apu", "is true, so that there is nothing to migrate")
+        prefetches = Mailbox(machine.sim, f"device {device.index} migration worker")
+        kernels = device.manage(prefetches)
+        self.kernels = kernels
+        self._machine = machine
+        self._device = device
+        self._blocks = blocks = UvmBlocks(machine, device, kernels)
+        self._thrashing = Thrashing(spec.read(ThrashingRules), blocks.pages.per_block, blocks.counters)
+        self.worker = MigrationWorker(prefetches, blocks, self._thrashing)
+        self._started = False
+        uncontended = spec.flag("fault_handler.uncontended")
+        gpu_faults = GpuFaults(blocks, self._thrashing)
+        self.handler = UvmFaultHandler(blocks, gpu_faults, kernels.handler, uncontended=uncontended)
+        self.host_access = HostFaults(blocks, self._thrashing).access
+        """``await host_access(begin, nbytes)``: the calling thread touches managed memory; returns its faults."""
+        self.make_room = blocks.make_room
+        """``await make_room(nbytes, cause)``: evict until there is room for a block of the program."""
+        self.try_again = blocks.try_again
+        """To be called when the program has freed device memory."""
+
+    @property
+    def costs(self) -> UvmCosts:
+        """What the driver's steps cost."""
+        return self._blocks.costs
+
+    @property
+    def counters(self) -> UvmCounters:
+        """What the driver did."""
+        return self._blocks.counters
+
+    @property
+    def pages(self) -> ManagedPages:
+        """Who owns each page."""
+        return self._blocks.pages
+
+    @property
+    def lock(self) -> RWLock:
+        """The space lock."""
+        return self._blocks.locks.space
+
+    def start(self) -> None:
+        """Spawn the actors of the device, the page-fault handler and the migration worker, once."""
+        if not self._started:
+            self._started = True
+            self._device.start()
+            self.handler.start()
+            self.worker.start()
+
+    def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
+        """Add an allocation, of the object of this name; ``populated``: the host has written it at some time before."""
+        self.pages.add(begin, nbytes, populated, name)
+
+    def remove(self, begin: int, nbytes: int) -> None:
+        """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
+        blocks = self._blocks
+        for block, pages in self.pages.remove(begin, nbytes):
+            blocks.unmap(block, pages & (block.resident | block.remote))
+            block.prefers_host &= ~pages
+            block.accessed_by &= ~pages
+            self._thrashing.forget(block.index, pages)
+            if not blocks.locks.is_taken(block):
+                blocks.release(block)
+
+    def keep_on_host(self, begin: int, nbytes: int) -> None:
+        """Let an allocation lie on the host, where the device reaches it from the start, as without page faults."""
+        for block, pages in self.pages.parts(begin, nbytes):
+            block.prefers_host |= pages
+            block.accessed_by |= pages
+            self.pages.set_state(block, pages, REMOTE)
+
+    async def advise(self, begin: int, nbytes: int, advice: Advice) -> None:
+        """Change the rules for a range; nothing migrates by this.  Raises ValueError for an advice there is not."""
+        if advice not in ADVICE:
+            raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
+        blocks, sim = self._blocks, self._machine.sim
+        since = sim.now
+        await blocks.locks.write()
+        self._machine.host_time.add("driver lock", sim.now - since)
+        try:
+            await self._machine.work(blocks.costs.advise, "driver")
+            for block, pages in self.pages.parts(begin, nbytes):
+                if advice == "prefer_host":
+                    block.prefers_host |= pages
+                elif advice == "prefer_nothing":
+                    block.prefers_host &= ~pages
+                    blocks.unmap(block, pages & block.remote & ~block.accessed_by)
+                elif advice == "accessed_by":
+                    block.accessed_by |= pages
+                    blocks.map_remote_again(block)
+                else:
+                    block.accessed_by &= ~pages
+                    blocks.unmap(block, pages & block.remote & ~block.prefers_host)
+        finally:
+            blocks.locks.release()

@@ -1,0 +1,110 @@
+"""What the compute units of a device can do, what a kernel takes on them alone, and what they did."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from offloadrt.kernels import Launch
+from offloadrt.machine.compute.occupancy import SMLimits
+
+
+@attrs.frozen
+class ComputeSpec:
+    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
+
+    sms: Annotated[int, "gpu.sms"]
+    flops: Annotated[float, "gpu.fp64"]
+    bandwidth: Annotated[float, "mem.bw"]
+    memory_latency: Annotated[float, "mem.latency"]
+    sector: Annotated[int, "mem.sector"]
+    cache: Annotated[float, "mem.l2"]
+    limits: SMLimits
+    saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
+    sm_bandwidth: Annotated[float, "sm.bandwidth"]
+    max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
+    launch_latency: Annotated[float, "launch.latency"]
+    save_restore: Annotated[float, "driver.halt_save_restore"]
+    uncontended: Annotated[bool, "compute.uncontended"]
+
+    def demand(self, launch: Launch) -> float:
+        """SMs' worth of the device that a launch takes, at most all: of the places for teams, or of the rate that
+        limits a full device, whichever is more.  Raises LaunchOutOfResources.
+        """
+        filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
+        if launch.kernel.loads_in_flight is None or not taken:
+            return filled
+        full = max(launch.flops / self._flops(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
+        places = launch.teams / self.limits.resident_teams(launch)
+        return min(float(self.sms), max(places, self.sms * full / taken))
+
+    def time_alone(self, launch: Launch) -> float:
+        """Seconds from the first team's start to the last one's end on a device that does nothing else.
+
+        A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
+        Dependent accesses come on top of the roofline: nothing hides them.
+        """
+        return self._roofline(launch) + launch.kernel.dependent_accesses * self.memory_latency
+
+    def drawn(self, launch: Launch) -> float:
+        """Bytes/s of memory that the threads of a launch draw alone, by Little's law: bytes in flight over latency.
+
+        At most what the SMs that have teams, and the memory, let through of the sectors in which those bytes lie; teams
+        are spread over SMs before any gets a second one. What a cache holds comes from there to the SMs each time.
+        Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy
+        also draw all of the bandwidth.
+        """
+        kernel, teams = launch.kernel, launch.accessing_teams
+        if kernel.loads_in_flight is None:
+            return self.bandwidth * self._filled(launch, teams) / self.sms
+        working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
+        threads = min(working, float(self.sms * self.limits.resident_teams(launch) * launch.threads))
+        in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
+        return min(
+            self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+            min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
+            in_flight / self.memory_latency,
+        )
+
+    def _roofline(self, launch: Launch) -> float:
+        """Seconds that arithmetic or memory takes, whichever is more."""
+        arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
+        return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
+
+    def _flops(self, launch: Launch) -> float:
+        """Of the code, where all SMs are busy."""
+        return self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
+
+    def _filled(self, launch: Launch, teams: int) -> float:
+        """SMs whose arithmetic units so many teams keep busy, at most all."""
+        saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
+        return min(float(self.sms), teams / saturating)
+
+
+@attrs.frozen
+class ComputeStatistics:
+    """Virtual seconds of a device's compute units: busy_s + idle_s is the time elapsed.
+
+    ``halted_s`` is the part of idle_s with kernels that were stopped, ``stalled_s`` that in which all kernels waited
+    for pages; ``draining_s`` the time from a drain to its end. ``wall_s`` sums the kernels' times from start to end,
+    ``alone_s`` what they would have taken with the device to themselves and every page in place. ``wait_s`` sums the
+    seconds of kernels that were launched and not started, because the device was halted or full of kernels. ``sm_s``
+    sums the seconds of all SMs that worked.  Blit copies (``blits``) keep the SMs busy and are resident as kernels are;
+    ``kernels``, ``wall_s`` and ``alone_s`` are without them.
+    """
+
+    busy_s: float
+    idle_s: float
+    halted_s: float
+    stalled_s: float
+    wait_s: float
+    draining_s: float
+    drains: int
+    suspensions: int
+    kernels: int
+    blits: int
+    most_resident: int
+    wall_s: float
+    alone_s: float
+    sm_s: float

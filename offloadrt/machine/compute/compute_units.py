@@ -1,0 +1,336 @@
+"""The compute units of a device: an actor that owns the resident kernels.
+
+A kernel occupies as many SMs as its teams fill.  Kernels that together need no more than there are run at their own
+speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
+by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
+suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
+(``kernel_faults.py``), of managed memory on a device that migrates it (``managed_kernels.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+
+from offloadrt.kernels import Launch
+from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
+from offloadrt.machine.compute.memory_traffic import MemoryTraffic
+from offloadrt.machine.compute.page_fault import MemoryAccessFault
+from offloadrt.machine.compute.resident_kernel import ResidentKernel
+from offloadrt.machine.compute.resident_kernels import ResidentKernels
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.managed.kernels import ManagedKernels
+from offloadrt.machine.messages import (
+    BlitCopy,
+    DrainKernels,
+    FaultServed,
+    KernelPacket,
+    RemoteDone,
+    ReplayFaults,
+    ResumeKernels,
+    SuspendKernels,
+    TrafficChanged,
+    Unmapped,
+)
+from offloadrt.sim import TIMED_OUT, Request, Simulation
+from offloadrt.trace import Trace, events
+
+_NEAR = 1e-9
+"""Seconds before the end of a kernel from which on a message is a reason to look whether it has ended."""
+_REMEMBERED = 4096
+"""Launches whose times are remembered before they are all forgotten."""
+
+
+@attrs.define
+class _Tally:
+    """What ComputeStatistics reports, as it grows."""
+
+    busy_s: float = 0.0
+    halted_s: float = 0.0
+    stalled_s: float = 0.0
+    draining_s: float = 0.0
+    drains: int = 0
+    suspensions: int = 0
+    kernels: int = 0
+    blits: int = 0
+    most_resident: int = 0
+    wall_s: float = 0.0
+    alone_s: float = 0.0
+
+
+class ComputeUnits:
+    """Runs the kernels of one device.
+
+    Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
+    ``put``, DrainKernels and SuspendKernels with ``call``.
+
+    Without ``faults`` and ``managed`` it does not matter what a kernel touches.
+    """
+
+    def __init__(
+        self, sim: Simulation, device: int, spec: ComputeSpec, trace: Trace | None, faults: KernelFaults | None = None
+    ) -> None:
+        self.sim = sim
+        self.device = device
+        self.spec = spec
+        self.trace = trace
+        self.faults = faults
+        self.managed: ManagedKernels | None = None
+        self.traffic: MemoryTraffic | None = None
+        """Who shares the memory's bandwidth with the kernels, on an APU."""
+        self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
+        """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
+        self.kernels = ResidentKernels(sim, device, spec, trace)
+        """Those that have begun and not ended."""
+        self.mailbox = self.kernels.mailbox
+        self._work = self.kernels.work
+        self._limit = math.inf if spec.uncontended else spec.max_resident
+        self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
+        self._times: dict[int, tuple[Launch, float, float]] = {}
+        self._launching: deque[tuple[float, KernelPacket]] = deque()
+        self._waiting: deque[KernelPacket] = deque()
+        self._delayed = LevelOverTime(sim)
+        self._draining: list[Request] = []
+        self._drains = self._suspends = 0
+        self._then = sim.now
+        self._born = sim.now
+        self._tally = _Tally()
+
+    async def run(self) -> None:
+        """The actor: serve messages and the ends of kernels, for ever."""
+        sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
+        while True:
+            if (traffic := self.traffic) is not None and traffic.shared:
+                traffic.divide()
+            ends = first()[1] if self._resident else math.inf
+            due = launching[0][0] if launching and launching[0][0] < ends else ends
+            message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
+            self.account()
+            if message is TIMED_OUT:
+                if ends > sim.now + _NEAR:
+                    self._start()
+                    continue
+            elif isinstance(message, KernelPacket):
+                launching.append((sim.now + self.spec.launch_latency, message))
+                if ends > sim.now + _NEAR and launching[0][0] > sim.now:
+                    continue
+            elif isinstance(message, FaultServed):
+                self._served(message)
+            elif isinstance(message, TrafficChanged):
+                continue
+            elif isinstance(message, (ReplayFaults, Unmapped, RemoteDone)):
+                assert self.managed is not None
+                self.managed.understand(message)
+            elif isinstance(message, ResumeKernels):
+                await self._resume(message)
+            elif isinstance(message, Request) and isinstance(message.message, DrainKernels):
+                self._drain(message.message, message)
+            elif isinstance(message, Request) and isinstance(message.message, SuspendKernels):
+                await self._suspend(message.message, message)
+            else:
+                raise TypeError(f"the compute units do not understand {message!r}")
+            self._retire()
+            if launching or self._waiting:
+                self._start()
+
+    def _drain(self, message: DrainKernels, call: Request) -> None:
+        self._drains += 1
+        self._tally.drains += 1
+        if (trace := self.trace) is not None:
+            trace(events.Drain, self.device, -1, message.cause, message.reason)
+        self._draining.append(call)
+
+    async def _suspend(self, message: SuspendKernels, call: Request) -> None:
+        """Stop the kernels; the first to suspend has each of them saved."""
+        self._suspends += 1
+        self._tally.suspensions += 1
+        self._share.halt(self.sim.now)
+        if (trace := self.trace) is not None:
+            trace(events.Drain, self.device, -1, message.cause, message.reason)
+        if self._suspends == 1:
+            await self._save_or_restore()
+        call.reply()
+
+    async def _resume(self, message: ResumeKernels) -> None:
+        """Take a halt back; the last to resume has each stopped kernel restored."""
+        if not message.suspended:
+            self._drains -= 1
+        else:
+            if self._suspends == 1:
+                await self._save_or_restore()
+            self._suspends -= 1
+            self._share.resume(self.sim.now)
+        if (trace := self.trace) is not None:
+            trace(events.Resume, self.device, -1, message.cause, message.reason)
+
+    async def _save_or_restore(self) -> None:
+        """Candidate mechanism: one resident kernel after the other has its state saved, or restored."""
+        if self.spec.save_restore:
+            for _ in [*self._resident, *self._stalled]:
+                await self.sim.sleep(self.spec.save_restore)
+            self.account()
+
+    def _retire(self) -> None:
+        """End the kernels that are through; answer those who wait for none to run."""
+        share, now = self._share, self.sim.now
+        while self._resident:
+            ticket, _ = share.first()
+            if ticket is None or not share.is_finished(ticket):
+                break
+            share.leave(now, ticket)
+            resident = self._resident.pop(ticket)
+            if resident.missing is not None and resident.missing.head is not None:
+                self._meet(resident, resident.missing)
+                continue
+            if resident.sweep is not None and self.managed is not None and self.managed.goes_on(resident):
+                continue
+            if resident.packet.blit is None:
+                self._tally.wall_s += now - resident.start
+                self._tally.alone_s += resident.alone
+            if resident.packet.run is not None:
+                resident.packet.run()
+            self._end(resident)
+        if self._draining and not self._resident and not self._stalled:
+            for call in self._draining:
+                call.reply()
+            self._draining.clear()
+
+    def _start(self) -> None:
+        """Put launched kernels on the SMs, in order, unless the device is halted or full."""
+        now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
+        while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
+            self._delayed.fall()
+            self._begin(waiting.popleft())
+        while self._launching and self._launching[0][0] <= now:
+            packet = self._launching.popleft()[1]
+            if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
+                waiting.append(packet)
+                self._delayed.rise()
+            else:
+                self._begin(packet)
+
+    def _begin(self, packet: KernelPacket) -> None:
+        """A kernel becomes resident."""
+        tally, launch, faults = self._tally, packet.launch, self.faults
+        if packet.blit is not None:
+            tally.blits += 1
+            self._trace_blit(events.CopyBegin, packet, packet.blit)
+        else:
+            tally.kernels += 1
+            if (trace := self.trace) is not None:
+                queue = packet.stream.queue.number
+                row = (packet.number, launch.kernel.name, launch.teams)
+                trace(events.KernelStart, self.device, queue, packet.cause, *row)
+        alone, demand = self._time(launch)
+        resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
+        if packet.accesses and self.managed is not None:
+            self.managed.begin(resident)
+        elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
+            self._work(resident, 1, 1)
+        elif faults.spec.xnack:
+            resident.missing = faults.missing(packet.touches)
+            self._meet(resident, resident.missing)
+        else:
+            self._die(resident, faults)
+        here = len(self._resident) + len(self._stalled)
+        if here > tally.most_resident:
+            tally.most_resident = here
+
+    def _time(self, launch: Launch) -> tuple[float, float]:
+        """Seconds that a launch takes alone, and the SMs that it fills."""
+        known = self._times.get(id(launch))
+        if known is None or known[0] is not launch:
+            if len(self._times) > _REMEMBERED:
+                self._times.clear()
+            known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
+        return known[1:]
+
+    def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
+        """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
+        faults = self.faults
+        assert faults is not None
+        met = missing.head
+        passed = 0
+        while met is not None and faults.pages.covers(met[0], met[1] - met[0]):
+            missing.advance()
+            passed += 1
+            met = missing.head
+        if passed:
+            self._work(resident, passed, missing.total)
+            return
+        assert met is not None
+        packet = resident.packet
+        pages = faults.raise_fault(*met, packet)
+        resident.stalled_since = self.sim.now
+        self._stalled[packet.number] = resident
+        if (trace := self.trace) is not None:
+            queue = packet.stream.queue.number
+            trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
+
+    def _served(self, message: FaultServed) -> None:
+        """A stalled kernel has its page: it goes on to the next one."""
+        resident, faults = self._stalled.pop(message.kernel), self.faults
+        assert faults is not None and resident.missing is not None
+        faults.served(message, self.sim.now - resident.stalled_since)
+        packet = resident.packet
+        if (trace := self.trace) is not None:
+            queue = packet.stream.queue.number
+            trace(events.PageFaultEnd, self.device, queue, packet.cause, packet.number, message.pages)
+        resident.missing.advance()
+        self._work(resident, 1, resident.missing.total)
+
+    def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
+        """A kernel that may not fault ends at once, without its results."""
+        packet = resident.packet
+        fault = faults.violation(packet)
+        if packet.fault is None:
+            raise MemoryAccessFault(fault)
+        packet.fault(fault)
+        self._end(resident)
+
+    def _end(self, resident: ResidentKernel) -> None:
+        """A kernel is no longer resident."""
+        packet = resident.packet
+        if packet.blit is not None:
+            self._trace_blit(events.CopyEnd, packet, packet.blit)
+            packet.done.set(("copies", resident.start, self.sim.now))
+            return
+        if (trace := self.trace) is not None:
+            name = packet.launch.kernel.name
+            trace(events.KernelEnd, self.device, packet.stream.queue.number, packet.cause, packet.number, name)
+        if self.ended is not None:
+            self.ended(self.device, packet, resident.start, self.sim.now)
+        packet.done.set(("kernels", resident.start, self.sim.now))
+
+    def _trace_blit(self, event: type[events.Event], packet: KernelPacket, copy: BlitCopy) -> None:
+        """A blit copy begins or ends."""
+        if (trace := self.trace) is not None:
+            row = (packet.number, copy.direction, "blit kernel", copy.nbytes, copy.memory)
+            trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
+
+    def account(self) -> None:
+        """Add the time since the last look to what the device did in it."""
+        now = self.sim.now
+        dt = now - self._then
+        self._then = now
+        self._share.advance(now)
+        if self._suspends and (self._resident or self._stalled):
+            self._tally.halted_s += dt
+        elif self._resident:
+            self._tally.busy_s += dt
+        elif self._stalled:
+            self._tally.stalled_s += dt
+        if self._drains:
+            self._tally.draining_s += dt
+
+    def statistics(self) -> ComputeStatistics:
+        """What the compute units did so far."""
+        self.account()
+        idle_s = self.sim.now - self._born - self._tally.busy_s
+        return ComputeStatistics(
+            **attrs.asdict(self._tally), idle_s=idle_s, wait_s=self._delayed.total_s, sm_s=self._share.delivered
+        )

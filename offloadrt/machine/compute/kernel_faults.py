@@ -1,0 +1,121 @@
+"""Page faults of kernels: what a kernel has yet to fault in, and what became of the faults of a device.
+
+A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges (of
+``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start.  There it is stalled
+until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import attrs
+
+from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.memory.page_table import PageTable, Ranges
+from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault
+from offloadrt.sim import Mailbox, Simulation
+
+
+@attrs.frozen
+class FaultSpec:
+    """How kernels of a device fault."""
+
+    range: Annotated[int, "fault.range"]
+    """Bytes, and alignment, of what one service maps; less at the end of the program's memory."""
+    xnack: Annotated[bool, "gpu.xnack"]
+    """Whether a kernel waits for a missing page; otherwise it dies."""
+
+
+Mapped = Callable[[int, int], tuple[int, int]]
+"""The part of a range that the program has memory at."""
+
+
+@attrs.define(eq=False)
+class Missing:
+    """What one kernel has yet to meet: ``pieces`` of whole ranges, in the order in which it touches them."""
+
+    pieces: list[tuple[int, int]]
+    range: int
+    mapped: Mapped
+    total: int
+    """Of ranges, at the kernel's start."""
+    place: int = 0
+    address: int = 0
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """The range that the kernel meets next; None when it has met all."""
+        if self.place == len(self.pieces):
+            return None
+        return self.mapped(self.address, self.address + self.range)
+
+    def advance(self) -> None:
+        """The kernel is past the range that it met."""
+        self.address += self.range
+        if self.address >= self.pieces[self.place][1]:
+            self.place += 1
+            if self.place < len(self.pieces):
+                self.address = self.pieces[self.place][0]
+
+
+class KernelFaults:
+    """The faults of one device's kernels: ``pages`` is its page table, ``handler`` the mailbox of who serves them.
+
+    No service reaches beyond the memory that the program has (``mapped``), as the kernel driver's ranges end with the
+    mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).
+    """
+
+    def __init__(self, sim: Simulation, device: int, pages: PageTable, spec: FaultSpec, mapped: Mapped) -> None:
+        self.sim = sim
+        self.pages = pages
+        self.spec = spec
+        self._of_program = mapped
+        self.handler = Mailbox(sim, f"device {device} page fault handler")
+        self._device = device
+        self._faults = self._duplicates = self._mapped = self._violations = 0
+        self.serving = LevelOverTime(sim)
+        """Services in progress, which the handler counts."""
+        self._wait_s = 0.0
+        self._born = sim.now
+
+    def missing(self, touches: Ranges) -> Missing:
+        """What a kernel that touches these ranges of memory has to fault in; something of them must be missing."""
+        size, seen, total = self.spec.range, PageTable(self.spec.range), 0
+        pieces: list[tuple[int, int]] = []
+        for touched in touches:
+            for low, high in self.pages.missing(*touched):
+                pieces += seen.missing(low, high - low)
+                total += seen.insert(low, high)
+        return Missing(pieces, size, self._of_program, total, 0, pieces[0][0])
+
+    def violation(self, packet: KernelPacket) -> AccessFault:
+        """The first missing page kills a kernel."""
+        self._violations += 1
+        address = next(max(low, begin) for begin, size in packet.touches for low, _ in self.pages.missing(begin, size))
+        name = packet.launch.kernel.name
+        return AccessFault(address, packet.number, name, self._device, packet.cause, self.sim.now)
+
+    def raise_fault(self, low: int, high: int, packet: KernelPacket) -> int:
+        """Ask the handler for a range; returns how many pages of it are missing."""
+        self.handler.put(PageFault(low, high, packet.number, packet.cause))
+        return self.pages.missing_pages(low, high - low)
+
+    def served(self, message: FaultServed, stalled_s: float) -> None:
+        """A kernel goes on after it was stalled for ``stalled_s`` seconds."""
+        if message.pages:
+            self._faults += 1
+        else:
+            self._duplicates += 1
+        self._mapped += message.pages
+        self._wait_s += max(stalled_s - message.service_s, 0.0)
+
+    def statistics(self) -> FaultStatistics:
+        """What became of the faults so far."""
+        service_s = self.serving.total_s
+        idle_s = max(self.sim.now - self._born - service_s, 0.0)
+        return FaultStatistics(
+            self._faults, self._duplicates, self._mapped, service_s, self._wait_s, self._violations, idle_s
+        )

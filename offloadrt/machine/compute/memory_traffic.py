@@ -1,0 +1,168 @@
+"""The memory bandwidth of an APU, which the copies of DMA rings take from kernels.
+
+A copy within one memory reads and writes each byte; it draws on the memory evenly from its begin to its end.  While
+kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel can use
+what it draws alone, and when it gets less, it can use so much less of the SMs.  Kernels without copies have nothing to
+divide here: what a kernel demands of the SMs is never less than what it draws of the bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import attrs
+
+from offloadrt.machine.compute.resident_kernel import ResidentKernel
+from offloadrt.machine.compute.resident_kernels import ResidentKernels
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.messages import TrafficChanged
+from offloadrt.machine.share import SharedPool, Ticket
+
+_READ_AND_WRITTEN = 2
+"""Bytes of traffic for each byte that is copied within one memory."""
+
+
+@attrs.frozen
+class TrafficSpec:
+    """What the memory does.  Bytes/s."""
+
+    bandwidth: Annotated[float, "mem.bw"]
+    uncontended: Annotated[bool, "memory_traffic.uncontended"]
+    """Whether the kernels and each copy have all of the bandwidth for themselves (an ablation)."""
+
+    @property
+    def copies(self) -> float:
+        """Bytes/s that a copy alone can have."""
+        return self.bandwidth / _READ_AND_WRITTEN
+
+
+@attrs.frozen
+class TrafficStatistics:
+    """How the memory was divided; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """With copies that divide the bandwidth, among themselves or with kernels."""
+    idle_s: float
+    wait_s: float
+    """That the copies which have ended took longer than alone."""
+
+
+class MemoryTraffic:
+    """Divides the bandwidth between the copies in its ``flows`` and the kernels of the compute units, who call
+    ``divide`` while it is ``shared``.
+    """
+
+    def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:
+        sim = self.sim = units.sim
+        self.name = f"device {units.device} memory"
+        self.spec = spec
+        self.flows: list[Flow] = []
+        self.shared = False
+        """Whether there have been copies since kernels last had all that they can use."""
+        self.pool = SharedPool(sim, spec.bandwidth, self.name)
+        self.dividing = LevelOverTime(sim)
+        """Of the copies that divide."""
+        self.wait_s = 0.0
+        self.resident = units.resident
+        self._units = units
+        self._kernels: dict[ResidentKernel, Ticket] = {}
+        """Those that divide, and their parts."""
+        self._born = sim.now
+
+    def open_flow(self) -> Flow:
+        """For a DMA ring: the copies that it makes, one after the other."""
+        self.flows.append(Flow(self))
+        return self.flows[-1]
+
+    def copy_began(self) -> None:
+        """Divide, if there is not enough for all."""
+        if self._needed() > self.spec.bandwidth:
+            self._copies_divide()
+            self.tell()
+
+    def tell(self) -> None:
+        """Kernels have another part from now on."""
+        if self.resident:
+            self._units.mailbox.put(TrafficChanged())
+
+    def divide(self) -> None:
+        """Give each resident kernel its part for now."""
+        kernels, needed = self._kernels, self._needed()
+        scarce = needed > self.spec.bandwidth
+        self.shared = needed > 0.0
+        if not (scarce or kernels):
+            return
+        share, resident, now = self._units.share, self.resident, self.sim.now
+        if scarce:
+            self._copies_divide()
+        drawing = {one: one.draw for one in resident.values() if one.draw} if scarce else {}
+        for gone in [one for one in kernels if one not in drawing]:
+            self.pool.leave(kernels.pop(gone))
+        for come, draw in drawing.items():
+            if come not in kernels:
+                kernels[come] = self.pool.enter(math.inf, draw)
+        for ticket, one in list(resident.items()):
+            part = self.pool.share.rate(kernels[one]) / one.draw if one in kernels else 1.0
+            if (limited := share.limit(now, ticket, one.demand * part)) is not ticket:
+                del resident[ticket]
+                resident[limited] = one
+
+    def _needed(self) -> float:
+        """Bytes/s that copies, and kernels beside them, could use; 0 without copies."""
+        needed = 0.0
+        for flow in self.flows:
+            needed += flow.draw
+        if needed:
+            for one in self.resident.values():
+                needed += one.draw
+        return needed
+
+    def _copies_divide(self) -> None:
+        """What is left of each copy has its share of the bandwidth."""
+        for flow in self.flows:
+            if flow.draw and flow.part is None:
+                left = max(flow.traffic - (self.sim.now - flow.begun) * flow.draw, 0.0)
+                flow.part = self.pool.enter(left, flow.draw)
+                self.dividing.rise()
+
+    def statistics(self) -> TrafficStatistics:
+        """How the memory was divided so far."""
+        busy_s = self.dividing.some_s
+        return TrafficStatistics(busy_s, self.sim.now - self._born - busy_s, self.wait_s)
+
+
+@attrs.define(eq=False)
+class Flow:
+    """The copies that a DMA ring makes, one after the other: ``begin``, the time that it takes alone, and ``end``."""
+
+    memory: MemoryTraffic
+    draw: float = 0.0
+    """Bytes/s that the copy in progress can use; 0 without one."""
+    traffic: float = 0.0
+    """Bytes that it reads and writes."""
+    begun: float = 0.0
+    part: Ticket | None = None
+    """Its share of the bandwidth, while copies divide it."""
+
+    def begin(self, nbytes: int, alone: float) -> None:
+        """A copy of ``nbytes`` bytes begins; it takes ``alone`` virtual seconds without others."""
+        self.traffic = _READ_AND_WRITTEN * nbytes
+        self.draw = self.traffic / alone if nbytes else 0.0
+        memory = self.memory
+        self.begun = memory.sim.now
+        if not memory.spec.uncontended:
+            memory.shared = True
+            if memory.resident or len(memory.flows) > 1:
+                memory.copy_began()
+
+    async def end(self, part: Ticket) -> None:
+        """Wait for what a copy that divides has not got in the time that it takes alone."""
+        memory = self.memory
+        came = memory.sim.now
+        await memory.pool.finish(part)
+        memory.wait_s += memory.sim.now - came
+        memory.dividing.fall()
+        self.part = None
+        self.draw = 0.0
+        memory.tell()

@@ -1,0 +1,32 @@
+"""A kernel that the compute units have begun and not ended."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.machine.compute.kernel_faults import Missing
+from offloadrt.machine.managed.sweep import ManagedSweep
+from offloadrt.machine.messages import KernelPacket
+
+
+@attrs.define(eq=False)
+class ResidentKernel:
+    """A kernel on the SMs, or stalled; times in virtual seconds."""
+
+    packet: KernelPacket
+    start: float
+    alone: float
+    """What it takes with the device to itself and every page in place."""
+    demand: float
+    """SMs that it fills."""
+    missing: Missing | None = None
+    """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
+    sweep: ManagedSweep | None = None
+    """How far it is in managed memory; None when it uses none."""
+    stalled_since: float = 0.0
+    """Since when it waits for a page, while it does."""
+
+    @property
+    def draw(self) -> float:
+        """Bytes/s of memory that it reads and writes alone, evenly over its time."""
+        return self.packet.launch.bytes / self.alone if self.alone else 0.0

@@ -1,0 +1,180 @@
+"""The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share.
+
+Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in reports look
+familiar.  Which pages exist is in ``page_table.py``; which arrays lie where, for devices, is in ``host_contents.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.machine.host.cores import Cores
+from offloadrt.machine.host.host_contents import HostContents
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.share import SharedPool
+from offloadrt.sim import Simulation
+from offloadrt.trace import HostTime
+
+Region = Literal["heap", "stack", "global", "managed"]
+
+_REGION_BASES: dict[Region, int] = {
+    "global": 0x0060_0000,
+    "heap": 0x5555_0000_0000,
+    "managed": 0x7000_0000_0000,
+    "stack": 0x7FFC_0000_0000,
+}
+_HEADER = 16
+"""Bytes that glibc's malloc keeps before a block, so that two blocks never touch."""
+
+
+@attrs.frozen(eq=False)
+class HostBuffer:
+    """A range of host memory, the host's end of a copy.  ``bytes`` is None for a phantom (a size without storage)."""
+
+    address: int
+    nbytes: int
+    bytes: npt.NDArray[np.uint8] | None = None
+
+
+@attrs.frozen
+class HostMemoryStatistics:
+    """What copies within the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """Time with a copy in progress, up to now."""
+    idle_s: float
+    """Time without one."""
+    wait_s: float
+    """Time that the copies which have ended took longer than they would have alone, summed over them."""
+    copies: int
+    """Copies that have ended."""
+    bytes: int
+    """Bytes that they copied."""
+
+
+class HostMemory:
+    """Hands out addresses in heap, stack and globals, and copies within the host.
+
+    A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
+    ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
+    ``contents`` has the arrays that a device can reach by their addresses.
+    """
+
+    __slots__ = (
+        "_bandwidth_1t", "_born", "_copies", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
+        "_tops", "_wait_s", "bytes_copied", "contents", "pages",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        sim: Simulation,
+        cores: Cores,
+        host_time: HostTime,
+        bandwidth_1t: float,
+        bandwidth_all: float,
+        *,
+        page_size: int = 4096,
+        uncontended: bool = False,
+    ) -> None:
+        self.pages = PageTable(page_size)
+        self.contents = HostContents()
+        self._sim = sim
+        self._cores = cores
+        self._host_time = host_time
+        self._bandwidth_1t = bandwidth_1t
+        self._pool = SharedPool(sim, bandwidth_all, "host memory", uncontended=uncontended)
+        self._tops = dict(_REGION_BASES)
+        self._free: dict[tuple[Region, int, int], list[int]] = {}
+        self._sizes: dict[int, tuple[Region, int, int]] = {}
+        self._born = sim.now
+        self._copies = 0
+        self._copying = LevelOverTime(sim)
+        self._wait_s = 0.0
+        self.bytes_copied = 0
+
+    def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
+        """Return an address for ``nbytes`` bytes.
+
+        As malloc does, it reuses the block of the same size that was released last.  Blocks are neither
+        split nor merged, so a program that allocates blocks of many sizes meets more untouched pages than with glibc.
+
+        Raises ValueError for a negative size or an alignment below 1.
+        """
+        if nbytes < 0 or align < 1:
+            raise ValueError(f"a host block of {nbytes} bytes aligned to {align}")
+        key = (region, nbytes, align)
+        if released := self._free.get(key):
+            address = released.pop()
+        else:
+            start = self._tops[region] + (_HEADER if region == "heap" else 0)
+            address = -(-start // align) * align
+            self._tops[region] = address + nbytes
+        self._sizes[address] = key
+        return address
+
+    def release(self, address: int) -> None:
+        """Free a block.
+
+        Raises KeyError when none begins there.
+        """
+        key = self._sizes.pop(address)
+        self._free.setdefault(key, []).append(address)
+
+    def mapped(self, low: int, high: int) -> tuple[int, int]:
+        """Return the part of [low, high) at which the program has memory.
+
+        A region grows, and nothing lies beyond its top yet.  Addresses outside all regions are taken to be mapped.
+        """
+        for region, begin in _REGION_BASES.items():
+            end = self._tops[region]
+            if begin < high and low < end:
+                return max(low, begin), min(high, end)
+        return low, high
+
+    async def copy(self, nbytes: int, category: str = "copies") -> None:
+        """Copy ``nbytes`` bytes from host memory to host memory in the calling thread, on a core.
+
+        ``category`` is one of ``trace.HOST_TIME``.
+        """
+        arrival = self._sim.now
+        await self._cores.take()
+        try:
+            await self.copy_on_core(nbytes)
+        finally:
+            self._cores.give_back()
+            self._host_time.seconds[category] += self._sim.now - arrival
+
+    async def copy_on_core(self, nbytes: int) -> None:
+        """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time."""
+        begin = self._sim.now
+        self._copying.rise()
+        try:
+            await self._pool.serve(nbytes, self._bandwidth_1t)
+        finally:
+            self._copying.fall()
+        self._copies += 1
+        waited = self._sim.now - begin - nbytes / self._bandwidth_1t
+        if waited > 0.0:
+            self._wait_s += waited
+        self.bytes_copied += nbytes
+
+    def stream(self, seconds: float, part: float) -> Awaitable[None]:
+        """Read and write as an algorithm on the host does; copies have the rest of the bandwidth meanwhile.
+
+        The algorithm moves what the memory takes ``seconds`` for when it serves nobody else, at most at ``part`` of
+        its rate.  Await the result at once.
+        """
+        capacity = self._pool.share.capacity
+        return self._pool.serve(seconds * capacity, part * capacity)
+
+    def statistics(self) -> HostMemoryStatistics:
+        """Return what the copies did so far."""
+        busy_s = self._copying.some_s
+        idle_s = self._sim.now - self._born - busy_s
+        return HostMemoryStatistics(busy_s, idle_s, self._wait_s, self._copies, self.bytes_copied)

@@ -1,0 +1,166 @@
+"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
+
+Those for copies to and from other devices share each link with whoever transfers over it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.links.peer_link import PeerLink
+from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
+from offloadrt.machine.queues.stream import internal_channel
+from offloadrt.machine.servers import Servers, numbered
+from offloadrt.machine.share import SharedPool
+from offloadrt.sim import Actor, Mailbox, Signal, Simulation
+from offloadrt.trace import Trace, events
+
+_INTERNAL = internal_channel()
+"""Of transfers that no stream has submitted."""
+
+
+@attrs.frozen
+class EngineStatistics:
+    """What the engines of one direction did; times in virtual seconds, summed over the engines, up to now.
+
+    busy_s + idle_s is the time elapsed times the number of engines.
+    """
+
+    engines: int
+    busy_s: float
+    idle_s: float
+    wait_s: float
+    """Of transfers that had no idle engine."""
+    transfers: int
+    bytes: int
+
+
+@attrs.frozen
+class EngineSpec:
+    """The engines of one direction."""
+
+    direction: str
+    engines: int
+    latency: float
+    """Seconds that a transfer takes besides its bytes."""
+    bandwidth: float
+    """Bytes per second for all engines of this direction together, unless a packet names the link that it goes over."""
+    halts_kernels: bool
+    """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
+    engine_uncontended: bool
+    link_uncontended: bool
+
+
+class CopyEngines:
+    """The copy engines of one direction of a device, behind one FIFO queue: ``put`` a CopyPacket into ``mailbox``."""
+
+    def __init__(self, sim: Simulation, device: int, spec: EngineSpec, compute: Mailbox, trace: Trace | None) -> None:
+        self.sim = sim
+        self.device = device
+        self.spec = spec
+        self.trace = trace
+        self.mailbox = Mailbox(sim, f"device {device} copy engine {spec.direction}")
+        self._compute = compute
+        self._pool = SharedPool(
+            sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
+        )
+        self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
+        name = self.mailbox.name
+        names = numbered(name) if spec.engines > 1 else lambda _: name
+        self._idle: deque[Actor] = deque()
+        """The engines that transfer nothing, the one that has been idle for the longest first."""
+        self._servers: Servers[CopyPacket] = Servers(
+            sim, self.mailbox, self._run, names, grow=spec.engine_uncontended, started=self._idle.append
+        )
+        self.submit = self._servers.submit
+        """Queue a transfer; it starts when an engine is idle."""
+        self._busy = LevelOverTime(sim)
+        self.bytes = 0
+        """Bytes of the transfers that have ended."""
+        self._transfers = 0
+        self._born = sim.now
+
+    def share_link(self) -> SharedPool:
+        """Others than the engines will use this direction's bandwidth as well: the pool that they share."""
+        self._alone = self.spec.link_uncontended
+        return self._pool
+
+    def start(self) -> None:
+        """Spawn the engines."""
+        for _ in range(self.spec.engines):
+            self._servers.start()
+
+    def carry(self, number: int, cause: int, nbytes: int, memory: str) -> Awaitable[object]:
+        """Transfer ``nbytes`` while the caller waits; await it at once.
+
+        Who waits anyway needs no actor that carries the transfer out: it holds an idle engine itself for that long.
+        Where none is idle, its transfer queues up with the others.
+        """
+        if self._servers.claim():
+            return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory)
+        done = Signal(self.sim, f"copy {number} ({self.spec.direction})")
+        self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, None, done))
+        return done.wait()
+
+    async def _run(self) -> None:
+        """Carry out one packet after the other, for ever."""
+        sim, get = self.sim, self.mailbox.get
+        while True:
+            packet = await get()
+            if not isinstance(packet, CopyPacket):
+                raise TypeError(f"a copy engine does not understand {packet!r}")
+            number, queue, cause = packet.number, packet.stream.queue.number, packet.cause
+            begin = await self._transfer(number, queue, cause, packet.nbytes, packet.memory, packet.over, packet.move)
+            packet.done.set(("copies", begin, sim.now))
+
+    async def _transfer(
+        self,
+        number: int,
+        queue: int,
+        cause: int,
+        nbytes: int,
+        memory: str,
+        over: PeerLink | None = None,
+        move: Callable[[], None] | None = None,
+    ) -> float:
+        """Transfer on the engine that has been idle for the longest, whoever runs this; returns when it began."""
+        sim, spec, trace = self.sim, self.spec, self.trace
+        engine = self._idle.popleft()
+        try:
+            if spec.halts_kernels:
+                await self._compute.call(SuspendKernels("transfer", cause))
+            begin = sim.now
+            self._busy.rise()
+            if trace is not None:
+                name = engine.name.removeprefix(f"device {self.device} ")
+                row = number, spec.direction, name, nbytes, memory
+                trace.by(engine.index, events.CopyBegin, self.device, queue, cause, *row)
+            if self._alone and over is None:
+                await sim.sleep(spec.latency + nbytes / spec.bandwidth)
+            else:
+                await sim.sleep(spec.latency)
+                await (self._pool.serve(nbytes) if over is None else over.carry(nbytes))
+            if move is not None:
+                move()
+            if trace is not None:
+                trace.by(engine.index, events.CopyEnd, self.device, queue, cause, *row)
+            if spec.halts_kernels:
+                self._compute.put(ResumeKernels("transfer", True, cause))
+            self._busy.fall()
+            self._transfers += 1
+            self.bytes += nbytes
+            return begin
+        finally:
+            self._idle.append(engine)
+            self._servers.ended()
+
+    def statistics(self) -> EngineStatistics:
+        """What the engines did so far."""
+        elapsed, busy_s = (self.sim.now - self._born) * self.spec.engines, self._busy.total_s
+        idle_s = max(elapsed - busy_s, 0.0)
+        wait_s = self._servers.queued.total_s
+        return EngineStatistics(self.spec.engines, busy_s, idle_s, wait_s, self._transfers, self.bytes)

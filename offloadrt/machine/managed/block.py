@@ -1,0 +1,65 @@
+"""One block of managed memory, and sets of pages over many: those that are watched, those that a sweep picks."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.machine.managed.usage import ManagedUsage
+
+
+@attrs.define(eq=False)
+class ManagedBlock:
+    """One block; sets of pages are whole numbers."""
+
+    index: int
+    """Its address divided by its size."""
+    table: bytearray
+    """The stretch of the GPU's page table that it lies in, where its first page is, and how many pages are in each
+    state there.
+    """
+    offset: int
+    counts: list[int]
+    valid: int = 0
+    """Pages that belong to an allocation."""
+    populated: int = 0
+    """Pages that somebody has touched."""
+    resident: int = 0
+    """Pages in the GPU's memory; all are populated."""
+    remote: int = 0
+    """Pages of the host's that the GPU can translate."""
+    prefers_host: int = 0
+    """Pages with the advice that they stay on the host."""
+    accessed_by: int = 0
+    """Pages with the advice that the GPU can always translate them."""
+    users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
+    """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
+    sole: tuple[int, ManagedUsage | None] = (0, None)
+    """The pages of the only allocation in it and where they are counted; no pages when there are several."""
+    host_mapped: int = 0
+    """Pages of which the host has translations, which a migration has to take away."""
+
+    @property
+    def on_host(self) -> int:
+        """Pages that the CPU owns."""
+        return self.populated & ~self.resident
+
+
+@attrs.define(eq=False)
+class WatchedPages:
+    """Pages [low, high), and how many of them have no translation: in all, and in each span of the table."""
+
+    low: int
+    high: int
+    stretches: list[tuple[int, int, int]]
+    """(span, first, last) within the span."""
+    counts: list[int]
+    missing: int
+
+
+@attrs.frozen(eq=False)
+class Picks:
+    """Some pages of a range: ``pages[k]`` are those of block ``first + k``, ``count`` of them in all."""
+
+    first: int
+    pages: list[int]
+    count: int

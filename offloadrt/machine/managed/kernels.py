@@ -1,0 +1,227 @@
+"""Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
+
+A kernel has at most as many faults at a time as its SMs can hold back (``utlb.outstanding_faults`` for each pair).
+While it waits it leaves the SMs to others.  It is replayed when the handler has served a batch; what was not in the
+batch it asks for again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated
+
+import attrs
+
+from offloadrt.kernels import Launch
+from offloadrt.machine.compute.resident_kernel import ResidentKernel
+from offloadrt.machine.compute.resident_kernels import ResidentKernels
+from offloadrt.machine.links.remote_port import RemotePort
+from offloadrt.machine.managed.access import Accesses
+from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, without
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.sweep import ManagedSweep
+from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
+from offloadrt.machine.share import Ticket
+from offloadrt.sim import Mailbox
+from offloadrt.trace import events
+
+
+@attrs.frozen
+class ManagedSpec:
+    """Managed memory of a device: sizes in bytes, rates in bytes/s."""
+
+    block: Annotated[int, "page.uvm_block"]
+    page: Annotated[int, "page.uvm_page"]
+    touch_chunk: Annotated[int, "managed.touch_chunk"]
+    """The longest step of a kernel, over all its arguments."""
+    outstanding: Annotated[int, "utlb.outstanding_faults"]
+    """Faults that two SMs hold back together."""
+    remote_bandwidth: Annotated[float, "remote.access_bw"]
+    """Of one direction, for kernels that reach host memory."""
+    sector: Annotated[int, "remote.sector"]
+    """What moves over the link is a whole number of so many bytes."""
+
+
+class ManagedKernels:
+    """The part of a device's compute units that knows managed memory; ``handler`` is the mailbox of who serves faults.
+
+    It runs in the actor of the compute kernels.
+    """
+
+    def __init__(
+        self, kernels: ResidentKernels, spec: ManagedSpec, pages: ManagedPages, ports: dict[str, RemotePort]
+    ) -> None:
+        self.sim = kernels.sim
+        self.spec = spec
+        self.pages = pages
+        self.handler = Mailbox(kernels.sim, f"device {kernels.device} page fault handler")
+        self.running = 0
+        """Kernels that are in a step: whoever takes translations away has to tell the compute kernels."""
+        self._kernels = kernels
+        self.ports = ports
+
+    def begin(self, resident: ResidentKernel) -> None:
+        """A kernel starts: its windows are what its resident threads execute at a time."""
+        compute, launch, total, swept = self._kernels.spec, resident.packet.launch, 0, 0
+        for access in resident.packet.accesses:
+            total += access.nbytes
+            swept += 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.pages.page_size))
+        teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
+        held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
+        windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
+        ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(swept, 1))
+        longest = self.spec.touch_chunk * windows // max(total, 1)
+        resident.sweep = ManagedSweep.of(
+            resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
+        )
+        self._step(resident, resident.sweep)
+
+    def goes_on(self, resident: ResidentKernel) -> bool:
+        """A kernel has had its share of the SMs for a step; False when it was its last."""
+        sweep = resident.sweep
+        assert sweep is not None
+        self.running -= 1
+        sweep.enter(sweep.until)
+        if sweep.remote:
+            self._kernels.stalled[resident.packet.number] = resident
+        elif not sweep.over:
+            self._step(resident, sweep)
+        else:
+            sweep.leave(self.pages)
+            return False
+        return True
+
+    def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
+        """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
+        if isinstance(message, ReplayFaults):
+            for number in message.kernels:
+                self._replay(self._kernels.stalled[number], message.served)
+        elif isinstance(message, RemoteDone):
+            self._reached(message.kernel)
+        else:
+            for ticket, resident in [*self._kernels.resident.items()]:
+                sweep = resident.sweep
+                if sweep is not None and sweep.reaches(self.pages, message.low, message.high):
+                    self._shorten(ticket, resident, sweep)
+
+    # steps
+
+    def _step(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
+        """A kernel runs up to its next fault, or waits for the faults that it raises here."""
+        if missing := self._missing(sweep):
+            self._stall(resident, sweep, missing)
+            return
+        sweep.plan(self.pages, self.sim.rng)
+        if self.pages.remote_pages:
+            self._reach(resident, sweep)
+        self.running += 1
+        self._kernels.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
+
+    def _missing(self, sweep: ManagedSweep) -> PageSets:
+        """What its window misses at the next level at which it misses something."""
+        while sweep.level < len(sweep.levels):
+            if sweep.level == 1:
+                sweep.look_ahead(self.pages)
+            missing = sweep.missing(self.pages, sweep.levels[sweep.level], self.sim.rng)
+            sweep.level += 1
+            if missing:
+                return missing
+        return ()
+
+    def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: ManagedSweep) -> None:
+        """Translations were taken away that a kernel may have ahead: its step may end sooner.
+
+        A step that waits for the link stays as it is.
+        """
+        if sweep.remote:
+            return
+        kernels, steps = self._kernels, sweep.until - sweep.at
+        del kernels.resident[ticket]
+        amount = resident.alone * resident.demand * steps / sweep.windows
+        left = kernels.share.leave(self.sim.now, ticket)
+        done = steps * (1.0 - (left / amount if amount else 0.0))
+        sweep.plan_anew(self.pages, self.sim.rng, done)
+        kernels.work(resident, max(sweep.until - sweep.at - done, 0.0) / sweep.windows, 1)
+
+    # faults
+
+    def _stall(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
+        packet = resident.packet
+        resident.stalled_since = self.sim.now
+        self._kernels.stalled[packet.number] = resident
+        self._raise(resident, sweep, missing)
+        if (trace := self._kernels.trace) is not None:
+            queue = packet.stream.queue.number
+            trace(events.PageFaultBegin, self._kernels.device, queue, packet.cause, packet.number, how_many(missing))
+
+    def _raise(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
+        sweep.needed = merged(missing)
+        self._tell(resident, missing)
+
+    def _tell(self, resident: ResidentKernel, missing: PageSets) -> None:
+        packet = resident.packet
+        self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
+
+    def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
+        """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
+
+        A page that was served counts as touched, even when it has been evicted since.
+        """
+        sweep, packet = resident.sweep, resident.packet
+        assert sweep is not None
+        if sweep.needed != served:
+            missing = self.pages.still_unmapped(without(sweep.needed, served))
+            if missing:
+                self._raise(resident, sweep, missing)
+                return
+        if (trace := self._kernels.trace) is not None:
+            queue, pages = packet.stream.queue.number, how_many([*sweep.needed.items()])
+            trace(events.PageFaultEnd, self._kernels.device, queue, packet.cause, packet.number, pages)
+        sweep.needed = {}
+        del self._kernels.stalled[packet.number]
+        self._step(resident, sweep)
+
+    # host memory over the link
+
+    def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
+        """What a step reads and writes in host memory goes over the link meanwhile."""
+        reads = writes = 0.0
+        for access, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
+            reads += read
+            writes += written
+            self.pages.usage_at(access.begin).remote_bytes += read + written
+        for direction, nbytes in (("h2d", reads), ("d2h", writes)):
+            if nbytes:
+                sweep.remote += 1
+                self.ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
+
+    def _reached(self, number: int) -> None:
+        """A transfer over the link of a kernel's step is through."""
+        stalled = self._kernels.stalled
+        resident = stalled.get(number)
+        if resident is None:
+            resident = next(one for one in self._kernels.resident.values() if one.packet.number == number)
+        sweep = resident.sweep
+        assert sweep is not None
+        sweep.remote -= 1
+        if not sweep.remote and number in stalled:
+            del stalled[number]
+            if sweep.over:
+                sweep.leave(self.pages)
+                resident.sweep = None  # its last step: it ends as any kernel
+                self._kernels.work(resident, 0, 1)
+            else:
+                self._step(resident, sweep)
+
+
+def _teams_held(accesses: Accesses, launch: Launch) -> float:
+    """The part of a kernel's teams with a thread whose accesses depend on others, as a branch may leave out.
+
+    The others need not be managed memory: what is in device memory is at level 0 as well, and found there at once.
+    """
+    later = [access for access in accesses if access.level]
+    if not later or any(not (access.visits) for access in later):
+        return 1.0
+    most = max(access.visits for access in later)
+    return max(-math.expm1(-most * launch.threads / max(1, launch.iterations)), 1.0 / launch.teams)

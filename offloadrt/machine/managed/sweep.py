@@ -1,0 +1,264 @@
+"""How one kernel goes through managed memory: *windows* of resident threads, one after the other.
+
+The threads that are resident at a time execute a stretch of the kernel's iterations, its *window*.  Of an argument that
+is swept they touch the part that belongs to these iterations, of one that is picked from in order some pages of that
+part, which are drawn when the kernel starts; of a scattered one, pages at random.  The window's
+accesses are issued level by level: those of one level wait for what the level before has loaded.  Between windows with
+missing pages nothing happens that depends on pages, so a kernel runs *to its next fault* in one step.
+
+Teams none of whose threads goes beyond its first accesses make room for the next ones at once, where these find their
+pages: the accesses after the first level are those of several windows then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+
+from offloadrt.machine.managed.access import Accesses, ManagedAccess
+from offloadrt.machine.managed.block import Picks, WatchedPages
+from offloadrt.machine.managed.page_sets import PageSets, by_block, joined
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, ManagedPages
+
+_FEW = 4
+"""Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
+_ALL = 1.0 - 1e-6
+"""A sweep that touches such a part of the pages touches all of them."""
+
+
+@attrs.define(eq=False)
+class ManagedSweep:
+    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
+
+    accesses: Accesses
+    windows: int
+    step_windows: int
+    levels: tuple[int, ...]
+    """From 0, the kernel's first accesses, even when all of these find device memory."""
+    at_level: dict[int, list[int]]
+    """The places of the accesses of each level."""
+    ahead: int = 1
+    """How many windows have as many teams that go beyond their first accesses as are resident."""
+    at: int = 0
+    """The window that it is in, or comes to next."""
+    end: int = 1
+    """The first window whose teams find no room meanwhile."""
+    level: int = 0
+    """How many levels of that window have what they need, or had it when they asked."""
+    until: int = 0
+    """Where the present step ends."""
+    needed: dict[int, int] = attrs.field(factory=dict)
+    """Pages that it has raised faults for, by block."""
+    remote: int = 0
+    """Transfers over the link that the present step still waits for."""
+    hits: list[int] = attrs.field(factory=list)
+    """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
+    picks: list[Picks | None] = attrs.field(factory=list)
+    """For each access the pages that it picks; None for all of them."""
+    watches: list[WatchedPages | None] = attrs.field(factory=list)
+    """For each access at random, how many of its pages are missing."""
+    drawn: list[int] = attrs.field(factory=list)
+    """How many were when its hit was drawn."""
+
+    @classmethod
+    def of(
+        cls,
+        accesses: Accesses,
+        windows: int,
+        step_windows: int,
+        ahead: int,
+        pages: ManagedPages,
+        rng: np.random.Generator,
+    ) -> ManagedSweep:
+        """The progress of a kernel that starts."""
+        levels = tuple(sorted({0, *(access.level for access in accesses)}))
+        at_level = {
+            level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
+        }
+        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses))
+        sweep.picks = [_picks(access, pages, rng) for access in accesses]
+        sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
+        sweep.drawn = [0] * len(accesses)
+        return sweep
+
+    def leave(self, pages: ManagedPages) -> None:
+        """It ends: nothing needs to be kept count of for it."""
+        pages.unwatch(self.watches)
+
+    @property
+    def over(self) -> bool:
+        """Has it been through all its windows?"""
+        return self.at >= self.windows
+
+    def enter(self, window: int) -> None:
+        """It comes to a window."""
+        self.at, self.end, self.level = window, window + 1, 0
+
+    def look_ahead(self, pages: ManagedPages) -> None:
+        """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
+        if self.ahead > 1:
+            first, last = self.at + 1, min(self.windows, self.at + self.ahead)
+            for place in self.at_level[0]:
+                if first < last and not self.accesses[place].scattered:
+                    last = self._swept_up_to(pages, place, first, last)
+            self.end = last
+
+    def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
+        """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
+        found: PageSets = ()
+        for place in self.at_level[level]:
+            access = self.accesses[place]
+            if access.scattered:
+                more = self._met(pages, place, rng)
+            else:
+                more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
+            if more:
+                found = joined(found, more) if found else more
+        return found
+
+    def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
+        """The windows up to ``end`` have what they need: sets ``until``, the next one that does not, or where the step
+        ends.
+        """
+        first = self.end
+        last = min(self.windows, max(first, self.at + self.step_windows))
+        for place, access in enumerate(self.accesses):
+            if last <= first:
+                break
+            if not access.scattered:
+                last = self._swept_up_to(pages, place, first, last)
+            elif access.nbytes:
+                last = min(last, max(first, self._next_hit(place, first, rng)))
+        self.until = last
+
+    def _swept_up_to(self, pages: ManagedPages, place: int, first: int, last: int) -> int:
+        """The first window of [first, last) in which a swept access misses a page; ``last`` if there is none."""
+        access = self.accesses[place]
+        if access.nbytes:
+            page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
+            if page >= 0:
+                offset = max(page * pages.page_size - access.begin, 0)
+                return min(last, max(first, offset * self.windows // access.nbytes))
+        return last
+
+    def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
+        """Translations were taken away when ``done`` windows of the step were done: ``until`` may come sooner."""
+        at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
+        self.at += min(int(done), whole - 1)
+        self.end = self.at + 1
+        self.step_windows = self.until - self.at
+        self.hits = [-1] * len(self.hits)
+        self.plan(pages, rng)
+        self.at, self.end, self.step_windows = at, end, longest
+
+    def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
+        """Whether its present step may touch a page of [low, high)."""
+        for access in self.accesses:
+            begin, end = (
+                self._all(pages, access) if access.scattered else self._pages(pages, access, self.at, self.until)
+            )
+            if access.nbytes and begin < high and low < end:
+                return True
+        return False
+
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, float, float]]:
+        """Bytes that the present step reads and writes over the link, in whole sectors."""
+        for access, picks in zip(self.accesses, self.picks, strict=True):
+            part = self._remote_part(pages, access, picks) if access.nbytes else 0.0
+            if part:
+                yield access, part * access.moved(access.reads, sector), part * access.moved(access.writes, sector)
+
+    def _remote_part(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> float:
+        """The part of an access' bytes that the present step moves over the link.
+
+        All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
+        these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
+        """
+        if picks is not None:
+            size = pages.page_size
+            low, high = (-(-(access.begin + self._byte(access, one)) // size) for one in (self.at, self.until))
+            low = low if self.at else access.begin // size
+            return pages.remote_among(picks, low, high) / max(picks.count, 1)
+        if access.scattered:
+            low, high = self._all(pages, access)
+            part = (self.until - self.at) / self.windows
+        else:
+            low, high = self._pages(pages, access, self.at, self.until)
+            part = (self._byte(access, self.until) - self._byte(access, self.at)) / access.nbytes
+        remote = pages.how_many(REMOTE, low, high)
+        return part * remote / (remote + pages.how_many(LOCAL, low, high)) if remote else 0.0
+
+    # where accesses are
+
+    def _byte(self, access: ManagedAccess, window: int) -> int:
+        return access.nbytes * window // self.windows
+
+    def _pages(self, pages: ManagedPages, access: ManagedAccess, first: int, last: int) -> tuple[int, int]:
+        """Pages [low, high) of a swept argument that the windows [first, last) touch."""
+        nbytes, windows, size = access.nbytes, self.windows, pages.page_size
+        low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
+        return low // size, -(-high // size) if high > low else low // size
+
+    def _all(self, pages: ManagedPages, access: ManagedAccess) -> tuple[int, int]:
+        size = pages.page_size
+        return access.begin // size, -(-(access.begin + access.nbytes) // size)
+
+    # accesses at random
+
+    def _met(self, pages: ManagedPages, place: int, rng: np.random.Generator) -> PageSets:
+        """Missing pages that accesses at random meet, of the windows up to ``end``."""
+        hit = self._next_hit(place, self.at, rng)
+        if hit >= self.end:
+            return ()
+        self.hits[place] = -1
+        mean = self._mean(place)
+        if mean <= 0.0:
+            return ()
+        first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
+        draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
+        watch = self.watches[place]
+        assert watch is not None
+        if watch.missing > _FEW * draws:
+            return pages.draw_unmapped(watch, draws, rng)
+        found = pages.unmapped_numbers(watch.low, watch.high)
+        if len(found) > 1:
+            part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
+            drawn = zip(found, rng.random(len(found)).tolist(), strict=True)
+            found = [page for page, at in drawn if at < part] or [found[int(rng.integers(len(found)))]]
+        return by_block(found, pages.per_block)
+
+    def _mean(self, place: int) -> float:
+        """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
+        watch = self.watches[place]
+        assert watch is not None
+        return self.accesses[place].scattered / self.windows * watch.missing / (watch.high - watch.low)
+
+    def _next_hit(self, place: int, window: int, rng: np.random.Generator) -> int:
+        """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.
+
+        Drawn again only after pages went: those that came meanwhile are a draw too many, of which nothing comes.
+        """
+        watch = self.watches[place]
+        assert watch is not None
+        if self.hits[place] < window or watch.missing > self.drawn[place]:
+            self.drawn[place] = watch.missing
+            chance = -math.expm1(-self._mean(place))
+            self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
+        return self.hits[place]
+
+
+def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
+    """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
+    size, per_block = pages.page_size, pages.per_block
+    part = access.part_of_pages(size)
+    if part >= _ALL:
+        return None
+    low, high = access.begin // size, -(-(access.begin + access.nbytes) // size)
+    first, last = low // per_block, -(-high // per_block)
+    touched = np.zeros((last - first, per_block), np.bool_)
+    touched.reshape(-1)[low - first * per_block : high - first * per_block] = rng.random(high - low) < part
+    rows = np.packbits(touched, axis=1, bitorder="little")
+    return Picks(first, [int.from_bytes(row, "little") for row in map(bytes, rows)], int(np.count_nonzero(touched)))

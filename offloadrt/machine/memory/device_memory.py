@@ -1,0 +1,270 @@
+"""The memory of a device: modelled addresses, a modelled allocator, and real bytes for whoever looks at them.
+
+The allocator follows what is observed of CUDA's driver.  Memory comes from the kernel driver in segments of 2 MiB.  A
+block smaller than a segment shares one with others; such a segment stays held when its last block is freed, until
+memory is short.  A larger block has segments of its own, which its free gives back.  Addresses are the model's, never
+NumPy's, so that runs are reproducible.  ``holes.py`` finds free ranges, ``backing.py`` keeps the bytes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory.backing import Backing
+from offloadrt.machine.memory.holes import Holes
+
+BASE_ADDRESS = 0x7F00_0000_0000
+DEVICE_STRIDE = 1 << 40
+"""Distance between the address spaces of two devices, so that an address tells which device it belongs to."""
+
+
+class OutOfSegments(Exception):
+    """The allocator has no room; the driver library turns this into the error of its call."""
+
+
+class InvalidDeviceAddress(Exception):
+    """An address range that lies in no allocated block of this device."""
+
+
+@attrs.frozen
+class Block:
+    """An allocated block of device memory."""
+
+    address: int
+    size: int
+    """Bytes that were asked for."""
+    phantom: bool
+    """Whether it has a size but no bytes."""
+    region: tuple[int, int]
+    """(base, size) of the segments in which it lies."""
+    extent: int
+    """Bytes that it occupies, a multiple of the alignment."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its segments are its own."""
+        return self.region == (self.address, self.extent)
+
+
+@attrs.frozen
+class DeviceArray:
+    """An array in device memory as an argument of a kernel, whose body sees a NumPy view of its bytes."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic] = attrs.field(converter=np.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class DeviceMemory:
+    """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
+
+    ``fill`` is the value of each byte that nobody has written; default 0.  The class has one method for each question
+    that the driver libraries and the unified-memory driver ask, hence more than fifteen.
+    """
+
+    __slots__ = (
+        "_backing", "_blocks", "_held", "_large", "_small", "_top", "alignment", "base", "capacity", "managed", "peak",
+        "segment",
+    )  # fmt: skip
+
+    def __init__(self, index: int, capacity: int, segment: int, alignment: int, fill: int | None = None) -> None:
+        self.base = BASE_ADDRESS + index * DEVICE_STRIDE
+        self.capacity = capacity - capacity % segment
+        self.segment = segment
+        self.alignment = alignment
+        self.peak = 0
+        """The most bytes that were held from the kernel driver at one time."""
+        self._blocks: AddressMap[Block] = AddressMap()
+        self._small = Holes()
+        self._large = Holes()
+        self._top = self.base
+        self._held = 0
+        self.managed = 0
+        """Bytes that hold pages of managed memory: they take room from blocks, but have no addresses of their own."""
+        self._backing = Backing(fill)
+
+    @property
+    def used(self) -> int:
+        """Bytes held from the kernel driver, in whole segments."""
+        return self._held
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that the kernel driver can still hand out."""
+        return self.capacity - self._held - self.managed
+
+    def needs(self, nbytes: int) -> int:
+        """Return the bytes that the kernel driver has to hand out for a new block; 0 if the block finds a hole."""
+        extent = self._extent(nbytes)
+        return 0 if extent < self.segment and self._small.fits(extent) else -(-extent // self.segment) * self.segment
+
+    def has_room(self, nbytes: int) -> bool:
+        """Return whether the kernel driver can hand out so many bytes.
+
+        When memory is short, shared segments without a block are given back first.
+        """
+        if nbytes <= self.free_bytes:
+            return True
+        if self._small.fits(self.segment):
+            self._trim()
+        return nbytes <= self.free_bytes
+
+    def take_managed(self, nbytes: int) -> bool:
+        """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
+        if not self.has_room(nbytes):
+            return False
+        self.managed += nbytes
+        return True
+
+    def give_managed(self, nbytes: int) -> None:
+        """Take so many bytes back from managed memory."""
+        self.managed -= nbytes
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes in allocated blocks, as many as were asked for."""
+        total = 0
+        for block in self._blocks:
+            total += block.size
+        return total
+
+    def blocks(self) -> list[Block]:
+        """Return the allocated blocks in the order of their addresses."""
+        return list(self._blocks)
+
+    def allocate(self, nbytes: int, phantom: bool = False) -> tuple[Block, int]:
+        """Allocate a block; return it and the number of segments that the kernel driver had to hand out for it.
+
+        A phantom block has an address and a size, but no bytes.
+
+        Raises OutOfSegments, and ValueError for a size that is not positive.
+        """
+        if nbytes <= 0:
+            raise ValueError(f"a block of {nbytes} bytes")
+        extent = self._extent(nbytes)
+        if extent < self.segment:
+            block, new = self._allocate_small(nbytes, extent, phantom)
+        else:
+            new = -(-extent // self.segment)
+            extent = new * self.segment
+            base = self._reserve(extent)
+            block = Block(base, nbytes, phantom, (base, extent), extent)
+        self._blocks[block.address] = block
+        return block, new
+
+    def free(self, address: int) -> tuple[Block, int]:
+        """Free the block at ``address``; return it and the number of segments that went back to the kernel driver.
+
+        Raises InvalidDeviceAddress when no block begins there.
+        """
+        block = self._blocks.pop(address)
+        if block is None:
+            raise InvalidDeviceAddress(f"no block begins at {address:#x}")
+        base, size = block.region
+        if block.is_large:
+            self._release(base, size)
+            return block, size // self.segment
+        self._small.give(address, block.extent, base, base + size)
+        return block, 0
+
+    def block_of(self, address: int) -> Block:
+        """Return the block that holds ``address``, which may lie anywhere within it.
+
+        Raises InvalidDeviceAddress when no block does.
+        """
+        if (block := self._blocks.get(address)) is not None:  # nearly always the address at which a block begins
+            return block
+        if (nearest := self._blocks.before(address)) is not None:
+            begin, block = nearest
+            if address < begin + block.size:
+                return block
+        raise InvalidDeviceAddress(f"{address:#x} lies in no allocated block")
+
+    def begins(self, address: int) -> bool:
+        """Return whether a block begins at ``address``."""
+        return self._blocks.get(address) is not None
+
+    def is_phantom(self, address: int) -> bool:
+        """Return whether the block that holds ``address`` has no bytes.
+
+        Raises InvalidDeviceAddress when no block holds it.
+        """
+        return self.block_of(address).phantom
+
+    def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes [address, address + nbytes), writable.
+
+        Raises InvalidDeviceAddress unless they lie in one block that is no phantom.
+        """
+        block = self.block_of(address)
+        if address + nbytes > block.address + block.size:
+            raise InvalidDeviceAddress(
+                f"[{address:#x}, {address + nbytes:#x}) reaches beyond the block "
+                f"[{block.address:#x}, {block.address + block.size:#x})"
+            )
+        if block.phantom:
+            raise InvalidDeviceAddress(f"the block at {block.address:#x} is a phantom: it has a size but no bytes")
+        return self._backing.view(address, nbytes, *block.region)
+
+    def array(self, array: DeviceArray) -> npt.NDArray[np.generic]:
+        """Return a NumPy view of an array in this memory.
+
+        Raises InvalidDeviceAddress unless it lies in one block that is no phantom.
+        """
+        return self.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
+
+    def _extent(self, nbytes: int) -> int:
+        return -(-nbytes // self.alignment) * self.alignment
+
+    def _allocate_small(self, nbytes: int, extent: int, phantom: bool) -> tuple[Block, int]:
+        new = 0
+        address = self._small.take(extent)
+        if address is None:
+            base = self._reserve(self.segment)
+            self._small.give(base, self.segment, base, base + self.segment)
+            new = 1
+            address = self._small.take(extent)
+            assert address is not None
+        base = address - (address - self.base) % self.segment
+        return Block(address, nbytes, phantom, (base, self.segment), extent), new
+
+    def _reserve(self, size: int) -> int:
+        """Take ``size`` bytes of segments from the kernel driver; return their address.
+
+        Raises OutOfSegments.
+        """
+        if not self.has_room(size):
+            raise OutOfSegments
+        address = self._large.take(size)
+        if address is None:
+            address = self._top
+            self._top += size
+        self._held += size
+        self.peak = max(self.peak, self._held)
+        return address
+
+    def _trim(self) -> None:
+        """Give shared segments back that hold no block; done only when memory is short, as CUDA's driver does."""
+        for address in self._small.of_size(self.segment):
+            self._small.remove(address, self.segment)
+            self._release(address, self.segment)
+
+    def _release(self, address: int, size: int) -> None:
+        """Give segments back to the kernel driver.
+
+        A hole at the end of the used addresses is dropped, so that addresses do not depend on what was freed before.
+        """
+        self._held -= size
+        low, extent = self._large.give(address, size, self.base, self._top)
+        if low + extent == self._top:
+            self._large.remove(low, extent)
+            self._top = low

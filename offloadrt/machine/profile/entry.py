@@ -1,0 +1,250 @@
+"""One entry of a machine profile: a value or a range, its unit, and its source.
+
+``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
+``profile.py`` adds the names of file and key to what they complain about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import attrs
+import msgspec
+
+from offloadrt.machine.profile import topology, units
+
+RangeEnd = Literal["mean", "low", "high"]
+SourceType = Literal[
+    "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
+]
+Value = float | bool | str
+
+FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
+"""Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
+
+_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
+"""Sizes by which other sizes are divided: 0 would be a division by zero."""
+_AT_MOST: dict[str, float] = {"jitter": 1.0}
+"""Upper limits of fractions of a whole."""
+
+
+class EntryError(ValueError):
+    """An entry that is not acceptable; the message says why, and ``profile`` adds the file and the key."""
+
+
+class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """An entry as it stands in a TOML file; it has exactly one of ``value`` and ``range``."""
+
+    source: str
+    source_type: SourceType
+    value: float | bool | str | None = None
+    range: tuple[float, float] | None = None
+    unit: str | None = None
+    choices: tuple[str, ...] = ()
+    format: Literal["topology"] | None = None
+    note: str = ""
+    reference: bool = False
+
+
+@attrs.frozen
+class ProfileEntry:
+    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
+
+    key: str
+    value: Value
+    """What a run uses: the number, the geometric mean or an end of the range, a truth value or a text."""
+    low: float | None
+    high: float | None
+    """The ends of the range in ``low`` and ``high``; None when the entry is a single value."""
+    unit: units.Unit | None
+    """None for truth values and texts."""
+    source: str
+    """A key of the profile's ``[sources]``, or "user"."""
+    source_type: str
+    note: str
+    choices: tuple[str, ...]
+    """The texts that a text entry may hold, unless it has a format."""
+    format: str | None
+    """The key in ``FORMATS`` of how the text is written; None for a text with choices."""
+    reference: bool
+    """Whether the entry is only there to compare with: no operation costs it."""
+    overridden: bool = False
+    """Whether a user has set the value."""
+
+    @property
+    def is_range(self) -> bool:
+        return self.low is not None
+
+    @property
+    def shown(self) -> str:
+        """The value in the entry's own unit, as reports show it."""
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        if isinstance(self.value, str) or self.unit is None:
+            return str(self.value)
+        return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
+
+    def at(self, end: RangeEnd) -> ProfileEntry:
+        """Return this entry at an end of its range, or at its geometric mean.
+
+        The mean is geometric because estimates are uncertain by a factor, not by an amount.  An entry without a range
+        stays as it is.
+        """
+        if self.low is None or self.high is None:
+            return self
+        ends = {"low": self.low, "high": self.high, "mean": math.sqrt(self.low * self.high)}
+        return attrs.evolve(self, value=ends[end])
+
+    def check_replaces(self, base: ProfileEntry) -> None:
+        """Check that this entry is of the same kind as the base's entry that it replaces.
+
+        Raises EntryError.
+        """
+        if self._kind != base._kind:
+            raise EntryError(f"is {self._kind}, but in the base it is {base._kind}")
+        if isinstance(self.value, str):
+            _text(self.value, base.choices, base.format)
+
+    @property
+    def _kind(self) -> str:
+        if isinstance(self.value, bool):
+            return "true or false"
+        if isinstance(self.value, str) or self.unit is None:
+            return "a text"
+        return f"a quantity of {self.unit.dimension}"
+
+    def overriding(self, given: object) -> ProfileEntry:
+        """Return this entry with the value that a user has given.
+
+        It is a number in the entry's own unit, a quantity (``"20us"``), a choice, or an end of the range.
+
+        Raises EntryError.
+        """
+        if self.reference:
+            raise EntryError(f"is only there to compare with, so that setting it would change nothing ({self.note})")
+        for end in get_args(RangeEnd):
+            if self.is_range and given == end:
+                return attrs.evolve(self.at(end), overridden=True)
+        value: Value
+        if isinstance(self.value, bool):
+            value = _truth(given)
+        elif isinstance(self.value, str):
+            value = _text(given, self.choices, self.format)
+        else:
+            assert self.unit is not None
+            value = _number(given, self.unit, self.key)
+        return attrs.evolve(self, value=value, low=None, high=None, source="user", source_type="user", overridden=True)
+
+
+def in_words(error: msgspec.ValidationError) -> str:
+    """Return msgspec's message with the field in brackets: ``Expected `str`, got `int` (title)``."""
+    reason, _, field = str(error).partition(" - at `$.")
+    return f"{reason} ({field.rstrip('`')})" if field else reason
+
+
+def parse(key: str, raw: object) -> ProfileEntry:
+    """Check one entry of a TOML file and return it.
+
+    Raises EntryError with the reason.
+    """
+    try:
+        text = msgspec.convert(raw, EntryText, strict=True)
+    except msgspec.ValidationError as error:
+        reason = in_words(error)
+        hint = f"; there are {', '.join(get_args(SourceType))}" if reason.endswith("(source_type)") else ""
+        raise EntryError(reason + hint) from None
+    if (text.value is None) == (text.range is None):
+        raise EntryError("needs exactly one of `value` and `range`")
+    common: dict[str, Any] = {
+        "key": key,
+        "source": text.source,
+        "source_type": text.source_type,
+        "note": text.note,
+        "choices": text.choices,
+        "format": text.format,
+        "reference": text.reference,
+    }
+    if isinstance(text.value, (bool, str)):
+        if text.unit is not None:
+            raise EntryError(f"is {text.value!r}, which is no number, but has the unit {text.unit!r}")
+        if isinstance(text.value, str):
+            if bool(text.choices) == (text.format is not None):
+                raise EntryError(
+                    "is a text without `choices` or `format`, or with both; sentences belong into `note` or a comment"
+                )
+            _text(text.value, text.choices, text.format)
+        return ProfileEntry(value=text.value, low=None, high=None, unit=None, **common)
+    if text.choices or text.format:
+        raise EntryError("has `choices` or a `format`, but is no text")
+    if text.unit is None:
+        raise EntryError('is a number without a unit (write `unit = "fraction"` for a plain number)')
+    try:
+        unit = units.unit(text.unit)
+    except units.UnitError as error:
+        raise EntryError(f"bad unit: {error}") from None
+    if text.range is None:
+        return ProfileEntry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
+    low, high = (_number(end, unit, key) for end in text.range)
+    if not 0 < low <= high:
+        raise EntryError(f"range [{text.range[0]:g}, {text.range[1]:g}] must be positive and ascending")
+    return ProfileEntry(value=math.sqrt(low * high), low=low, high=high, unit=unit, **common)
+
+
+def _number(given: object, unit: units.Unit, key: str) -> float:
+    """Return ``given`` in SI; as a text it may have another unit of the same dimension.
+
+    Raises EntryError.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+        raise EntryError(f"{given!r} is no number")
+    if isinstance(given, str):
+        try:
+            value, dimension = units.quantity(given.strip())
+        except units.UnitError as error:
+            raise EntryError(str(error)) from None
+        if not dimension:
+            value *= unit.factor
+        elif dimension != unit.dimension:
+            raise EntryError(f"{given!r} is a quantity of {dimension}, this one of {unit.dimension} ({unit.text})")
+    else:
+        value = given * unit.factor
+    if not math.isfinite(value) or value < 0:
+        raise EntryError(f"{given!r} must be finite and not negative")
+    if value == 0 and (unit.is_count or unit.is_rate or key in _POSITIVE):
+        raise EntryError(f"{given!r} must be positive ({unit.text})")
+    if value > _AT_MOST.get(key, math.inf):
+        raise EntryError(f"{given!r} must be at most {_AT_MOST[key]:g}")
+    if unit.is_count and value != int(value):
+        raise EntryError(f"{given!r} must be a whole number ({unit.text})")
+    return float(value)
+
+
+def _truth(given: object) -> bool:
+    """Return the truth value that a user has written in one of the usual ways.
+
+    Raises EntryError.
+    """
+    if isinstance(given, bool):
+        return given
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    try:
+        return words[str(given).strip().lower()]
+    except KeyError:
+        raise EntryError(f"{given!r} is neither true nor false") from None
+
+
+def _text(given: object, choices: tuple[str, ...], format: str | None) -> str:
+    """Check a text against its format or its choices and return it.
+
+    Raises EntryError.
+    """
+    if format is not None:
+        try:
+            FORMATS[format](str(given))
+        except ValueError as error:
+            raise EntryError(str(error)) from None
+    elif given not in choices:
+        raise EntryError(f"{given!r} is none of {', '.join(choices)}")
+    return str(given)

@@ -1,0 +1,326 @@
+"""Machine profiles: TOML files of hardware and software costs, each entry with its source.
+
+A profile holds ``[machine]`` (name, title, notes), ``[sources]`` and one ``[entry."KEY"]`` for each cost.  A user's own
+file may name a ``base`` profile and give only what differs from it; entries that the base does not have must be
+references (``reference = true``), since nothing would read them.  A range runs at its geometric mean unless an end is
+asked for.  ``load`` makes a ``MachineSpec``; the rules for one entry are in ``entry.py``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.resources
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import attrs
+import msgspec
+
+from offloadrt.machine.profile.entry import EntryError, ProfileEntry, RangeEnd, in_words, parse
+from offloadrt.machine.profile.topology import Topology, TopologyError
+from offloadrt.machine.profile.topology import parse as parse_topology
+
+T = TypeVar("T")
+
+RangeEnds = RangeEnd | Mapping[str, RangeEnd]
+"""One end for all ranges, or an end for each entry named; the others are at their mean."""
+
+_PROFILES = importlib.resources.files("offloadrt.machine") / "profiles"
+
+
+class ProfileError(ValueError):
+    """A profile, an entry or an override that cannot be used; the message names file, key and reason."""
+
+    def __init__(self, path: str, key: str, reason: str) -> None:
+        super().__init__(path, key, reason)
+        self.path, self.key, self.reason = path, key, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.key}: {self.reason}" if self.key else f"{self.path}: {self.reason}"
+
+
+class UnknownEntry(ProfileError):
+    """A key that the profile does not have.
+
+    ``near`` holds keys that look like it; ``alone`` says that the profile is a user's file without a base.
+    """
+
+    def __init__(self, path: str, key: str, near: tuple[str, ...], alone: bool = False) -> None:
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        if alone:
+            hint += '; the file has no `base = "…"` in [machine], whose entries it would have'
+        super().__init__(path, key, f"no such entry{hint}")
+        self.near, self.alone = near, alone
+
+    def __reduce__(self) -> tuple[type[UnknownEntry], tuple[str, str, tuple[str, ...], bool]]:
+        return UnknownEntry, (self.path, self.key, self.near, self.alone)
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    title: str = ""
+    base: str | None = None
+    notes: list[str] = []
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    machine: _Header
+    sources: dict[str, str] = {}
+    entry: dict[str, Any] = {}
+
+
+@attrs.frozen
+class MachineSpec:
+    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats."""
+
+    name: str
+    title: str
+    path: str
+    """The file, as messages name it."""
+    notes: tuple[str, ...]
+    sources: dict[str, str]
+    """The texts of the sources, by the key that entries use."""
+    entries: dict[str, ProfileEntry]
+    alone: bool = False
+    """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the name and of the entries; their order in the file, and its comments, do not matter."""
+        entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in self.entries.items())
+        return hashlib.sha256(json.dumps([self.name, entries]).encode()).hexdigest()
+
+    def value(self, key: str) -> float:
+        """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s).
+
+        Raises ProfileError.
+        """
+        value = self._entry(key).value
+        if isinstance(value, (bool, str)):
+            raise ProfileError(self.path, key, f"is {value!r}, but a number is needed")
+        return value
+
+    def count(self, key: str) -> int:
+        """Return the whole number of an entry.
+
+        Raises ProfileError.
+        """
+        value = self.value(key)
+        if value != int(value):
+            raise ProfileError(self.path, key, f"is {value!r}, but a whole number is needed")
+        return int(value)
+
+    def text(self, key: str) -> str:
+        """Return the text of an entry.
+
+        Raises ProfileError.
+        """
+        value = self._entry(key).value
+        if not isinstance(value, str):
+            raise ProfileError(self.path, key, f"is {value!r}, but a text is needed")
+        return value
+
+    def topology(self, key: str) -> Topology:
+        """Return the links between devices that an entry describes.
+
+        Raises ProfileError.
+        """
+        try:
+            return parse_topology(self.text(key))
+        except TopologyError as error:
+            raise ProfileError(self.path, key, str(error)) from None
+
+    def flag(self, key: str) -> bool:
+        """Return the truth value of an entry.
+
+        Raises ProfileError.
+        """
+        value = self._entry(key).value
+        if not isinstance(value, bool):
+            raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
+        return value
+
+    def read(self, cls: type[T]) -> T:
+        """Make an object of an attrs class whose fields name their entries.
+
+        A field says, for instance, ``free: Annotated[float, "alloc.cudaFree"]``.  Fields of type float, int, bool and
+        str hold what ``value``, ``count``, ``flag`` and ``text`` return; a field whose type is such a class is read in
+        the same way.
+
+        Raises ProfileError.
+        """
+        readers: dict[object, Callable[[str], Any]] = {
+            float: self.value, int: self.count, bool: self.flag, str: self.text,
+        }  # fmt: skip
+        fields: dict[str, Any] = {}
+        for name, hint in _hints(cls):  # type: ignore[arg-type]  # a class is hashable
+            if attrs.has(hint):
+                fields[name] = self.read(hint)
+            else:
+                kind, key = get_args(hint)
+                fields[name] = readers[kind](key)
+        return cls(**fields)
+
+    def ranges(self) -> list[str]:
+        """Return the keys of all entries that are given as a range and are no references."""
+        return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
+
+    def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:
+        """Return this machine with the user's values and, where asked for, with ranges at their ends.
+
+        Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
+        """
+        if not overrides and not range_end:
+            return self
+        entries = dict(self.entries)
+        if isinstance(range_end, str):
+            entries = {key: entry.at(range_end) for key, entry in entries.items()}
+        elif range_end is not None:
+            for key, end in range_end.items():
+                entry = self._entry(key)
+                if not entry.is_range:
+                    raise ProfileError(self.path, key, "has no range of which an end could be taken")
+                entries[key] = entry.at(end)
+        for key, given in overrides.items():
+            self._entry(key)
+            try:
+                entries[key] = entries[key].overriding(given)
+            except EntryError as error:
+                raise ProfileError(self.path, key, str(error)) from None
+        return attrs.evolve(self, entries=entries)
+
+    def _entry(self, key: str) -> ProfileEntry:
+        try:
+            return self.entries[key]
+        except KeyError:
+            raise UnknownEntry(self.path, key, near_matches(key, self.entries), self.alone) from None
+
+
+@cache
+def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of an attrs class with their annotations; cached, because every run reads a dozen classes."""
+    return tuple(get_type_hints(cls, include_extras=True).items())
+
+
+def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
+    """Return up to three known keys that a mistyped ``key`` may stand for."""
+    lower = {name.lower(): name for name in known}
+    close = [lower[name] for name in difflib.get_close_matches(key.lower(), lower, n=3, cutoff=0.6)]
+    last = key.rsplit(".", 1)[-1].lower()
+    close += [name for name in known if name.rsplit(".", 1)[-1].lower() == last and name not in close]
+    return tuple(close[:3])
+
+
+def available() -> list[str]:
+    """Return the names of the machines that come with the package."""
+    return sorted(Path(file.name).stem for file in _PROFILES.iterdir() if file.name.endswith(".toml"))
+
+
+def load(
+    name_or_path: str | Path, overrides: Mapping[str, object] | None = None, range_end: RangeEnds = "mean"
+) -> MachineSpec:
+    """Load a machine by name, or from a user's own TOML file.
+
+    ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``).
+
+    Raises ProfileError.
+    """
+    files = _files(str(name_or_path))
+    if range_end == "mean":
+        return _at_means(files).with_overrides(overrides or {})
+    return _unchanged(files).with_overrides(overrides or {}, range_end)
+
+
+def _files(name: str) -> tuple[tuple[str, str], ...]:
+    """Return (path, text) of the file and of all bases on which it is built, the last base first.
+
+    Raises ProfileError.
+    """
+    files: list[tuple[str, str]] = []
+    base: str | None = name
+    while base is not None:
+        try:
+            path, text = _source_text(base)
+        except ProfileError as error:
+            if not files:
+                raise
+            raise ProfileError(files[-1][0], "machine.base", f"{base!r} {error.reason}") from None
+        if path in (children := [child for child, _ in files]):
+            raise ProfileError(path, "machine.base", f"is based on itself ({' -> '.join((*children, path))})")
+        files.append((path, text))
+        base = _parsed(path, text).machine.base
+    return tuple(reversed(files))
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: str, text: str) -> _File:
+    """Read the text of a profile; ``path`` is for messages.
+
+    Raises ProfileError.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(text), _File, strict=True)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(path, "", f"is not valid TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ProfileError(path, "", in_words(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _unchanged(files: tuple[tuple[str, str], ...]) -> MachineSpec:
+    """Return the machine of the last of ``files``, without overrides and with ranges not set to an end.
+
+    The cache compares the texts of the files, so that a file may change between two loads.
+
+    Raises ProfileError.
+    """
+    *bases, (path, text) = files
+    base = _unchanged(tuple(bases)) if bases else None
+    file = _parsed(path, text)
+    sources = {**(base.sources if base else {}), **file.sources}
+    entries = dict(base.entries) if base else {}
+    for key, raw in file.entry.items():
+        if base and key not in base.entries and not (isinstance(raw, dict) and raw.get("reference")):
+            raise UnknownEntry(path, key, near_matches(key, base.entries))
+        try:
+            entry = parse(key, raw)
+            if entry.source not in sources:
+                raise EntryError(f"source {entry.source!r} is not in [sources]")
+            if base and key in base.entries:
+                entry.check_replaces(base.entries[key])
+        except EntryError as error:
+            raise ProfileError(path, key, str(error)) from None
+        entries[key] = entry
+    title = file.machine.title or (base.title if base else "")
+    alone = base is None and path.removesuffix(".toml") not in available()
+    return MachineSpec(file.machine.name, title, path, tuple(file.machine.notes), sources, entries, alone)
+
+
+@lru_cache(maxsize=64)
+def _at_means(files: tuple[tuple[str, str], ...]) -> MachineSpec:
+    """Return the machine of the last of ``files`` with ranges at their means, which is what nearly every run uses."""
+    return _unchanged(files).with_overrides({}, "mean")
+
+
+def _source_text(name: str) -> tuple[str, str]:
+    """Return (path, text) of a machine's file; the path is what messages call it.
+
+    Raises ProfileError.
+    """
+    if name in (known := available()):
+        return f"{name}.toml", (_PROFILES / f"{name}.toml").read_text(encoding="utf-8")
+    if not (name.endswith(".toml") or Path(name).exists()):
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(known)}"
+        raise ProfileError(name, "", f"is neither a machine that comes with offloadrt nor a file{hint}")
+    try:
+        return name, Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ProfileError(name, "", f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ProfileError(name, "", "cannot be read: it is no text (UTF-8)") from None

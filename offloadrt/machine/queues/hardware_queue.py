@@ -1,0 +1,142 @@
+"""Hardware queues (CUDA's connections), which streams share.
+
+A queue dispatches the packets of its streams in the order of submission.  A packet starts when the packet before it in
+its stream has completed; until then it stays at the head and holds up everything behind it, also of other streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.links.copy_engine import CopyEngines
+from offloadrt.machine.links.peer_relay import PeerRelay
+from offloadrt.machine.messages import PACKETS, CopyPacket, KernelPacket, PeerPacket, PrefetchPacket
+from offloadrt.machine.queues.stream import Stream, StreamCommand
+from offloadrt.sim import Mailbox, Signal, Simulation
+
+
+@attrs.frozen
+class QueueStatistics:
+    """What a hardware queue did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+
+    packets: int
+    """Packets that the queue took."""
+    blocked: int
+    """How many of them had to wait at its head."""
+    blocked_s: float
+    """Time with a packet at the head that waited for its stream or an event."""
+    idle_s: float
+    """Time without such a packet, since the device was made."""
+    wait_s: float
+    """Time of the packets behind a blocked one, summed over them."""
+
+    @property
+    def busy_s(self) -> float:
+        """The same as ``blocked_s``, under the name that all statistics of a machine have."""
+        return self.blocked_s
+
+
+class HardwareQueue:
+    """One connection to the device: an actor that dispatches packets to engines and compute units.
+
+    Dispatching takes no time of its own: the launch and copy latencies of the profile, which were measured from end to
+    end, contain it.
+    """
+
+    def __init__(
+        self,
+        sim: Simulation,
+        device: int,
+        number: int,
+        engines: dict[str, CopyEngines],
+        compute: Mailbox,
+        born: float,
+        migrations: Mailbox | None = None,
+        relay: PeerRelay | None = None,
+    ) -> None:
+        self.sim = sim
+        self.number = number
+        self.mailbox = Mailbox(sim, f"device {device} hardware queue {number}")
+        self._engines = engines
+        self._compute = compute
+        self.migrations = migrations
+        """The mailbox of who carries out prefetches; None until managed memory is in use."""
+        self._relay = relay
+        self._packets = 0
+        self._blocked = 0
+        self._blocking = LevelOverTime(sim)
+        self._behind = LevelOverTime(sim)
+        self._born = born
+
+    def submit(self, packet: StreamCommand) -> None:
+        """Append a packet."""
+        self._behind.rise()
+        self.mailbox.put(packet)
+
+    async def run(self) -> None:
+        """Dispatch packets in order, for ever (the actor)."""
+        while True:
+            packet = await self.mailbox.get()
+            if type(packet) not in PACKETS:
+                raise TypeError(f"a hardware queue does not understand {packet!r}")
+            self._behind.fall()
+            self._packets += 1
+            stream = packet.stream
+            if (before := stream.running) is not None and not before.is_set:
+                await self._block(before)
+            stream.running = packet.done
+            if isinstance(packet, KernelPacket):
+                self._compute.put(packet)
+            elif isinstance(packet, CopyPacket):
+                self._engines[packet.direction].submit(packet)
+            elif isinstance(packet, PrefetchPacket):
+                if self.migrations is None:
+                    raise TypeError(f"this hardware queue does not understand {packet!r}: nothing migrates here")
+                self.migrations.put(packet)
+            elif isinstance(packet, PeerPacket):
+                if self._relay is None:
+                    raise TypeError(f"this hardware queue does not understand {packet!r}: its device has no peers")
+                self._relay.submit(packet)
+            else:
+                if not packet.event.is_set:
+                    await self._block(packet.event)
+                packet.done.set()
+
+    async def _block(self, signal: Signal) -> None:
+        self._blocked += 1
+        self._blocking.rise()
+        await signal.wait()
+        self._blocking.fall()
+
+    def statistics(self) -> QueueStatistics:
+        """Return what the queue did so far."""
+        blocked_s = self._blocking.total_s
+        idle_s = self.sim.now - self._born - blocked_s
+        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
+
+
+class HardwareQueues:
+    """The queues of a device.  With ``uncontended`` each stream has its own.
+
+    CUDA does not document how it assigns streams to connections.  Round robin is taken: the assignment with the fewest
+    streams on the fullest queue.
+    """
+
+    def __init__(self, make: Callable[[int], HardwareQueue], count: int, *, uncontended: bool = False) -> None:
+        self._make = make
+        self._count = count
+        self._uncontended = uncontended
+        self._streams = 0
+        self.queues: list[HardwareQueue] = []
+
+    def open_stream(self) -> Stream:
+        """Make a stream on the next queue, and the queue if no stream has used it yet."""
+        index = self._streams
+        self._streams += 1
+        number = index if self._uncontended else index % self._count
+        if number == len(self.queues):
+            self.queues.append(self._make(number))
+        return Stream(index, self.queues[number])

@@ -1,0 +1,149 @@
+"""HSA queues, which streams take in turns.
+
+A queue hands its kernels to the compute units in the order of submission, without waiting for the one before.  Only
+barriers wait: one whose dependency is not met stays at the head and holds up everything behind it, also of other
+streams.  LLVM chooses the queue of a stream each time it takes the stream from its pool
+(``AMDGPUStreamManagerTy::assignNextQueue``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.messages import BarrierPacket, KernelPacket
+from offloadrt.machine.queues.hardware_queue import QueueStatistics
+from offloadrt.machine.queues.stream import Stream, StreamCommand
+from offloadrt.sim import Mailbox, Simulation
+
+
+class HsaQueue:
+    """One queue: an actor that hands kernels to the compute units and waits at barriers."""
+
+    def __init__(self, sim: Simulation, device: int, number: int, compute: Mailbox, born: float) -> None:
+        self.sim = sim
+        self.number = number
+        self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
+        self._compute = compute
+        self._packets = 0
+        self._blocked = 0
+        self._blocking = LevelOverTime(sim)
+        self._behind = LevelOverTime(sim)
+        self._born = born
+
+    def submit(self, packet: StreamCommand | BarrierPacket) -> None:
+        """Append a KernelPacket or a BarrierPacket."""
+        # An idle queue's actor would only pass the kernel on, at this very time: so the sender does it, which saves
+        # the actor's resumption for each kernel.
+        if type(packet) is KernelPacket and self.mailbox.getters:
+            self._packets += 1
+            self._compute.put(packet)
+            return
+        if not self.mailbox.getters:
+            self._behind.rise()
+        self.mailbox.put(packet)
+
+    async def run(self) -> None:
+        """Dispatch packets in order, for ever (the actor)."""
+        while True:
+            packet = await self.mailbox.get()
+            if self._behind.number > len(self.mailbox.items):  # the packet had to queue: an idle queue gets it directly
+                self._behind.fall()
+            self._packets += 1
+            if isinstance(packet, KernelPacket):
+                self._compute.put(packet)
+            elif isinstance(packet, BarrierPacket):
+                if not packet.depends.is_set:
+                    self._blocked += 1
+                    self._blocking.rise()
+                    await packet.depends.wait()
+                    self._blocking.fall()
+                if packet.done is not None:
+                    packet.done.set()
+            else:
+                raise TypeError(f"an HSA queue does not understand {packet!r}")
+
+    def statistics(self) -> QueueStatistics:
+        """Return what the queue did so far."""
+        blocked_s = self._blocking.total_s
+        idle_s = self.sim.now - self._born - blocked_s
+        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
+
+
+class _Unassigned:
+    """The queue of a stream that holds none."""
+
+    number = -1
+
+    def submit(self, packet: StreamCommand) -> None:
+        raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
+
+
+class HsaQueues:
+    """The queues of a device, ``count`` at most; each is made when a stream first takes it.
+
+    With ``round_robin`` each stream takes the next queue.  Otherwise (LLVM's default, busy tracking) it takes one that
+    no stream holds, or else the least used one.  With ``uncontended`` there are as many queues as streams hold at one
+    time (an ablation).
+    """
+
+    def __init__(
+        self, make: Callable[[int], HsaQueue], count: int, *, round_robin: bool = False, uncontended: bool = False
+    ) -> None:
+        self._make = make
+        self._count = count
+        self._round_robin = round_robin
+        self._uncontended = uncontended
+        self._streams = 0
+        self._taken = 0
+        self._unassigned = _Unassigned()
+        self._held: dict[int, HsaQueue] = {}
+        self.streams_of: list[int] = []
+        """How many streams hold each queue."""
+        self.queues: list[HsaQueue] = []
+
+    def open_stream(self) -> Stream:
+        """Make a stream, which holds no queue yet."""
+        self._streams += 1
+        return Stream(self._streams - 1, self._unassigned)
+
+    def take(self, stream: Stream) -> HsaQueue:
+        """Give a stream the queue to which it submits from now on.
+
+        Raises RuntimeError when the stream holds one, and on a device without HSA queues.
+        """
+        if not self._count:
+            raise RuntimeError("a discrete device has no HSA queues")
+        if stream.index in self._held:
+            raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
+        place = self._choose()
+        while place >= len(self.queues):
+            self.queues.append(self._make(len(self.queues)))
+            self.streams_of.append(0)
+        queue = self.queues[place]
+        self.streams_of[place] += 1
+        stream.queue = self._held[stream.index] = queue
+        return queue
+
+    def give_back(self, stream: Stream) -> None:
+        """Take the queue of a stream that submits nothing more for now.
+
+        Raises RuntimeError when the stream holds none.
+        """
+        queue = self._held.pop(stream.index, None)
+        if queue is None:
+            raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
+        self.streams_of[queue.number] -= 1
+        stream.queue = self._unassigned
+
+    def _choose(self) -> int:
+        """Return the number of the queue that the next stream takes, which may have to be made first."""
+        if self._round_robin and not self._uncontended:
+            place = self._taken % self._count
+            self._taken += 1
+            return place
+        streams = self.streams_of
+        if 0 in streams:
+            return streams.index(0)
+        made = len(streams)
+        return streams.index(min(streams)) if made >= self._count and not self._uncontended else made
