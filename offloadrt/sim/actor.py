@@ -195,6 +195,7 @@ class Actor:
         sim = self.sim
         first = (sim.now, self.index - BEFORE_ALL, self)
         if (target := self.waits_for) is not None and target.forget(self) is not False:
+            self.waits_for = None
             heappush(sim.heap, first)
         elif not bring_forward(sim.heap, self, first):
             return False
