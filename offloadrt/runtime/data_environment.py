@@ -30,11 +30,17 @@ from offloadrt.runtime.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping import get_target_pointer, null_pointer
+from offloadrt.runtime.mapping import get_target_pointer, map_resident, null_pointer
 from offloadrt.runtime.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.present_table import ShadowPointer
 from offloadrt.runtime.table_visits import TargetPointer
-from offloadrt.runtime.unmapping import get_present_pointer, put_off_data_end, restore_host_pointers
+from offloadrt.runtime.unmapping import (
+    find_present,
+    get_present_pointer,
+    put_off_data_end,
+    restore_host_pointers,
+    unmap_resident,
+)
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE
@@ -65,13 +71,24 @@ async def target_data_begin(
         await place_for_data(device, device.objects, items, queue, call)
     attachments = Attachments()
     returned: dict[int, int | None] = {}
+    table, lookup_s = device.table_lock, device.costs.lookup
     for position, item in enumerate(items):
         if item.type & NOT_MAPPED:
             continue
         if item.type & ATTACH:
             attachments.items.append(item)
             continue
-        returned_base = await _begin_item(device, item, queue, attachments, call)
+        if item.array is not None and item.array.freed:
+            raise _freed(device, item, call)
+        if item.type & PTR_AND_OBJ:
+            returned_base = await _begin_pointer_and_object(device, item, queue, attachments, call)
+        else:
+            await table.enter(lookup_s, item.begin, item.size)
+            if (address := map_resident(device, item, queue)) is not None:
+                table.release()
+                returned_base = address - (item.begin - item.base)
+            else:
+                returned_base = await _begin_item(device, item, queue, attachments, call)
         queue.mapped = position + 1
         if item.type & RETURN_PARAM:
             returned[position] = returned_base
@@ -84,24 +101,13 @@ async def target_data_begin(
 async def _begin_item(
     device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
 ) -> int | None:
-    """Map one item; returns the device address of its base."""
-    if item.array is not None and item.array.freed:
-        raise _freed(device, item, call)
-    if item.type & PTR_AND_OBJ:
-        pointer, base = await _begin_pointer_and_object(device, item, queue, attachments, call)
-    else:
-        base = item.base
-        await device.table_lock.enter(device.costs.lookup, item.begin, item.size)
-        pointer = await get_target_pointer(
-            device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type
-        )
-        pointer.release(device)
-        _note_mapped(device, item, pointer, attachments, call)
-    if pointer.is_host and device.objects is not None and queue.placed is None:
-        device.objects.put_off(item)
-    if pointer.is_host and device.prefaults and item.size:
-        await device.plugin.prefault(item.begin, item.size)
-    return None if pointer.address is None else pointer.address - (item.begin - base)
+    """Map one item; returns the device address of its base. The caller holds the table, which is released here."""
+    pointer = await get_target_pointer(
+        device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=item.type
+    )
+    pointer.release(device)
+    _note_mapped(device, item, pointer, attachments, call)
+    return await _mapped(device, item, pointer, item.base, queue)
 
 
 def _note_mapped(
@@ -114,10 +120,21 @@ def _note_mapped(
         attachments.new_blocks.append((item.begin, item.size))
 
 
+async def _mapped(
+    device: OffloadDevice, item: MapItem, pointer: TargetPointer, base: int, queue: DirectiveQueue
+) -> int | None:
+    """Do what the configuration wants for an item that the device uses in place; returns the base's device address."""
+    if pointer.is_host and device.objects is not None and queue.placed is None:
+        device.objects.put_off(item)
+    if pointer.is_host and device.prefaults and item.size:
+        await device.plugin.prefault(item.begin, item.size)
+    return None if pointer.address is None else pointer.address - (item.begin - base)
+
+
 async def _begin_pointer_and_object(
     device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
-) -> tuple[TargetPointer, int]:
-    """Map a pointer and what it points to in one hold of the table, then attach; returns the latter and its base.
+) -> int | None:
+    """Map a pointer and what it points to in one hold of the table, then attach; returns the latter's base.
 
     The pointer's entry stays locked meanwhile, for the attachment is written to its block.
     """
@@ -147,9 +164,9 @@ async def _begin_pointer_and_object(
                 await _attach(device, item, owner, item.base, base, pointer.address, queue)
         finally:
             pointer.release(device)
-        return pointer, base
     finally:
         owner.release(device)
+    return await _mapped(device, item, pointer, base, queue)
 
 
 def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
@@ -205,16 +222,27 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
     queue.items, queue.mapped = items, len(items)
+    table, lookup_s = device.table_lock, device.costs.lookup
     for position in reversed(range(len(items))):
-        if not items[position].type & (NOT_MAPPED | ATTACH):
-            await _end_item(device, items[position], position, queue, call)
+        item = items[position]
+        if item.type & (NOT_MAPPED | ATTACH):
+            continue
+        await table.enter(lookup_s, item.begin, item.size)
+        if unmap_resident(device, item, queue):
+            queue.mapped = position
+            table.release()
+        else:
+            await _end_item(device, item, position, queue, call)
     if device.objects is not None and queue.placed is None:
         put_off_data_ended(device, device.objects, items, queue)
 
 
 async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: DirectiveQueue, call: str) -> None:
-    """Count down, and copy back under the entry lock; when the queue has drained the entry may be removed."""
-    pointer = await get_present_pointer(
+    """Count down, and copy back under the entry lock; when the queue has drained the entry may be removed.
+
+    The caller holds the table, which is released here.
+    """
+    pointer = await find_present(
         device, item.array, item.begin, item.size, must_contain=not item.type & IMPLICIT, ends=item, cause=queue.cause
     )
     queue.mapped = position

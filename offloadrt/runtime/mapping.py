@@ -18,8 +18,29 @@ from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.present_table import Entry, Lookup
-from offloadrt.runtime.table_visits import TargetPointer, enter_entry, lock_visited, trace_counts, trace_lookup
+from offloadrt.runtime.table_visits import (
+    TargetPointer,
+    enter_entry,
+    lock_visited,
+    pass_visited,
+    trace_counts,
+    trace_lookup,
+)
 from offloadrt.runtime.unmapping import put_off_data_end
+
+
+def map_resident(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> int | None:
+    """Count up an item whose section is mapped, and which needs nothing else; returns its device address.
+
+    The caller holds the table. None if there is more to do or to wait for: `get_target_pointer` does all of it.
+    """
+    lookup = device.table.lookup(item.begin, item.size)
+    entry = lookup.entry
+    if entry is None or not lookup.contained or device.is_pending(entry):
+        return None
+    if (item.type & TO and item.type & ALWAYS and item.size) or not pass_visited(device, lookup):
+        return None
+    return _count_up(device, entry, item, item.begin, item.size, item.type, lookup, queue)
 
 
 async def get_target_pointer(
@@ -50,11 +71,10 @@ async def get_target_pointer(
             copies = type_bits & TO and type_bits & ALWAYS and size
             keeps = bool(copies or device.is_pending(entry) or entry.lock.owner is not None or not release_table)
             await lock_visited(device, pointer, lookup, keeps, owned)
-            _trace_lookup(device, queue, item, begin, size, lookup)
-            entry.increment(type_bits & OMPX_HOLD != 0)
-            if device.trace is not None:
-                trace_counts(device, queue.cause, entry)
-            pointer.entry, pointer.address = entry, entry.device_address(begin)
+            pointer.entry, pointer.address = (
+                entry,
+                _count_up(device, entry, item, begin, size, type_bits, lookup, queue),
+            )
             pointer.is_present = pointer.counted = True
         else:
             placement = Placement.HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
@@ -88,6 +108,23 @@ async def get_target_pointer(
             device.table_lock.release()
         raise
     return pointer
+
+
+def _count_up(
+    device: OffloadDevice,
+    entry: Entry,
+    item: MapItem,
+    begin: int,
+    size: int,
+    type_bits: int,
+    lookup: Lookup,
+    queue: DirectiveQueue,
+) -> int:
+    entry.increment(type_bits & OMPX_HOLD != 0)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+        trace_counts(device, queue.cause, entry)
+    return entry.device_address(begin)
 
 
 def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:

@@ -5,13 +5,10 @@ A `TargetPointer` owns the lock of its entry until `release`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 import attrs
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.lock_wait import no_work
 from offloadrt.runtime.present_table import Entry, Lookup
 from offloadrt.trace import events
 
@@ -43,25 +40,16 @@ class TargetPointer:
         self.is_locked = False
 
 
-def lock_visited(
+async def lock_visited(
     device: OffloadDevice, pointer: TargetPointer, lookup: Lookup, keeps: bool, owned: Entry | None = None
-) -> Awaitable[None]:
+) -> None:
     """Lock the entries that a search has visited, one after the other as `lookupMapping` does.
 
     The caller holds the table, and waits with it for an entry that is being copied. LLVM keeps the last lock while the
     directive goes on with that entry. Here `pointer` keeps it only if `keeps`, that is if something is awaited under
-    it: a lock that would be given back at the same instant is only waited for. owned: the caller has this one already.
+    it: a lock that would be given back at the same instant is only waited for (`pass_visited`, where none is taken).
+    owned: the caller has this one already.
     """
-    for entry in lookup.visited:
-        if keeps or entry.lock.owner is not None:
-            return _lock_visited(device, pointer, lookup, keeps, owned)
-    device.entry_locks.passed += len(lookup.visited)
-    return no_work()
-
-
-async def _lock_visited(
-    device: OffloadDevice, pointer: TargetPointer, lookup: Lookup, keeps: bool, owned: Entry | None
-) -> None:
     for entry in lookup.visited:
         if entry is owned:
             continue
@@ -70,6 +58,16 @@ async def _lock_visited(
             pointer.entry, pointer.is_locked = entry, True
         else:
             await device.pass_entry(entry)
+
+
+def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
+    """Whether all entries that a search has visited are free: then their locks count as taken and given back."""
+    visited = lookup.visited
+    for entry in visited:
+        if entry.lock.owner is not None:
+            return False
+    device.entry_locks.passed += len(visited)
+    return True
 
 
 def trace_lookup(

@@ -39,8 +39,9 @@ from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
 from offloadrt.runtime.placing import place_for_target, put_off_target_ended
 from offloadrt.runtime.private_arguments import PrivateArguments
 from offloadrt.runtime.reachable import Reachable, pointed_to
+from offloadrt.runtime.table_visits import pass_visited
 from offloadrt.runtime.touching import dying, touching_of
-from offloadrt.runtime.unmapping import get_present_pointer
+from offloadrt.runtime.unmapping import find_present
 
 
 async def target(
@@ -132,6 +133,8 @@ async def _bind_others(
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
+    table, lookup_s = device.table_lock, device.costs.lookup
+    absent = ON_HOST if device.configuration.host_pointers or device.plugin.kernels_fault else NOWHERE
     for item in items:
         if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
             continue
@@ -141,12 +144,16 @@ async def _bind_others(
         if item.type & PRIVATE:
             await private.add(item)
             continue
-        pointer = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
-        if pointer.entry is not None:
-            bindings[item.array] = pointer.entry.binding
+        await table.enter(lookup_s, item.begin, item.size, False)
+        lookup = device.table.lookup(item.begin, item.size)
+        if device.trace is None and pass_visited(device, lookup):
+            entry = lookup.entry if lookup.overlaps else None
+            table.release()
         else:
-            in_place = pointer.is_host or device.plugin.kernels_fault or item.array.managed
-            bindings[item.array] = ON_HOST if in_place else NOWHERE
+            entry = (await find_present(device, item.array, item.begin, item.size, cause=queue.cause)).entry
+        bindings[item.array] = absent if entry is None else entry.binding
+        if entry is None and item.array.managed:
+            bindings[item.array] = ON_HOST
     await private.transfer()
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)

@@ -15,7 +15,32 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.map_item import MapItem
 from offloadrt.runtime.map_type import ALWAYS, DELETE, FROM, OMPX_HOLD
 from offloadrt.runtime.present_table import Entry
-from offloadrt.runtime.table_visits import TargetPointer, lock_visited, remove_entry, trace_counts, trace_lookup
+from offloadrt.runtime.table_visits import (
+    TargetPointer,
+    lock_visited,
+    pass_visited,
+    remove_entry,
+    trace_counts,
+    trace_lookup,
+)
+
+
+def unmap_resident(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> bool:
+    """Count down an item whose section is mapped, and which needs nothing else before its queue has drained.
+
+    The caller holds the table. False if there is more to do or to wait for: `find_present` is where that begins.
+    """
+    lookup = device.table.lookup(item.begin, item.size)
+    entry = lookup.entry
+    if entry is None or not lookup.contained or device.objects is not None:
+        return False
+    if _copies_back(entry, item) or not pass_visited(device, lookup):
+        return False
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, item.begin, item.size, True)
+    _count_down(device, entry, item, queue.cause)
+    put_off_data_end(device, entry, item, queue)
+    return True
 
 
 async def get_present_pointer(
@@ -26,25 +51,38 @@ async def get_present_pointer(
     *,
     must_contain: bool = False,
     locks: bool = False,
+    cause: int = 0,
+) -> TargetPointer:
+    """Take the table, and find the counterpart of what is mapped already, as `find_present` does."""
+    await device.table_lock.enter(device.costs.lookup, begin, size, False)
+    return await find_present(device, array, begin, size, must_contain=must_contain, locks=locks, cause=cause)
+
+
+async def find_present(
+    device: OffloadDevice,
+    array: HostArray | None,
+    begin: int,
+    size: int,
+    *,
+    must_contain: bool = False,
+    locks: bool = False,
     ends: MapItem | None = None,
     cause: int = 0,
 ) -> TargetPointer:
-    """Find the counterpart of what is mapped already (`getTgtPtrBegin`).
+    """Find the counterpart of what is mapped already (`getTgtPtrBegin`); the table is released here.
 
     locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
     kept if the item copies it back.
     """
     pointer = TargetPointer()
-    await device.table_lock.enter(device.costs.lookup, begin, size, ends is not None)
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
         if entry is not None and ends is not None:
-            pointer.is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
-            locks = pointer.copies_back = bool(
-                ends.type & FROM and (ends.type & ALWAYS or pointer.is_last) and ends.size
-            )
-        await lock_visited(device, pointer, lookup, locks and entry is not None)
+            pointer.is_last = _is_last(entry, ends)
+            locks = pointer.copies_back = _copies_back(entry, ends)
+        if (locks and entry is not None) or not pass_visited(device, lookup):
+            await lock_visited(device, pointer, lookup, locks and entry is not None)
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, lookup.contained)
         if entry is not None:
@@ -61,6 +99,15 @@ async def get_present_pointer(
     finally:
         device.table_lock.release()
     return pointer
+
+
+def _is_last(entry: Entry, item: MapItem) -> bool:
+    """Whether the count-down for an item will be that of the last reference."""
+    return entry.would_be_last(item.type & OMPX_HOLD != 0, item.type & DELETE != 0)
+
+
+def _copies_back(entry: Entry, item: MapItem) -> bool:
+    return bool(item.type & FROM and item.size and (item.type & ALWAYS or _is_last(entry, item)))
 
 
 def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
@@ -86,37 +133,38 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
     Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
     left early it can be done again.
     """
+    table = device.table_lock
     while ending:
         entry, item = ending[0]
         if entry.is_erased:  # it was left when the entry had been removed already
             if device.block_size(entry.device_begin) is not None:
                 await device.free(entry.device_begin, item.array, entry.host_begin)
-        elif await _finish_entry(device, entry, item, cause):
+            ending.popleft()
+            continue
+        await table.enter(0.0, entry.host_begin, item.size, entry.total == 0)
+        try:
+            await device.pass_entry(entry)
+            entry.data_end_users -= 1
+            if item.type & FROM and entry.shadow_pointers:
+                restore_host_pointers(item.array, entry)
+            removes = entry.total == 0 and entry.data_end_users == 0
+            if removes:
+                await _remove(device, entry, cause)
+        finally:
+            table.release()
+        if removes:
             device.entry_locks.give_back(entry.lock)
             await device.free(entry.device_begin, item.array, entry.host_begin)
         ending.popleft()
 
 
-async def _finish_entry(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> bool:
-    """True if the entry was removed, and its block is to be freed."""
-    table = device.table_lock
-    await table.enter(0.0, entry.host_begin, entry.size, entry.total == 0)
+async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
     try:
-        await device.pass_entry(entry)
-        entry.data_end_users -= 1
-        if item.type & FROM and entry.shadow_pointers:
-            restore_host_pointers(item.array, entry)
-        if entry.total or entry.data_end_users:
-            return False
-        try:
-            await device.work(device.costs.erase)
-        except BaseException:
-            entry.data_end_users += 1
-            raise
-        remove_entry(device, cause, entry)
-        return True
-    finally:
-        table.release()
+        await device.work(device.costs.erase)
+    except BaseException:
+        entry.data_end_users += 1
+        raise
+    remove_entry(device, cause, entry)
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:

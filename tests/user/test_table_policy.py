@@ -23,6 +23,7 @@ class ReadersAndWriters:
 
     name = "readers and writers"
     hands_over = True
+    shares = True
 
     def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
         if any(holder.changes for holder in holders):
@@ -40,6 +41,7 @@ class Sharded:
 
     name = "sharded"
     hands_over = True
+    shares = True
 
     def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
         taken = {shard for holder in holders for shard in shards(holder)}

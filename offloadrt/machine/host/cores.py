@@ -90,77 +90,72 @@ class Cores:
     @uninterrupted
     def take(self) -> Awaitable[None]:
         """Wait for a core and keep it until ``give_back``."""
-        return PASSED if self._occupied() else self._wait()
+        return PASSED if self.begin(self._sim.current, None) else self._wait()
 
     @uninterrupted
     @types.coroutine
     def _wait(self) -> Generator[Any, Any, None]:
-        sim = self._sim
-        me = sim.current
-        self._queue(me, None)
+        me = self._sim.current
         yield me.trap
         if me.trouble is not None:
             self.ended(me)
-            yield from sim.interrupted(me)
+            yield from self._sim.interrupted(me)
+
+    def give_back(self) -> None:
+        """Leave the core; the thread that waits longest gets it."""
+        self.ended(self._sim.current)
 
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
 
-    def begin(self, actor: Actor, dt: float) -> None:
+    def begin(self, actor: Actor, dt: float | None) -> bool:
         """Have ``actor``, which is parked or is about to park, resumed when it has worked on a core for ``dt``.
 
-        It then calls ``ended``, also when it was resumed earlier because it was cancelled.
+        It then calls ``ended``, also when it was resumed earlier because it was cancelled. With None it has the core
+        until then.  True if a core was idle.
         """
-        if self._occupied():
-            sim = self._sim
-            sim.events = number = sim.events + 1
-            heappush(sim.heap, (sim.now + dt, number, actor))
-        else:
-            self._queue(actor, dt)
+        sim = self._sim
+        self._computed += 1
+        if self._busy < self.count or self._uncontended:
+            self._busy += 1
+            self._busy_s -= sim.now
+            if dt is not None:
+                sim.events = number = sim.events + 1
+                heappush(sim.heap, (sim.now + dt, number, actor))
+            return True
+        self._waited += 1
+        self._waiters.append((actor, dt))
+        actor.waits_for = self
+        actor.waits_since = sim.now
+        actor.story.append((sim.now, self.name))
+        return False
 
     def ended(self, actor: Actor) -> None:
-        """Give up the core that ``actor`` worked on; nothing to give up if it was taken off the queue for one."""
+        """Give up the core that ``actor`` has; the thread that waits longest gets it, and begins its work at once.
+
+        There is nothing to give up if the actor was cancelled while it waited for a core.
+        """
+        sim = self._sim
         if actor.value is self:
             actor.value = None
-        else:
-            self.give_back()
-
-    def give_back(self) -> None:
-        """Leave the core; the thread that waits longest gets it, and begins its work at once."""
-        sim = self._sim
-        if not self._waiters:
+        elif not self._waiters:
             self._busy -= 1
             self._busy_s += sim.now
-            return
-        actor, dt = self._waiters.popleft()
-        actor.waits_for = None
-        self._wait_s += sim.now - actor.waits_since
-        if dt is None:
-            sim.ready.append(actor)
         else:
-            sim.events = number = sim.events + 1
-            heappush(sim.heap, (sim.now + dt, number, actor))
+            successor, dt = self._waiters.popleft()
+            successor.waits_for = None
+            self._wait_s += sim.now - successor.waits_since
+            if dt is None:
+                sim.ready.append(successor)
+            else:
+                sim.events = number = sim.events + 1
+                heappush(sim.heap, (sim.now + dt, number, successor))
 
     def forget(self, actor: Actor) -> None:
         """Take ``actor``, which is cancelled, off the queue."""
         self._waiters = deque(waiter for waiter in self._waiters if waiter[0] is not actor)
         self._wait_s += self._sim.now - actor.waits_since
+        actor.waits_for = None
         actor.value = self  # it leaves the queue, not a core
-
-    def _occupied(self) -> bool:
-        """Occupy an idle core; False if there is none."""
-        self._computed += 1
-        if self._busy >= self.count and not self._uncontended:
-            return False
-        self._busy += 1
-        self._busy_s -= self._sim.now
-        return True
-
-    def _queue(self, actor: Actor, dt: float | None) -> None:
-        self._waited += 1
-        self._waiters.append((actor, dt))
-        actor.waits_for = self
-        actor.waits_since = self._sim.now
-        actor.story.append((self._sim.now, self.name))
 
     def statistics(self) -> CoreStatistics:
         """What the cores did so far."""

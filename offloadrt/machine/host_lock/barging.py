@@ -26,6 +26,7 @@ class BargingPolicy:
 
     name = "barging"
     hands_over = False
+    shares = False
 
     def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
-        return () if holders else waiting[:1]
+        return waiting[:1]

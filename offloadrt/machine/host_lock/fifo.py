@@ -16,6 +16,7 @@ class FifoPolicy:
 
     name = "fifo"
     hands_over = True
+    shares = False
 
     def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
-        return () if holders else waiting[:1]
+        return waiting[:1]

@@ -41,8 +41,8 @@ class HostLock:
         self.policy = policy
         self.waiting: list[LockRequest] = []
         """In order of arrival; with those that were woken and have not tried again yet."""
-        self._holds: dict[Actor, LockRequest] = {}
-        """Each holder's request, in order of the grants."""
+        self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
+        """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
         self._ask = self.arrived if ask is None else ask
@@ -74,12 +74,11 @@ class HostLock:
         if self._uncontended:
             self._acquired += 1
             return self._work(dt, self._category) if dt else PASSED
-        request = LockRequest(self, me, dt, begin, nbytes, changes)
         if self._holds or not sim.fuel or (self.waiting and self.policy.hands_over):
-            return self._wait(me, request)
+            return self._wait(LockRequest(self, me, dt, begin, nbytes, changes))
         sim.fuel -= 1
-        self._grant(request)
-        return self._begin_work(me, request) if dt else PASSED
+        self._grant(me, (dt, begin, nbytes, changes))
+        return self._begin_work(me, dt) if dt else PASSED
 
     @uninterrupted
     def release(self) -> None:
@@ -108,23 +107,26 @@ class HostLock:
             self._admit()
 
     def withdraw(self, request: LockRequest) -> None:
-        """Take a request back: its thread does not wait any more."""
+        """Take a request back: its thread does not wait any more. It may not have arrived yet."""
+        request.thread.waits_for = None
         if request in self.waiting:
             self.waiting.remove(request)
             self._admit()
 
     def _admit(self) -> None:
         """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
-        if not self.waiting or self._woken is not None:
+        holds, policy = self._holds, self.policy
+        if not self.waiting or self._woken is not None or (holds and not policy.shares):
             return
         cores, noise = self._cores, self._noise
-        for request in self.policy.admit(self._holds.values(), self.waiting):
+        holders = [LockRequest(self, thread, *asked) for thread, asked in holds.items()]
+        for request in policy.admit(holders, self.waiting):
             if request not in self.waiting:
-                raise RuntimeError(f"lock policy {self.policy.name!r} admits {request!r}, which does not wait")
+                raise RuntimeError(f"lock policy {policy.name!r} admits {request!r}, which does not wait")
             dt = self._handover
-            if self.policy.hands_over:
+            if policy.hands_over:
                 self.waiting.remove(request)
-                self._grant(request)
+                self._grant(request.thread, (request.seconds, request.begin, request.nbytes, request.changes))
                 request.thread.waits_since = self.sim.now  # the wait is over: `_wait` accounts for it
                 dt += request.seconds
             else:
@@ -132,9 +134,9 @@ class HostLock:
             request.thread.waits_for = None
             cores.begin(request.thread, dt if noise is None else noise(dt))
 
-    def _grant(self, request: LockRequest) -> None:
-        sim, thread = self.sim, request.thread
-        self._holds[thread] = request
+    def _grant(self, thread: Actor, asked: tuple[float, int, int, bool]) -> None:
+        sim = self.sim
+        self._holds[thread] = asked
         self._hold_s -= sim.now
         self._acquired += 1
         if sim.observer is not None:
@@ -144,11 +146,11 @@ class HostLock:
 
     @uninterrupted
     @types.coroutine
-    def _begin_work(self, me: Actor, request: LockRequest) -> Generator[Any, Any, None]:
+    def _begin_work(self, me: Actor, dt: float) -> Generator[Any, Any, None]:
         """Do the first work of a hold that ``me`` has taken itself."""
         sim = self.sim
         begin = sim.now
-        self._cores.begin(me, request.seconds if self._noise is None else self._noise(request.seconds))
+        self._cores.begin(me, dt if self._noise is None else self._noise(dt))
         if not sim.goes_on(me):
             yield me.trap
         self._cores.ended(me)
@@ -159,16 +161,15 @@ class HostLock:
 
     @uninterrupted
     @types.coroutine
-    def _wait(self, me: Actor, request: LockRequest) -> Generator[Any, Any, None]:
+    def _wait(self, request: LockRequest) -> Generator[Any, Any, None]:
         """Wait until the lock is granted and its first work done."""
-        sim = self.sim
+        sim, me = self.sim, request.thread
         if me in self._holds:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
         if not sim.fuel:
             yield from sim.pause(me)
             if not self._holds and not self.waiting:
-                self._grant(request)
-                yield from self._begin_work(me, request)
+                yield from self._take(request)
                 return
         if sim.observer is not None:
             sim.observer.lock_waited(self, me)
@@ -200,12 +201,16 @@ class HostLock:
             if me.trouble is not None:  # granted, and queued for a core or at work
                 self.release()
         elif me.trouble is None:  # woken, and fast enough
-            self._grant(request)
-            yield from self._begin_work(me, request)
+            yield from self._take(request)
         elif not self._holds:  # another waiter can have what this one gives up
             self._admit()
         if me.trouble is not None:
             yield from sim.interrupted(me)
+
+    def _take(self, request: LockRequest) -> Generator[Any, Any, None]:
+        """Take the lock, which is free, after all."""
+        self._grant(request.thread, (request.seconds, request.begin, request.nbytes, request.changes))
+        yield from self._begin_work(request.thread, request.seconds)
 
     # ------------------------------------------------------------------ for who looks on
 

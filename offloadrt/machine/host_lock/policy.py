@@ -50,11 +50,13 @@ class LockPolicy(Protocol):
     """True: who is admitted holds the lock from then on, and pays the hand-over while it does. False: it is only woken,
     pays the hand-over without the lock, and then tries again; whoever arrives meanwhile takes the free lock.
     """
+    shares: bool
+    """Whether it may admit somebody beside a holder. If not it is only asked when the lock is free."""
 
     def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
         """Choose who enters next, among those who wait.
 
         Asked after each arrival at a lock that is not free, each release and each withdrawal, while somebody waits.
-        `holders` are in order of their grants, `waiting` in order of arrival; neither may be changed. Who is returned
-        enters beside the holders.
+        `holders` are the requests of those who hold it, in order of their grants, `waiting` those of the others, in
+        order of arrival, which may not be changed. Who is returned enters beside the holders.
         """
