@@ -2,6 +2,7 @@
 
 ======================================  ==============================================================================
 ``StdPar``                              a program on a machine: its implementation, its heap, its device
+``StdParOptions``                       its implementation, its memory pool, its offload heuristic
 ``HostThread`` (``t``)                  what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
                                         ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
 ``seq``, ``par``, ``par_unseq``         execution policies
@@ -23,7 +24,7 @@ from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, 
 from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
-from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.errors import (
@@ -46,8 +47,8 @@ from offloadrt.runtime import InvalidFree
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "AlgorithmCall",
     "AlwaysReading",
-    "Call",
     "CompilationRefused",
     "Counts",
     "DataMemory",
