@@ -4,7 +4,7 @@ A kernel occupies as many SMs as its teams fill.  Kernels that together need no 
 speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
-(``kernel_faults.py``), of managed memory on a device that migrates it (``managed_kernels.py``).
+(``kernel_faults.py``), of managed memory on a device that migrates it (``managed/kernels.py``).
 """
 
 from __future__ import annotations
