@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from offloadrt.models import openmp as omp
 from offloadrt.papers.exahype.program import Experiment, Setup
-from offloadrt.study.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.trace import events
 
 Threads = Annotated[int, Range(1, 128)]

@@ -12,10 +12,10 @@ from offloadrt.compilers.multi_device import predicate
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
-from offloadrt.study.probing import Facts, copies, kernels, overlap
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, copies, kernels, overlap
 
 Count = Annotated[int, Range(1, 100_000)]
 Strategies = Literal["single", "adaptive", "always"]

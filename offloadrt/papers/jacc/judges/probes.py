@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
-from offloadrt.study.probing import Facts, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, copies, kernels, recorded
 from offloadrt.trace import events
 
 Count = Annotated[int, Range(1, 10_000)]

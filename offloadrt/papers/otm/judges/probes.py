@@ -13,10 +13,10 @@ from offloadrt.models import openmp as omp
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.papers.otm.unified_memory import UnifiedMemory
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.study.probing import Facts, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, kernels, recorded
 from offloadrt.trace import events
 
 BLOCK: Final = 2 << 20

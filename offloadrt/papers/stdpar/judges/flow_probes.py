@@ -10,10 +10,10 @@ import attrs
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.heuristic_database import OperationId, Place
-from offloadrt.study.probing import Facts, kernels
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, kernels
 
 ROUNDS: Final = 10
 """Iterations of each loop."""

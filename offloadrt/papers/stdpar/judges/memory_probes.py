@@ -8,10 +8,10 @@ import attrs
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.study.probing import Facts
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts
 
 ROUNDS: Final = 10
 """Allocations of a loop."""

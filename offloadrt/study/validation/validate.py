@@ -13,13 +13,13 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.judging import Extent, Judgement, hear
-from offloadrt.study.paper import Paper
 from offloadrt.study.points import Options, Point
-from offloadrt.study.ranges import MachineVariant, Turns, turns_of, variants_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.validation.judging import Extent, Judgement, hear
+from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
 
 Advanced = Callable[[str, int, int], None]
 """Called with each run: what the runs are for, how many of them are made, and how many are asked for so far."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
