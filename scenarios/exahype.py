@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, ParameterError, Range, Run, scenario
-from offloadrt.papers.exahype.program import Experiment, Setup, SetupError
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.exahype import figures
+from offloadrt.papers.exahype.program import Experiment, Setup
 
 
 @scenario(
     machine="alex-a100",
-    figure=Figure(
-        x="threads",
-        y="time_per_volume_s",
-        lines=("batch",),
-        panels="memory",
-        xlabel="host threads",
-        ylabel="time per volume update (s)",
-    ),
+    figure=figures.EXAHYPE,
     sweep={"threads": (1, 2, 4, 8, 16, 32, 64, 128), "batch": (1, 4, 16), "memory": ("map", "pool", "managed")},
 )
 async def exahype(
@@ -62,25 +56,22 @@ async def exahype(
         kernel_work: end of the stated ranges of the kernels' work (CCZ4)
         warm_up: offload all patches before the measured time, until the pool needs no new blocks
     """
-    try:
-        setup = Setup.create(
-            equations=equations,
-            patch=patch,
-            batch=batch,
-            threads=threads,
-            patches=patches,
-            scaling=scaling,
-            memory=memory,
-            gather=gather,
-            temporaries=temporaries,
-            arrival=arrival,
-            devices=devices,
-            phantom=phantom,
-            kernel_work=kernel_work,
-        )
-        experiment = Experiment(run.openmp, setup)
-    except SetupError as error:
-        raise ParameterError(error.parameter, error.reason) from None
+    setup = Setup.create(
+        equations=equations,
+        patch=patch,
+        batch=batch,
+        threads=threads,
+        patches=patches,
+        scaling=scaling,
+        memory=memory,
+        gather=gather,
+        temporaries=temporaries,
+        arrival=arrival,
+        devices=devices,
+        phantom=phantom,
+        kernel_work=kernel_work,
+    )
+    experiment = Experiment(run.openmp, setup)
     if warm_up:
         await experiment.warm_up()
     async with run.measure():

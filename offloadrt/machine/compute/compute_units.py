@@ -4,7 +4,7 @@ A kernel occupies as many SMs as its teams fill.  Kernels that together need no 
 speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
-(``kernel_faults.py``), of managed memory on a device that migrates it (``managed_kernels.py``).
+(``kernel_faults.py``), of managed memory on a device that migrates it (``managed/kernels.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from offloadrt.machine.messages import (
     TrafficChanged,
     Unmapped,
 )
-from offloadrt.sim import TIMED_OUT, Call, Simulation
+from offloadrt.sim import TIMED_OUT, Request, Simulation
 from offloadrt.trace import Trace, events
 
 _NEAR = 1e-9
@@ -94,7 +94,7 @@ class ComputeUnits:
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = LevelOverTime(sim)
-        self._draining: list[Call] = []
+        self._draining: list[Request] = []
         self._drains = self._suspends = 0
         self._then = sim.now
         self._born = sim.now
@@ -127,9 +127,9 @@ class ComputeUnits:
                 self.managed.understand(message)
             elif isinstance(message, ResumeKernels):
                 await self._resume(message)
-            elif isinstance(message, Call) and isinstance(message.message, DrainKernels):
+            elif isinstance(message, Request) and isinstance(message.message, DrainKernels):
                 self._drain(message.message, message)
-            elif isinstance(message, Call) and isinstance(message.message, SuspendKernels):
+            elif isinstance(message, Request) and isinstance(message.message, SuspendKernels):
                 await self._suspend(message.message, message)
             else:
                 raise TypeError(f"the compute units do not understand {message!r}")
@@ -137,14 +137,14 @@ class ComputeUnits:
             if launching or self._waiting:
                 self._start()
 
-    def _drain(self, message: DrainKernels, call: Call) -> None:
+    def _drain(self, message: DrainKernels, call: Request) -> None:
         self._drains += 1
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         self._draining.append(call)
 
-    async def _suspend(self, message: SuspendKernels, call: Call) -> None:
+    async def _suspend(self, message: SuspendKernels, call: Request) -> None:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1

@@ -24,7 +24,7 @@ from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, 
 from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
-from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.errors import (
@@ -47,8 +47,8 @@ from offloadrt.runtime import InvalidFree
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "AlgorithmCall",
     "AlwaysReading",
-    "Call",
     "CompilationRefused",
     "Counts",
     "DataMemory",

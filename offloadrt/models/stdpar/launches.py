@@ -22,7 +22,7 @@ class Launches:
         self._known: dict[tuple[object, ...], tuple[Kernel, Launch, Launch]] = {}
 
     def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
-        """The launch as the program wrote it, and as this compiler's code executes on the device.
+        """Return the launch as the program wrote it, and as this compiler's code executes on the device.
 
         iterations: of a kernel that is declared by its costs; without, one for each element of its first array.
         KernelError when a loop nest needs what is not known.

@@ -44,7 +44,7 @@ class Queue:
         """Arrays of commands that nobody has waited for, by identity."""
 
     def measure(self, operation: OperationId) -> None:
-        """An algorithm begins, whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
+        """Begin an algorithm whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
         if not self.algorithms:
             self._batch_begin_s = self._runtime.sim.now
         self.algorithms.append(operation)
@@ -101,15 +101,16 @@ class Queue:
         self._submitted()
 
     async def _host_end(self, array: UsmArray, writes: bool) -> None:
-        """The host's end of a copy is touched; commands of this queue come before the copy as it is."""
+        """Touch the host's end of a copy; commands of this queue come before the copy as it is."""
         if array.memory == "shared" and self.outstanding:
             await self.wait()
         array.check_host_access(writes, self)
         await self._runtime.usm.host_touch(array)
 
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
-        """Have shared USM migrate to the device, in the order of the queue. Raises PrefetchCrash where the machine's
-        software crashes at one.
+        """Have shared USM migrate to the device, in the order of the queue.
+
+        Raises PrefetchCrash where the machine's software crashes at one.
         """
         runtime = self._runtime
         what = runtime.usm.on_prefetch
@@ -145,7 +146,7 @@ class Queue:
         await self.device.settle(queue)
 
     async def close(self) -> None:
-        """The thread ends: wait, and give the stream back."""
+        """Wait at the end of the thread, and give the stream back."""
         if self._queue.stream is not None:
             if self.outstanding:
                 await self.wait()

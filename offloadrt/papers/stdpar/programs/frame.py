@@ -39,7 +39,7 @@ KEPT: Final = tuple(_REASONS.values())
 
 
 @attrs.frozen
-class Outcome:
+class ApplicationOutcome:
     """What an application reports, and its results: values of arrays by name, without those of phantoms."""
 
     figures: Mapping[str, float | int] = attrs.field(factory=dict)
@@ -52,7 +52,7 @@ class Application(Protocol):
     @property
     def steps(self) -> int: ...
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Run the whole program on one host thread."""
 
 
