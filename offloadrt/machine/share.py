@@ -29,8 +29,8 @@ from offloadrt.sim import Mailbox, Simulation
 _RESOLUTION = 8 * 2.0**-52
 """A user is finished when what it lacks is a few units in the last place of the time or of its mark.
 
-A timer is due at a rounded time, so that the clock of service may stand a little before the mark when it fires.  Without
-this tolerance the user would set another timer, of less than the clock can resolve, and never end.
+A timer is due at a rounded time, so that the clock of service may stand a little before the mark when it fires.
+Without this tolerance the user would set another timer, of less than the clock can resolve, and never end.
 """
 
 

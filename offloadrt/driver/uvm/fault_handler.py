@@ -6,8 +6,8 @@ and the kernels are replayed (nvidia-uvm's policy BATCH_FLUSH, ``uvm_gpu_service
 the batch, or was put off because it thrashes, they ask for again.
 
 The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
-in this actor's mailbox; ``_batch`` serves each block by ``GpuFaults.serve``, which has it fetched by ``UvmBlocks.fetch``;
-a ``ReplayFaults`` lets the kernel try again.
+in this actor's mailbox; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``UvmBlocks.fetch`` fetch it; a
+``ReplayFaults`` lets the kernel try again.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ class ComputeSpec:
     def drawn(self, launch: Launch) -> float:
         """Return the bytes/s of memory that the threads of a launch draw alone.
 
-        That is Little's law, bytes in flight over latency: at most what the SMs that have teams, and the memory, let through of the sectors in which those bytes lie; teams
-        are spread over SMs before any gets a second one. What a cache holds comes from there to the SMs each time.
-        Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy
-        also draw all of the bandwidth.
+        That is Little's law, bytes in flight over latency: at most what the SMs that have teams, and the memory, let
+        through of the sectors in which those bytes lie; teams are spread over SMs before any gets a second one. What a
+        cache holds comes from there to the SMs each time. Where it is not known how many loads a thread has in flight,
+        the teams that keep the SMs' arithmetic units busy also draw all of the bandwidth.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
