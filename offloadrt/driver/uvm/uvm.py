@@ -59,22 +59,22 @@ class Uvm:
 
     @property
     def costs(self) -> UvmCosts:
-        """What the driver's steps cost."""
+        """Return what the driver's steps cost."""
         return self._blocks.costs
 
     @property
     def counters(self) -> UvmCounters:
-        """What the driver did."""
+        """Return what the driver did."""
         return self._blocks.counters
 
     @property
     def pages(self) -> ManagedPages:
-        """Who owns each page."""
+        """Return who owns each page."""
         return self._blocks.pages
 
     @property
     def lock(self) -> RWLock:
-        """The space lock."""
+        """Return the space lock."""
         return self._blocks.locks.space
 
     def start(self) -> None:
