@@ -196,6 +196,7 @@ class FlowBuilder(Generic[Op, S]):
         self.pieces = outside
         again = self._arrivals.pop(loop.start, [])
         if self.scope.facts > facts:
+            # What was built of this round is dropped: its nodes are in no piece, and nothing leads to them any more.
             loop.start.next.clear()
             self.scope.restore(before)
             if start is not None:

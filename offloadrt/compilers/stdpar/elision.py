@@ -184,12 +184,12 @@ def windows(
 
 def unrolled(operations: Iterable[Operation | RecordedLoop]) -> Iterator[Operation]:
     """Repeat what loops hold, so that operations come in the order in which they happen."""
-    for one in operations:
-        if isinstance(one, Operation):
-            yield one
+    for recorded in operations:
+        if isinstance(recorded, Operation):
+            yield recorded
         else:
-            for _ in range(one.times):
-                yield from unrolled(one.body)
+            for _ in range(recorded.times):
+                yield from unrolled(recorded.body)
 
 
 def waits(decisions: Iterable[Decision]) -> int:

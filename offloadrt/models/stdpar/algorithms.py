@@ -163,8 +163,8 @@ class Algorithms(ABC):
         return None if count is None else count == 0
 
     async def _count(self, name: str, policy: ExecutionPolicy, predicate: Kernel, arguments: Any) -> int | None:
-        found = await self.invoke(AlgorithmCall(name, policy, predicate, arguments, None, 0, np.int64))
-        return None if found is None else int(found)
+        count = await self.invoke(AlgorithmCall(name, policy, predicate, arguments, None, 0, np.int64))
+        return None if count is None else int(count)
 
 
 def _caller() -> tuple[str, int]:

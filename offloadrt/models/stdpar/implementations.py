@@ -216,7 +216,7 @@ _EVERY: Final = (
         memory=DataMemory.HOST,
     ),
 )
-IMPLEMENTATIONS: Final = {one.name: one for one in _EVERY}
+IMPLEMENTATIONS: Final = {known.name: known for known in _EVERY}
 
 
 def implementation(name: str) -> Implementation:
