@@ -27,11 +27,8 @@ OPEN_CIRCLES: set[str] = {
     "offloadrt.sim.watch",
 }
 OPEN_NAMES: set[str] = {
-    "Branch",
-    "Call",
     "Counters",
     "LockWait",
-    "Loop",
     "Named",
 }
 OPEN_LONG: set[str] = set()

@@ -27,7 +27,7 @@ class InProcess(Executor):
     """Runs each call at once in this process: one job needs no pool, and a debugger can follow it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """A future that is done when this returns."""
+        """Run the call, and return a future that is done."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -58,7 +58,7 @@ def _live_as_a_worker() -> None:
 
 @contextlib.contextmanager
 def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
-    """An executor for as long as the block lasts; leaving it by an exception drops what has not run.
+    """Open an executor for as long as the block lasts; leaving it by an exception drops what has not run.
 
     Raises UserError when `kind` needs a package that is not installed.
     """
@@ -83,9 +83,10 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
 
 
 def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
-    """The cluster that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``); else one of processes on this machine.
+    """Open the cluster that Dask's configuration names, else one of processes on this machine.
 
-    A worker of the latter has one thread: runs are Python from end to end.
+    Dask's configuration is ``DASK_SCHEDULER_ADDRESS``. A worker on this machine has one thread: runs are Python from
+    end to end.
     """
     distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
     if config.get("scheduler-address", None):
