@@ -37,14 +37,14 @@ class InProcess(Executor):
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Count the processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _live_as_a_worker() -> None:
-    """Interrupts are left to the parent; where it is gone, however it ended, the worker ends too."""
+    """Leave interrupts to the parent; where it is gone, however it ended, the worker ends too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -58,7 +58,7 @@ def _live_as_a_worker() -> None:
 
 @contextlib.contextmanager
 def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
-    """Open an executor for as long as the block lasts; leaving it by an exception drops what has not run.
+    """Make an executor for as long as the block lasts; leaving it by an exception drops what has not run.
 
     Raises UserError when `kind` needs a package that is not installed.
     """
@@ -83,10 +83,9 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
 
 
 def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
-    """Open the cluster that Dask's configuration names, else one of processes on this machine.
+    """Join the cluster that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``), or start one on this machine.
 
-    Dask's configuration is ``DASK_SCHEDULER_ADDRESS``. A worker on this machine has one thread: runs are Python from
-    end to end.
+    A worker of the latter has one thread: runs are Python from end to end.
     """
     distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
     if config.get("scheduler-address", None):

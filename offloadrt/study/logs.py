@@ -11,7 +11,7 @@ from offloadrt.trace import TraceStatistics
 
 
 def statistics_of(path: Path) -> TraceStatistics:
-    """Return the statistics of the log that `offloadrt run --log` wrote to `path`.
+    """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
 
     Raises UserError when it cannot be read as one.
     """

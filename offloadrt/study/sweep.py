@@ -50,7 +50,7 @@ class SweepOutcome:
 
 
 def run_point(point: Point) -> bytes:
-    """Run one point, in whichever process: its result as JSON, or `{"error": message}` when it cannot be run."""
+    """Run one point, in whichever process; return its result as JSON, or `{"error": message}`."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute_repeatedly(scenario, point.parameters, point.options))
@@ -81,8 +81,8 @@ def sweep(
 ) -> SweepOutcome:
     """Run what is missing of `points` on `pool`, at most 2·`jobs` submitted at a time.
 
-    `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the others.
-    When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
+    `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the
+    others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
     """
     known = finished_points(file) if file is not None else {}
     outcome = SweepOutcome(points, [known.get(point.key) for point in points])
