@@ -50,7 +50,7 @@ class HostTime:
             raise ValueError(f"no category {category!r} of host time; there are {', '.join(HOST_TIME)}") from None
 
     def add_wait(self, begin: float, end: float, spans: Iterable[tuple[str, float, float]]) -> None:
-        """A host thread has waited for the device from `begin` to `end` (virtual seconds).
+        """Add the wait of a host thread for the device from `begin` to `end` (virtual seconds).
 
         spans: (category, begin, end) of what the stream that it waited for was doing, "copies" or "kernels", in order
         and without overlap. What of the wait falls into a span goes to the span's category, the rest to "device".
