@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
-    from offloadrt.study.validate import ValidationReport
+    from offloadrt.study.validation.validate import ValidationReport
     from offloadrt.trace import TraceStatistics
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

@@ -17,7 +17,7 @@ Op = TypeVar("Op")
 
 
 @attrs.frozen(eq=False)
-class Branch:
+class HostBranch:
     """How control chooses among the successors of a node."""
 
     test: ast.expr | None = None
@@ -31,7 +31,7 @@ class Node(Generic[Op]):
     """A place in the flow of control. Where paths only part or meet it has no operation."""
 
     operation: Op | None = None
-    branch: Branch | None = None
+    branch: HostBranch | None = None
     raises: bool = False
     """Is it a ``raise``, which leads to the handlers of its exception, if to anything?"""
     origin: tuple[int, ...] = ()

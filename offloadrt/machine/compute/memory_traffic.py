@@ -33,7 +33,7 @@ class TrafficSpec:
 
     @property
     def copies(self) -> float:
-        """Bytes/s that a copy alone can have."""
+        """Return the bytes/s that a copy alone can have."""
         return self.bandwidth / _READ_AND_WRITTEN
 
 
@@ -62,7 +62,7 @@ class MemoryTraffic:
         """Whether there have been copies since kernels last had all that they can use."""
         self.pool = SharedPool(sim, spec.bandwidth, self.name)
         self.dividing = LevelOverTime(sim)
-        """Of the copies that divide."""
+        """Counts the copies that divide."""
         self.wait_s = 0.0
         self.resident = units.resident
         self._units = units
@@ -71,18 +71,18 @@ class MemoryTraffic:
         self._born = sim.now
 
     def open_flow(self) -> Flow:
-        """For a DMA ring: the copies that it makes, one after the other."""
+        """Open the flow of a DMA ring's copies, which it makes one after the other."""
         self.flows.append(Flow(self))
         return self.flows[-1]
 
     def copy_began(self) -> None:
-        """Divide, if there is not enough for all."""
+        """Divide the bandwidth, if there is not enough for all."""
         if self._needed() > self.spec.bandwidth:
             self._copies_divide()
             self.tell()
 
     def tell(self) -> None:
-        """Kernels have another part from now on."""
+        """Tell the compute units that kernels have another part from now on."""
         if self.resident:
             self._units.mailbox.put(TrafficChanged())
 
@@ -109,7 +109,7 @@ class MemoryTraffic:
                 resident[limited] = one
 
     def _needed(self) -> float:
-        """Bytes/s that copies, and kernels beside them, could use; 0 without copies."""
+        """Return the bytes/s that copies, and kernels beside them, could use; 0 without copies."""
         needed = 0.0
         for flow in self.flows:
             needed += flow.draw
@@ -119,7 +119,7 @@ class MemoryTraffic:
         return needed
 
     def _copies_divide(self) -> None:
-        """What is left of each copy has its share of the bandwidth."""
+        """Give what is left of each copy its share of the bandwidth."""
         for flow in self.flows:
             if flow.draw and flow.part is None:
                 left = max(flow.traffic - (self.sim.now - flow.begun) * flow.draw, 0.0)
@@ -127,7 +127,7 @@ class MemoryTraffic:
                 self.dividing.rise()
 
     def statistics(self) -> TrafficStatistics:
-        """How the memory was divided so far."""
+        """Return how the memory was divided so far."""
         busy_s = self.dividing.some_s
         return TrafficStatistics(busy_s, self.sim.now - self._born - busy_s, self.wait_s)
 
@@ -146,7 +146,7 @@ class Flow:
     """Its share of the bandwidth, while copies divide it."""
 
     def begin(self, nbytes: int, alone: float) -> None:
-        """A copy of ``nbytes`` bytes begins; it takes ``alone`` virtual seconds without others."""
+        """Begin a copy of ``nbytes`` bytes, which takes ``alone`` virtual seconds without others."""
         self.traffic = _READ_AND_WRITTEN * nbytes
         self.draw = self.traffic / alone if nbytes else 0.0
         memory = self.memory

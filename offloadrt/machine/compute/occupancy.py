@@ -13,7 +13,7 @@ import attrs
 from offloadrt.kernels import Launch
 
 _REGISTER, _DOUBLE = 4, 8
-"""Bytes."""
+"""Bytes of a register and of a double."""
 
 
 class LaunchOutOfResources(Exception):
@@ -35,19 +35,24 @@ class SMLimits:
     loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
 
     def working_lanes(self, launch: Launch) -> float:
-        """The part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
+        """Return the part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
         return launch.threads / (-(-launch.threads // self.warp_size) * self.warp_size)
 
     def loads_in_flight(self, launch: Launch) -> float:
-        """Loads that a thread of a launch waits for at once, at most those that the SM counts for a warp and that there
-        are registers for: a load needs them from its begin on.
+        """Return how many loads a thread of a launch waits for at once.
+
+        They are at most those that the SM counts for a warp, and those that there are registers for: a load needs them
+        from its begin on.
         """
         assert launch.kernel.loads_in_flight is not None
         held = launch.kernel.registers_per_thread * _REGISTER / _DOUBLE
         return min(launch.kernel.loads_in_flight, float(self.loads_per_warp), held)
 
     def resident_teams(self, launch: Launch) -> int:
-        """Teams of a launch that are resident on one SM at a time.  Raises LaunchOutOfResources when it is none."""
+        """Return the teams of a launch that are resident on one SM at a time.
+
+        Raises LaunchOutOfResources when it is none.
+        """
         warps = -(-launch.threads // self.warp_size)
         units = -(-launch.kernel.registers_per_thread * self.warp_size // self.register_unit)
         with_registers = self.registers // (units * self.register_unit) // self.warp_unit * self.warp_unit

@@ -50,16 +50,16 @@ class FaultStatistics:
     duplicates: int
     """Raised for pages that somebody else had mapped when the handler came to it."""
     pages: int
-    """Mapped by them."""
+    """Pages that they mapped."""
     service_s: float
-    """That their services took up to now."""
+    """Time that their services took up to now."""
     wait_s: float
-    """That kernels were stalled besides, until it was their turn."""
+    """Time that kernels were stalled besides, until it was their turn."""
     violations: int
     """Kernels that died because XNACK is off."""
     idle_s: float
 
     @property
     def busy_s(self) -> float:
-        """The same as ``service_s``, under the name that all statistics of a machine have."""
+        """Return ``service_s`` under the name that all statistics of a machine have."""
         return self.service_s

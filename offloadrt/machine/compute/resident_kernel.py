@@ -28,5 +28,5 @@ class ResidentKernel:
 
     @property
     def draw(self) -> float:
-        """Bytes/s of memory that it reads and writes alone, evenly over its time."""
+        """Return the bytes/s of memory that it reads and writes alone, evenly over its time."""
         return self.packet.launch.bytes / self.alone if self.alone else 0.0

@@ -20,10 +20,10 @@ class LinkStatistics:
     """
 
     busy_s: float
-    """With a transfer on it."""
+    """Time with a transfer on it."""
     idle_s: float
     wait_s: float
-    """By which transfers took longer because others were on it as well."""
+    """Time by which transfers took longer because others were on it as well."""
     transfers: int
     bytes: int
 
@@ -38,7 +38,7 @@ class PeerLink:
         self.name = f"peer link {source}-{destination}"
         self.bandwidth = bandwidth
         self.bytes = 0
-        """Of the transfers that have ended."""
+        """Bytes of the transfers that have ended."""
         self._pool = SharedPool(sim, bandwidth, self.name, uncontended=uncontended)
         self._present = LevelOverTime(sim)
         self._transfers = 0
@@ -59,11 +59,11 @@ class PeerLink:
 
     @property
     def used(self) -> bool:
-        """Whether anything has been transferred over it."""
+        """Tell whether anything has been transferred over it."""
         return self._transfers > 0
 
     def statistics(self) -> LinkStatistics:
-        """What the links did so far."""
+        """Return what the links did so far."""
         busy_s = self._present.some_s
         idle_s = max(self.sim.now - self._born - busy_s, 0.0)
         return LinkStatistics(busy_s, idle_s, self._waited_s, self._transfers, self.bytes)

@@ -42,8 +42,9 @@ class EngineHolder(Protocol):
 
 
 class PeerRelay:
-    """Carries copies piece by piece; there is always an actor for one that comes, so that copies meet at engines and
-    links only.
+    """Carries copies piece by piece.
+
+    There is always an actor for a copy that comes, so that copies meet at engines and links only.
     """
 
     def __init__(
@@ -64,10 +65,10 @@ class PeerRelay:
         names = numbered(self.mailbox.name)
         self._servers: Servers[PeerPacket] = Servers(sim, self.mailbox, self._run, names, grow=True)
         self.submit = self._servers.submit
-        """A copy that its stream has come to."""
+        """Take a copy that its stream has come to."""
 
     async def _run(self) -> None:
-        """The actor: one copy after the other, for ever."""
+        """Carry out one copy after the other, for ever."""
         while True:
             packet = await self.mailbox.get()
             if not isinstance(packet, PeerPacket):

@@ -51,15 +51,15 @@ class Peers:
 
     @property
     def linked(self) -> bool:
-        """Whether the machine's profile has links between devices at all."""
+        """Tell whether the machine's profile has links between devices at all."""
         return bool(self.topology.pairs)
 
     def can_access(self, source: int, destination: int) -> bool:
-        """Whether one device can reach the other's memory: they have a link."""
+        """Tell whether one device can reach the other's memory: they have a link."""
         return self.topology.links(source, destination) > 0
 
     def route(self, source: int, destination: int, access: bool) -> Route:
-        """The way of a copy; ``access``: peer access between them is enabled, without which no link is used."""
+        """Return the way of a copy; ``access``: peer access is enabled, without which no link is used."""
         if (over := self._over.get((source, destination))) is not None:
             return over if access else Route()
         if self._without_link == "neighbour":
@@ -67,7 +67,7 @@ class Peers:
         return Route()
 
     def statistics(self) -> dict[str, LinkStatistics]:
-        """By name: the links that something has been transferred over."""
+        """Return by name what the links did that something has been transferred over."""
         return {link.name: link.statistics() for link in self.links.values() if link.used}
 
 

@@ -20,7 +20,7 @@ class RemotePort:
         self.sim = sim
         self.mailbox = Mailbox(sim, f"device {device} remote port {direction}")
         self.bytes = 0.0
-        """Of the accesses that have ended."""
+        """Bytes of the accesses that have ended."""
         self._link = link
         self._bandwidth = bandwidth
         self._compute = compute
@@ -30,7 +30,7 @@ class RemotePort:
         """A kernel's step reaches over the link; the compute units get a ``RemoteDone``."""
 
     async def _run(self) -> None:
-        """The actor: one access after the other, for ever."""
+        """Carry out one access after the other, for ever."""
         while True:
             message = await self.mailbox.get()
             if not isinstance(message, RemoteAccess):

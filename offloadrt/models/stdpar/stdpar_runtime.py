@@ -101,7 +101,7 @@ class StdParRuntime:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Number one call of the implementation's library, as the cause of what happens in it."""
+        """Give one call of the implementation's library a number, which is the cause of what happens in it."""
         actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:
