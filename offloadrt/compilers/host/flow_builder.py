@@ -46,7 +46,7 @@ class FlowBuilder(Generic[Op, S]):
 
     def __init__(self, scope: S) -> None:
         self.scope = scope
-        """That of the function that is walked through."""
+        """The scope of the function that is walked through."""
         self.entry, self.exit = Node[Op](), Node[Op]()
         """Where the function that is walked through begins, and where it returns to."""
         self.pieces: list[Piece[Op]] = [self.entry]
@@ -196,6 +196,7 @@ class FlowBuilder(Generic[Op, S]):
         self.pieces = outside
         again = self._arrivals.pop(loop.start, [])
         if self.scope.facts > facts:
+            # What was built of this round is dropped: its nodes are in no piece, and nothing leads to them any more.
             loop.start.next.clear()
             self.scope.restore(before)
             if start is not None:

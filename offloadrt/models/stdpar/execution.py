@@ -108,26 +108,26 @@ class Executor:
         implementation = self.runtime.implementation
         if implementation.prefetch is PrefetchMode.NEVER:
             return
-        found = self._allocations(call)
+        allocations = self._allocations(call)
         due = take_prefetches(
             implementation.prefetch,
-            [allocation for allocation, _ in found],
+            [allocation for allocation, _ in allocations],
             self.runtime.batches,
             queue.outstanding,
             implementation.always,
         )
-        names = {allocation.root: name for allocation, name in found}
+        names = {allocation.root: name for allocation, name in allocations}
         for allocation in due:
             await queue.prefetch(allocation.root, allocation.size, names[allocation.root])
 
     def _allocations(self, call: AlgorithmCall) -> list[tuple[Allocation, str]]:
         """List the allocations that the kernel's pointers point into, each with an array's name."""
-        found: dict[int, tuple[Allocation, str]] = {}
+        named: dict[int, tuple[Allocation, str]] = {}
         for array in pointers(call.arguments):
             allocation = self._heap.allocations.find(array.address)
             if allocation is not None:
-                found.setdefault(allocation.root, (allocation, array.name))
-        return list(found.values())
+                named.setdefault(allocation.root, (allocation, array.name))
+        return list(named.values())
 
     async def _on_host(self, call: AlgorithmCall) -> None:
         """Run an algorithm on the host's cores, when the device has finished and its pages have come back."""
@@ -210,20 +210,20 @@ async def _may_be_offloaded(runtime: StdParRuntime, call: AlgorithmCall) -> bool
 
 
 def _arrays(call: AlgorithmCall) -> list[UsmArray]:
-    return [one for one in direct(call.arguments) if isinstance(one, UsmArray)]
+    return [argument for argument in direct(call.arguments) if isinstance(argument, UsmArray)]
 
 
 def _bound(runtime: StdParRuntime, call: AlgorithmCall) -> Callable[[], None] | None:
     """Bind the kernel's body to its arguments; None where there is nothing to compute."""
     body = call.kernel.body
-    if body is None or any(one.phantom for one in _arrays(call)):
+    if body is None or any(array.phantom for array in _arrays(call)):
         return None
     return functools.partial(_run, runtime, body, direct(call.arguments))
 
 
 def _run(runtime: StdParRuntime, body: Callable[..., None], arguments: Sequence[Any]) -> None:
     view = runtime.usm.view
-    body(*[view(one) if isinstance(one, UsmArray) else one for one in arguments])
+    body(*[view(argument) if isinstance(argument, UsmArray) else argument for argument in arguments])
 
 
 def _uses(launch: Launch, arguments: Sequence[Any]) -> list[ArrayInKernel]:

@@ -148,8 +148,8 @@ class OffloadHeuristic:
         """offloading: what is done now; None before the first decision, when the data is nowhere."""
         host_s = offload_s = 0.0
         count = 0
-        for one in self.predicted(operation):
-            on_host, offloaded = (self.database.estimate(one, place) for place in (Place.HOST, Place.OFFLOAD))
+        for expected in self.predicted(operation):
+            on_host, offloaded = (self.database.estimate(expected, place) for place in (Place.HOST, Place.OFFLOAD))
             if on_host is None or offloaded is None:
                 break
             host_s, offload_s, count = host_s + on_host, offload_s + offloaded, count + 1

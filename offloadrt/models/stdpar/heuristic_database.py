@@ -126,15 +126,15 @@ class HeuristicDatabase:
         except OSError as error:
             raise HeuristicDatabaseError(f"{path}: cannot be read ({error.strerror})") from None
         try:
-            found = msgspec.json.decode(content, type=_File)
+            stored = msgspec.json.decode(content, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HeuristicDatabaseError(f"{path}: no database of the offload heuristic: {error}") from None
-        if found.version != _VERSION:
-            raise HeuristicDatabaseError(f"{path}: version is {found.version}; this is offloadrt's version {_VERSION}")
-        for name, samples in found.operations.items():
+        if stored.version != _VERSION:
+            raise HeuristicDatabaseError(f"{path}: version is {stored.version}; this is offloadrt's version {_VERSION}")
+        for name, samples in stored.operations.items():
             if len({(sample.place, sample.size) for sample in samples}) < len(samples):
                 raise HeuristicDatabaseError(f"{path}: operations.{name} has two samples of one place and size")
-        database._samples = found.operations
+        database._samples = stored.operations
         return database
 
     def write(self, path: Path) -> None:

@@ -263,5 +263,5 @@ def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
     """Select the elements of an array, or of a section of it."""
     if not isinstance(place, Section):
         return values
-    found: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
-    return found
+    part: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
+    return part

@@ -119,7 +119,7 @@ class Implementation:
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH
     heuristic: bool = False
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
-    """Those that it can offload."""
+    """The algorithms that it can offload."""
     kernel_factor: KernelFactor = UNKNOWN_FACTOR
     open: tuple[str, ...] = ()
     """Features of which the paper does not know whether it has them; they are taken as absent."""
@@ -216,7 +216,7 @@ _EVERY: Final = (
         memory=DataMemory.HOST,
     ),
 )
-IMPLEMENTATIONS: Final = {one.name: one for one in _EVERY}
+IMPLEMENTATIONS: Final = {known.name: known for known in _EVERY}
 
 
 def implementation(name: str) -> Implementation:

@@ -29,8 +29,10 @@ class Launches:
         """
         nest = kernel.analysis is not None
         if not nest and iterations is None:
-            iterations = next((one.nbytes // one.itemsize for one in arguments if isinstance(one, HostArray)), 1)
-        looked_at = tuple(_key(one) for one in arguments) if nest else ()
+            iterations = next(
+                (array.nbytes // array.itemsize for array in arguments if isinstance(array, HostArray)), 1
+            )
+        looked_at = tuple(_key(argument) for argument in arguments) if nest else ()
         key = (id(kernel), iterations, looked_at)
         known = self._known.get(key)
         if known is None:

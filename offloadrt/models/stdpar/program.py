@@ -127,7 +127,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     def elision_table(self) -> str:
         """Print where each barrier stood and what became of it, how often, and why."""
-        return table(one for one, times in self.decisions.items() for _ in range(times))
+        return table(decision for decision, times in self.decisions.items() for _ in range(times))
 
     async def complete_tasks(self) -> None:
         """Do nothing: each thread has waited for its queue at its end."""

@@ -29,13 +29,15 @@ class ArrayInKernel:
 
 
 class Queue:
-    """`outstanding`: operations since the last wait; `algorithms`: those of them that are measured."""
+    """What a thread has submitted to the device, in order. submit_s: host time of one submission."""
 
     def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
         self.compute_units = runtime.machine.devices[device.number].compute.spec.sms
         self.outstanding = 0
+        """Operations since the last wait."""
         self.algorithms: list[OperationId] = []
+        """The outstanding operations that are measured."""
         self._batch_begin_s = 0.0
         self._runtime = runtime
         self._submit_s = submit_s
@@ -64,6 +66,8 @@ class Queue:
 
         def body() -> None:
             command.done = True
+            # By now the thread that has submitted the kernel does something else: it hears of the first error at its
+            # wait, and what follows a kernel that failed is not computed.
             if run is not None and queue.kernel_error is None:
                 try:
                     run()

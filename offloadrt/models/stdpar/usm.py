@@ -105,11 +105,11 @@ class Usm:
         """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
         if self.mode not in _WITH_PAGES:
             return NOTHING
-        arrays = [one for one in arguments if isinstance(one, UsmArray)]
-        key = (id(launch), *[place for one in arrays for place in (one.address, one.nbytes)])
+        arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
+        key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
         known = self._touchings.get(key)
         if known is None:
-            managed = [one.memory in self._memories for one in arrays]
+            managed = [array.memory in self._memories for array in arrays]
             touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
             if len(self._touchings) >= _MOST:
                 self._touchings.clear()
