@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, ParameterError, Range, Run, scenario
-from offloadrt.papers.exahype.program import Experiment, Setup, SetupError
+from offloadrt import Figure, Range, Run, scenario
+from offloadrt.papers.exahype.program import Experiment, Setup
 
 
 @scenario(
@@ -62,25 +62,22 @@ async def exahype(
         kernel_work: end of the stated ranges of the kernels' work (CCZ4)
         warm_up: offload all patches before the measured time, until the pool needs no new blocks
     """
-    try:
-        setup = Setup.create(
-            equations=equations,
-            patch=patch,
-            batch=batch,
-            threads=threads,
-            patches=patches,
-            scaling=scaling,
-            memory=memory,
-            gather=gather,
-            temporaries=temporaries,
-            arrival=arrival,
-            devices=devices,
-            phantom=phantom,
-            kernel_work=kernel_work,
-        )
-        experiment = Experiment(run.openmp, setup)
-    except SetupError as error:
-        raise ParameterError(error.parameter, error.reason) from None
+    setup = Setup.create(
+        equations=equations,
+        patch=patch,
+        batch=batch,
+        threads=threads,
+        patches=patches,
+        scaling=scaling,
+        memory=memory,
+        gather=gather,
+        temporaries=temporaries,
+        arrival=arrival,
+        devices=devices,
+        phantom=phantom,
+        kernel_work=kernel_work,
+    )
+    experiment = Experiment(run.openmp, setup)
     if warm_up:
         await experiment.warm_up()
     async with run.measure():

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from offloadrt import Figure, ParameterError, Range, Run, Scenario, scenario
-from offloadrt.papers.exahype.program import Experiment, Setup, SetupError
+from offloadrt import Figure, Range, Run, Scenario, scenario
+from offloadrt.papers.exahype.program import Experiment, Setup
 from offloadrt.papers.exahype.program.equations import CASES_3D
 
 Case: TypeAlias = Literal["euler3d-5", "euler3d-9", "ccz4-5"]
@@ -45,20 +45,17 @@ def strong_scaling(name: str, memory: Literal["map", "pool", "managed"], title: 
         phantom: bool = True,
     ) -> dict[str, float]:
         equations, patch = CASES_3D[case]
-        try:
-            setup = Setup.create(
-                equations=equations,
-                patch=patch,
-                batch=batch,
-                threads=threads,
-                patches=patches,
-                scaling="strong",
-                memory=memory,
-                phantom=phantom,
-            )
-            experiment = Experiment(run.openmp, setup)
-        except SetupError as error:
-            raise ParameterError(error.parameter, error.reason) from None
+        setup = Setup.create(
+            equations=equations,
+            patch=patch,
+            batch=batch,
+            threads=threads,
+            patches=patches,
+            scaling="strong",
+            memory=memory,
+            phantom=phantom,
+        )
+        experiment = Experiment(run.openmp, setup)
         if memory != "map":
             await experiment.warm_up()
         async with run.measure():

@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
-from offloadrt.papers.jacc.programs import Experiment, Outcome, kernels
+from offloadrt.papers.jacc.programs import BenchmarkExperiment, BenchmarkOutcome, kernels
 from offloadrt.papers.jacc.programs import benchmark as benchmark_of
 
 Figures = dict[str, float | int | str | bool]
@@ -92,12 +92,14 @@ async def jacc(
     shared = acc.strategy_named(strategy, devices)
     if strategy == "adaptive":
         shared = attrs.evolve(shared, policy=acc.AdaptiveController(acc.Rules(devices, eff_dup=eff_dup)))
-    experiment = Experiment(code, layer, size, fraction, warm_up, devices, shared, execution, communication, flags)
+    experiment = BenchmarkExperiment(
+        code, layer, size, fraction, warm_up, devices, shared, execution, communication, flags
+    )
     (outcome,) = await run.parallel(experiment.run)
     return {**totals(run, outcome), **by_kernel(outcome)}
 
 
-def totals(run: Run, outcome: Outcome) -> Figures:
+def totals(run: Run, outcome: BenchmarkOutcome) -> Figures:
     """Of the program."""
     return {
         "kernel_s": outcome.kernel_s,
@@ -116,7 +118,7 @@ def totals(run: Run, outcome: Outcome) -> Figures:
     }
 
 
-def by_kernel(outcome: Outcome) -> Figures:
+def by_kernel(outcome: BenchmarkOutcome) -> Figures:
     """Of each kernel, and why it cannot be divided."""
     found: Figures = {}
     for name, row in outcome.kernels.items():

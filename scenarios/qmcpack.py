@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, ParameterError, Range, Run, scenario
+from offloadrt import Figure, Range, Run, scenario
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
-from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup, SetupError
+from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 
 
 @scenario(
@@ -52,22 +52,19 @@ async def qmcpack(
         host_work: end of the range of the host's work for a move
         copy_growth: end of the range in which the walkers' copies grow with the size
     """
-    try:
-        setup = Setup.create(
-            size=size,
-            threads=threads,
-            fraction=fraction,
-            walkers=walkers,
-            map_items=map_items,
-            jobs=nonlocal_jobs,
-            kernel_work=kernel_work,
-            host_work=host_work,
-            copy_growth=copy_growth,
-        )
-    except SetupError as error:
-        raise ParameterError(error.parameter, error.reason) from None
+    setup = QmcpackSetup.create(
+        size=size,
+        threads=threads,
+        fraction=fraction,
+        walkers=walkers,
+        map_items=map_items,
+        jobs=nonlocal_jobs,
+        kernel_work=kernel_work,
+        host_work=host_work,
+        copy_growth=copy_growth,
+    )
     run.phantom = True
-    experiment = Experiment(run.openmp, setup, run.progress)
+    experiment = QmcpackExperiment(run.openmp, setup, run.progress)
     await experiment.initialise()
     faults = run.device().fault_statistics()
     async with run.measure():

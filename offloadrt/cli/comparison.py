@@ -14,7 +14,7 @@ from rich.table import Table
 from offloadrt.cli.render import changed, figure, percent, seconds, table_of, word
 
 if TYPE_CHECKING:
-    from offloadrt.study.reporting.compare import Case, Compared, Comparison, Variant
+    from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison
     from offloadrt.study.scripts.parameters import Value
 
 
@@ -47,7 +47,7 @@ def _named(parameters: Mapping[str, Value]) -> str:
     return " ".join(f"{name}={word(value)}" for name, value in parameters.items())
 
 
-def _short(variant: Variant) -> str:
+def _short(variant: ComparedVariant) -> str:
     """A variant in the head of a column: its values, which the baseline's line gives names to."""
     return " ".join(word(value) for value in variant.parameters.values())
 

@@ -40,7 +40,7 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
 
 
 def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
-    """The source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
+    """Show the source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
 
     Raises ScenarioNotFound, ScriptFailed.
     """
@@ -105,7 +105,7 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[s
 
 
 def _named(scenario: Scenario) -> list[Kernel]:
-    """What the scenario says that its kernels are. Raises ScriptFailed."""
+    """Return what the scenario says that its kernels are. Raises ScriptFailed."""
     try:
         return [] if scenario.kernels is None else list(scenario.kernels())
     except Exception as error:
@@ -120,7 +120,7 @@ def _module_at(path: Path) -> dict[str, Any]:
 
 
 def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """The loaded modules of the programs of which a script uses something."""
+    """Yield the loaded modules of the programs of which a script uses something."""
     used = [
         value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
     ]
@@ -131,7 +131,7 @@ def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def _program(module: str) -> str:
-    """The folder or file of a paper, as `zerocopy.qmcpack`, in which the module of that name lies."""
+    """Return the folder or file of a paper, as `zerocopy.qmcpack`, in which the module of that name lies."""
     return ".".join(module.removeprefix(_PAPERS).split(".")[:2])
 
 
@@ -139,7 +139,7 @@ _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "ind
 
 
 def declared(kernel: Kernel) -> Iterable[RenderableType]:
-    """A kernel that is declared by its costs: these, and what it says that it does with its arrays."""
+    """Show a kernel that is declared by its costs: these, and what it says that it does with its arrays."""
     costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
     yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
     if kernel.arrays:
@@ -150,7 +150,7 @@ def declared(kernel: Kernel) -> Iterable[RenderableType]:
 
 
 def _cells(use: ArrayUse, near: bool = False) -> Iterable[str]:
-    """A row below `_ARRAY`."""
+    """Yield the cells of a row below `_ARRAY`."""
     yield escape(use.name)
     for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written, use.bytes):
         yield number(value)
@@ -159,7 +159,7 @@ def _cells(use: ArrayUse, near: bool = False) -> Iterable[str]:
 
 
 def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableType]:
-    """A kernel's loops, costs and arrays."""
+    """Show a kernel's loops, costs and arrays."""
     yield f"\n[bold]{escape(kernel.name)}[/] ({escape(analysis.file)}:{analysis.line})"
     loops = []
     for loop in analysis.loops:
@@ -185,7 +185,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
 
 
 def frequencies(host: str, program: HostProgram) -> Iterable[RenderableType]:
-    """The target regions that a host function comes to, and its objects by rank."""
+    """Show the target regions that a host function comes to, and its objects by rank."""
     regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
     for region in program.regions:
         regions.add_row(
@@ -200,7 +200,7 @@ def frequencies(host: str, program: HostProgram) -> Iterable[RenderableType]:
 
 
 def number(value: float) -> str:
-    """A count for people."""
+    """Write a count for people."""
     return f"{value:.6g}"
 
 

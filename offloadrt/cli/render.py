@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
-    from offloadrt.study.validate import Report
+    from offloadrt.study.validate import ValidationReport
     from offloadrt.trace import TraceStatistics
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -289,7 +289,7 @@ def _range(entry: Any) -> str:
     return f"{entry.low / factor:.6g} to {entry.high / factor:.6g} {unit}"
 
 
-def validation(report: Report) -> Iterable[RenderableType]:
+def validation(report: ValidationReport) -> Iterable[RenderableType]:
     """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
     overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
     yield f"[bold]{report.paper}[/] on {escape(report.machine + overrides)}: {report.note}"

@@ -26,7 +26,7 @@ from offloadrt.cli.terminal import bars, console, kept_progress, stages, told_no
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
 if TYPE_CHECKING:
-    from offloadrt.study.sweep import Outcome
+    from offloadrt.study.sweep import SweepOutcome
 
 
 @app.command
@@ -205,7 +205,7 @@ def compare(
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
-            def advanced(outcome: Outcome) -> None:
+            def advanced(outcome: SweepOutcome) -> None:
                 if not outcome.finished:
                     print(f"{chosen.name}: {len(outcome.points)} runs: {varied(outcome.points)}", file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))

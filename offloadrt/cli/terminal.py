@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from offloadrt.study.running.run import Run
-    from offloadrt.study.sweep import Outcome
+    from offloadrt.study.sweep import SweepOutcome
 
 
 def console(stderr: bool = False) -> Console:
@@ -31,7 +31,7 @@ def kept_progress(title: str, total: int) -> Iterator[Any]:
         with bars() as (progress, _):
             task = progress.add_task(title, total=total or None)
 
-            def advanced(outcome: Outcome) -> None:
+            def advanced(outcome: SweepOutcome) -> None:
                 nonlocal finished
                 finished = len(outcome.finished)
                 progress.update(task, total=len(outcome.points), completed=finished + len(outcome.failures))

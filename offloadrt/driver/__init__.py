@@ -1,12 +1,17 @@
-"""The driver library of a device, as host threads call it: allocation, pinning, streams, events, copies, kernels.
+"""The driver of a device, as host threads and their runtime call it.
 
-``Driver`` has one coroutine for each call, under the names of CUDA's driver API: those for memory in its base
-``DriverMemory``, what they all work on in ``Library``.  ``Context`` holds the lock that they take; ``Copies`` knows the
-way of each copy, ``PeerCopies`` that of copies between devices, and ``Staging`` that of pageable memory; ``Halting`` is
-what allocations and frees do to running kernels.  On an APU the library is ``Rocr``, under the names of the HSA runtime
-(below it ``RocrMemory`` and ``RocrLibrary``), with its ``AsyncHandler``; ``Kfd`` is the kernel driver.  ``Uvm`` is the
-part of a discrete device's kernel driver that migrates managed memory, with its ``UvmFaultHandler`` and
-``MigrationWorker``.  ``open_driver`` makes the library that a machine has.
+============  ======================================================================================================
+``cuda``      CUDA's driver library of a discrete device: ``Driver``, with a coroutine for each call
+``rocr``      ROCr, the driver library of an APU: ``Rocr``, with a coroutine for each call
+``uvm``       the unified-memory driver of a discrete device: ``Uvm``, which migrates managed memory
+``kfd``       the kernel driver of an APU: ``Kfd``, with pool memory, prefaults and page faults
+============  ======================================================================================================
+
+``open_driver`` makes the library that a machine has.  Calls run in the calling thread, cost what the profile says, and
+wait for one another at the library's locks.  ``calls.py`` accounts for them, ``errors.py`` has the errors they raise,
+``halting.py`` what allocations and frees do to running kernels, ``touching.py`` what a launch says of the memory that
+its kernel reaches.  What a call costs alone is in the ``costs.py`` of each sub-package; actors and messages
+are in ``README.md``.  To follow one call from top to bottom, open ``cuda/driver.py``.
 """
 
 from __future__ import annotations

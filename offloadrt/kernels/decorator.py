@@ -1,4 +1,6 @@
-"""The decorator ``@kernel``, which makes a kernel of a Python function.  It takes two kinds of bodies:
+"""The decorator ``@kernel``, which makes a kernel of a Python function.
+
+It takes two kinds of bodies:
 
 - A *loop nest*: no costs are given, and a ``for`` over a ``range`` stands among the outermost statements.  Its source
   is read (`source/subset.py` says what it may hold); costs and access frequencies come from there, and anything else is

@@ -23,7 +23,9 @@ T = TypeVar("T")
 
 
 def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
-    """`value` itself, which is a condition with the `probability` (0 to 1) that it holds, a `range` with the average
-    number of `trips` and the part of them that lies `near` (0 to 1), or an index with that part.
+    """Return `value` itself, and tell the compiler about it.
+
+    `value` is a condition with the `probability` (0 to 1) that it holds, a `range` with the average number of `trips`
+    and the part of them that lies `near` (0 to 1), or an index with that part.
     """
     return value

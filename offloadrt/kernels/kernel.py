@@ -95,23 +95,30 @@ class Kernel:
         self.body(*args)
 
     def moved_per_byte(self, sector: int, cache: float) -> float:
-        """Bytes that move for each byte of elements where memory gives sectors of so many bytes, and a cache holds so
-        many (`sectors.py`).
+        """Return the bytes that move for each byte of elements.
+
+        Memory gives sectors of so many bytes, and a cache holds so many (`costs/sectors.py`).
         """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """How many arguments a body over views takes, at least and at most; a loop nest's analysis counts its own."""
+        """How many arguments a body over views takes, at least and at most; a loop nest's analysis checks its own."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
             parameters = inspect.signature(self.body).parameters.values()
         except ValueError:  # a function of C that does not say
             return 0, math.inf
-        places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-        open_ended = any(one.kind is one.VAR_POSITIONAL for one in parameters)
-        return sum(one.default is one.empty for one in places), math.inf if open_ended else len(places)
+        places = [
+            parameter
+            for parameter in parameters
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        ]
+        open_ended = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+        return sum(parameter.default is parameter.empty for parameter in places), math.inf if open_ended else len(
+            places
+        )
 
     def launch(
         self,
@@ -120,7 +127,7 @@ class Kernel:
         iterations: int | None = None,
         arguments: Sequence[Any] | None = None,
     ) -> Launch:
-        """This kernel with a launch configuration.
+        """Launch this kernel with so many teams and threads.
 
         Without ``iterations`` a loop nest does those that its source and ``arguments`` say, any other kernel one in
         every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`); IndexOutOfRange
@@ -136,10 +143,10 @@ class Kernel:
         return Launch(self, teams, threads, teams * threads if iterations is None else iterations)
 
     def with_arguments(self, *arguments: Any) -> Kernel:
-        """A loop nest with the costs per iteration of a launch with these arguments, instead of a compiler's guess.
+        """Return a loop nest with the costs of a launch with these arguments, instead of a compiler's guess.
 
-        Arrays may be phantoms. A kernel that is declared by its costs is returned as it is. KernelError when a length
-        or a scalar that a loop needs is not known.
+        The costs are per iteration. Arrays may be phantoms. A kernel that is declared by its costs is returned as it
+        is. KernelError when a length or a scalar that a loop needs is not known.
         """
         if self.analysis is None:
             return self
@@ -183,5 +190,5 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def bytes_moved(self, sector: int, cache: float) -> float:
-        """The same where memory gives sectors of so many bytes, and a cache holds so many (`sectors.py`)."""
+        """Return the bytes that move where memory gives sectors of so many bytes, and a cache holds so many."""
         return self.bytes * self.kernel.moved_per_byte(sector, cache)

@@ -1,4 +1,4 @@
-"""From a function that is a loop nest to its kernel: source, subset, analysis and body together."""
+"""From a function that is a loop nest to its kernel: source, subset, analysis and body come together here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offloadrt.kernels.source.subset import read
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
-    """The kernel with body, costs and arrays from its function's source; as it is when that has no loop.
+    """Return the kernel with body, costs and arrays from its function's source; as it is when that has no loop.
 
     Raises SourceRefused, and KernelError when the source cannot be read.
     """
@@ -28,7 +28,7 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
 
 
 def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
-    """The kernel with body, costs and arrays from a source. Raises SourceRefused."""
+    """Return the kernel with body, costs and arrays from a source. Raises SourceRefused."""
     nest = read(source, collapse)
     analysis = KernelAnalysis.of(nest, kernel.name)
     return attrs.evolve(
@@ -44,7 +44,7 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
 
 
 def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
-    """A kernel as Python."""
+    """Write a kernel as Python."""
     decorator: ast.expr = ast.Name("kernel", ast.Load())
     if collapse > 1:
         decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
@@ -60,20 +60,20 @@ _WIDTH = 120
 
 
 def _wrapped(line: str) -> list[str]:
-    """An assignment in lines that end before an operator outside of square brackets."""
+    """Wrap an assignment into lines that end before an operator outside of square brackets."""
     place, sign, value = line.partition(" = ")
     if len(line) <= _WIDTH or not sign:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()) + 4)
-    found = [margin]
+    pieces = [margin]
     inside = start = 0
     for end, character in enumerate([*value, ""]):
         inside += (character == "[") - (character == "]")
         if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
             piece = value[start:end]
-            if len(found[-1]) + len(piece) > _WIDTH and found[-1] != margin:
-                found.append(margin)
+            if len(pieces[-1]) + len(piece) > _WIDTH and pieces[-1] != margin:
+                pieces.append(margin)
                 piece = piece.lstrip()
-            found[-1] += piece
+            pieces[-1] += piece
             start = end
-    return [f"{place}{sign}(", *found, f"{margin[4:]})"]
+    return [f"{place}{sign}(", *pieces, f"{margin[4:]})"]

@@ -1,4 +1,4 @@
-"""What counts as a whole number, of those that programs give."""
+"""What counts as a whole number among the numbers that programs give."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Is it a whole number, also NumPy's, and no truth value?
+    """Whether a value is a whole number, also NumPy's, and no truth value.
 
     >>> is_whole(8), is_whole(np.int64(8)), is_whole(8.0), is_whole(True)
     (True, True, False, False)

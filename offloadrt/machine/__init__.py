@@ -1,16 +1,21 @@
 """The hardware: cores, memories, links, copy engines, hardware queues, compute units, and their profiles.
 
-========================  ========================================================================================
-``load``, ``available``   profiles of machines: TOML files whose entries name their source (``profiles/*.toml``)
-``Machine``               the hardware of one run: ``cores``, ``host_memory``, ``devices``, ``host_time``
-``Device``                ``memory``, ``compute`` units, copy ``engines``, hardware ``queues``; on an APU DMA ``rings``,
-                          ``hsa_queues`` and the page table of the GPU
-``Peers``                 links between devices (``PeerLink``), and which way a copy from one to another goes
-``PageTable``             which pages of host memory the CPU, or the GPU of an APU, can translate
-``ManagedPages``          who owns each page of managed memory, and what a discrete GPU can translate of it
-``FairShare``             division of a bandwidth or of the SMs among its users: the only place where a number of
-                          users yields a time
-========================  ========================================================================================
+Open ``machine.py`` first, then ``device.py``: they build all parts from a profile.
+
+=============  =====================================================================================================
+``profile``    profiles of machines: TOML files whose entries name their source (``load``, ``MachineSpec``)
+``host``       the host's cores, memory and worker threads
+``host_lock``  mutexes under which host threads work, and the policies that say who comes next
+``memory``     device memory and page tables: plain data
+``queues``     streams, hardware queues, HSA queues
+``links``      copy engines, DMA rings, links between devices
+``compute``    compute units: how long kernels take, alone and together
+``managed``    pages of managed memory, and how kernels meet them
+=============  =====================================================================================================
+
+The parts that queue for something are actors; they exchange the messages of ``messages.py``, each in its mailbox, as
+the tables in ``README.md`` say.  ``share.py`` divides a bandwidth or the SMs among their users: it is the only
+place where a number of users yields a time.
 
 What an operation costs alone is in the profile.  What it costs among others is never computed: it is what happens when
 actors wait for one another, or what ``share.py`` leaves them.

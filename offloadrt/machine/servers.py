@@ -73,7 +73,7 @@ class Servers(Generic[M]):
         return True
 
     def took_unannounced(self) -> None:
-        """An actor has got a message that its sender left in the mailbox itself.
+        """Note that an actor has got a message which its sender left in the mailbox itself.
 
         Those who send so cannot spawn anybody: the last idle actor that gets one spawns the next idle one.
         """
@@ -82,7 +82,7 @@ class Servers(Generic[M]):
             self.start()
 
     def ended(self) -> None:
-        """An actor has served its message: it gets the next one, or is idle."""
+        """Note that an actor has served its message: it gets the next one, or is idle."""
         if self.queue:
             self.queued.fall()
             self.mailbox.put(self.queue.popleft())

@@ -117,7 +117,10 @@ class FairShare:
             self._classes.remove(group)
             group.heap.clear()
             self._spare = group
-        self._divide()
+        if self.users:
+            self._divide()
+        else:
+            self._used = 0.0
         return left if left > 0.0 else 0.0
 
     def limit(self, now: float, ticket: Ticket, cap: float) -> Ticket:
@@ -180,7 +183,10 @@ class FairShare:
             else:
                 group, self._spare = spare, None
                 group.cap, group.clock = cap, 0.0
-            bisect.insort(self._classes, group, key=_cap)
+            if self._classes:
+                bisect.insort(self._classes, group, key=_cap)
+            else:
+                self._classes.append(group)
         group.users += 1
         self.users += 1
         ticket = Ticket(group, group.clock + amount, order)

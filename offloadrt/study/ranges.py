@@ -32,7 +32,7 @@ _AT_ONCE = 8
 
 
 @attrs.frozen
-class Variant:
+class MachineVariant:
     """The machine with something changed: an end of an entry's range, another choice, or a candidate mechanism on."""
 
     key: str
@@ -47,7 +47,7 @@ class Variant:
 class Turns:
     """What the variants did."""
 
-    turned: Mapping[str, list[Variant]] = attrs.field(factory=dict)
+    turned: Mapping[str, list[MachineVariant]] = attrs.field(factory=dict)
     """The variants that turn a verdict round, by claim."""
     unlike: frozenset[str] = frozenset()
     """Claims that come out otherwise on the ranges' grid as the machine stands: nothing can be said about them."""
@@ -59,7 +59,7 @@ def variants_of(
     spec: MachineSpec,
     candidates: Mapping[str, Mapping[str, str]],
     options: Options | None = None,
-) -> list[Variant]:
+) -> list[MachineVariant]:
     """Both ends of every range, every other choice, each candidate, and the two corners of all ranges.
 
     They are changes to `options`; what the user set there is left as it is, and so is what says which
@@ -86,20 +86,20 @@ def variants_of(
     return found
 
 
-def _at(key: str, text: str, ends: Mapping[str, str], options: Options) -> Variant:
-    return Variant(key, text, attrs.evolve(options, range_end={**options.range_end, **ends}))
+def _at(key: str, text: str, ends: Mapping[str, str], options: Options) -> MachineVariant:
+    return MachineVariant(key, text, attrs.evolve(options, range_end={**options.range_end, **ends}))
 
 
-def _with(key: str, overrides: Mapping[str, str], options: Options) -> Variant:
+def _with(key: str, overrides: Mapping[str, str], options: Options) -> MachineVariant:
     text = ", ".join(f"{name} = {value}" for name, value in overrides.items())
-    return Variant(key, text, attrs.evolve(options, overrides={**options.overrides, **overrides}), least=0.0)
+    return MachineVariant(key, text, attrs.evolve(options, overrides={**options.overrides, **overrides}), least=0.0)
 
 
 def turns_of(
     judges: Sequence[Judge],
     said: Mapping[str, Judgement],
     grid: JudgingGrid,
-    variants: Sequence[Variant],
+    variants: Sequence[MachineVariant],
     sensitivity: Sequence[Mapping[str, Value]],
     stage: Callable[[str], Answers],
 ) -> Turns:
@@ -114,7 +114,7 @@ def turns_of(
     unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds)
     again = [judge for judge in judges if judge.claim.id in nominal and judge.claim.id not in unlike]
     small = [judge for judge in again if all(point.options.record for point in next(judge(grid)))]
-    turned: dict[str, list[Variant]] = {judge.claim.id: [] for judge in again}
+    turned: dict[str, list[MachineVariant]] = {judge.claim.id: [] for judge in again}
     for start in range(0, len(variants), _AT_ONCE):
         some = variants[start : start + _AT_ONCE]
         cases = [(variant, judge) for variant in some for judge in (again if variant in judged else small)]
@@ -127,8 +127,8 @@ def turns_of(
 
 
 def _that_matter(
-    variants: Sequence[Variant], grid: JudgingGrid, parameters: Sequence[Mapping[str, Value]], answers: Answers
-) -> list[Variant]:
+    variants: Sequence[MachineVariant], grid: JudgingGrid, parameters: Sequence[Mapping[str, Value]], answers: Answers
+) -> list[MachineVariant]:
     """The variants that change a sensitivity run enough."""
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
     times = [result.elapsed_s for result in answers([one.point(place) for one in grids for place in parameters])]
@@ -143,10 +143,10 @@ def _that_matter(
 
 def _sentences(
     grid: JudgingGrid,
-    judged: Sequence[Variant],
-    left_out: Sequence[Variant],
+    judged: Sequence[MachineVariant],
+    left_out: Sequence[MachineVariant],
     small: int,
-    turned: Mapping[str, Sequence[Variant]],
+    turned: Mapping[str, Sequence[MachineVariant]],
     unlike: frozenset[str],
 ) -> list[str]:
     tried = "one change at a time, and all ranges at one end together; other combinations of ends were not tried"
@@ -167,5 +167,5 @@ def _sentences(
     return said
 
 
-def _listed(variants: Sequence[Variant]) -> str:
+def _listed(variants: Sequence[MachineVariant]) -> str:
     return "; ".join(variant.text for variant in variants)

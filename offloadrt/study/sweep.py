@@ -34,7 +34,7 @@ class Failure:
 
 
 @attrs.define
-class Outcome:
+class SweepOutcome:
     """What a sweep has so far: results in the order of its points (None while one is missing), and failures."""
 
     points: Sequence[Point]
@@ -77,15 +77,15 @@ def sweep(
     *,
     jobs: int = 1,
     file: Path | None = None,
-    advanced: Callable[[Outcome], None] | None = None,
-) -> Outcome:
+    advanced: Callable[[SweepOutcome], None] | None = None,
+) -> SweepOutcome:
     """Runs what is missing of `points` on `pool`, at most 2·`jobs` submitted at a time.
 
     `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the
     others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
     """
     known = finished_points(file) if file is not None else {}
-    outcome = Outcome(points, [known.get(point.key) for point in points])
+    outcome = SweepOutcome(points, [known.get(point.key) for point in points])
     outcome.kept = len(outcome.finished)
     if advanced is not None:
         advanced(outcome)

@@ -16,10 +16,10 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.judging import Extent, Judgement, hear
 from offloadrt.study.paper import Paper
 from offloadrt.study.points import Options, Point
-from offloadrt.study.ranges import Turns, Variant, turns_of, variants_of
+from offloadrt.study.ranges import MachineVariant, Turns, turns_of, variants_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
-from offloadrt.study.sweep import Outcome, sweep
+from offloadrt.study.sweep import SweepOutcome, sweep
 
 Advanced = Callable[[str, int, int], None]
 """Told of each run: what the runs are for, how many of them are made, and how many are asked for so far."""
@@ -40,7 +40,7 @@ class Finding:
 
 
 @attrs.frozen
-class Report:
+class ValidationReport:
     """All claims of a paper of role `predict`, and those of role `calibrate` that have a judge, in its order."""
 
     paper: str
@@ -81,7 +81,7 @@ def validate(
     machine: str | None = None,
     overrides: Mapping[str, str] | None = None,
     advanced: Advanced | None = None,
-) -> Report:
+) -> ValidationReport:
     """Judges every claim of `paper`, the runs on `pool`; with `quick`, fewer of them; with `ranges`, as quick, and also
     with each entry that matters changed.
 
@@ -127,10 +127,10 @@ def validate(
                 claim.role,
             )
         )
-    return Report(paper.name, spec.name, note, findings, options.overrides, turns.sentences)
+    return ValidationReport(paper.name, spec.name, note, findings, options.overrides, turns.sentences)
 
 
-def _verdict(judgement: Judgement, turned: Sequence[Variant]) -> str:
+def _verdict(judgement: Judgement, turned: Sequence[MachineVariant]) -> str:
     if judgement.holds is None:
         return f"not applicable: {judgement.reason}"
     if turned:
@@ -138,7 +138,7 @@ def _verdict(judgement: Judgement, turned: Sequence[Variant]) -> str:
     return "holds" if judgement.holds else "fails"
 
 
-def _reason(judgement: Judgement, turned: Sequence[Variant], unlike: bool = False) -> str:
+def _reason(judgement: Judgement, turned: Sequence[MachineVariant], unlike: bool = False) -> str:
     if judgement.holds is None:
         return ""
     parts = [judgement.reason] if not judgement.holds else []
@@ -165,7 +165,7 @@ class _Runs:
         """Answers for one part of the work; its name is told with each run."""
         asked = finished = 0
 
-        def tell(outcome: Outcome) -> None:
+        def tell(outcome: SweepOutcome) -> None:
             if self.advanced is not None:
                 self.advanced(name, finished + len(outcome.finished), asked)
 

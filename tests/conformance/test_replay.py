@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.study.conformance.conform import Case, ConformanceFileError, conform, read_cases, replay_case
+from offloadrt.study.conformance.conform import ConformanceFileError, RecordedProgram, conform, read_cases, replay_case
 
 DATA = Path(__file__).parent.parent / "data" / "conformance"
 COPY = list(read_cases(DATA / "copy.jsonl.gz"))
 USM = list(read_cases(DATA / "usm.jsonl.gz"))
 
 
-def groups(cases: list[Case]) -> list[tuple[str, list[Case]]]:
+def groups(cases: list[RecordedProgram]) -> list[tuple[str, list[RecordedProgram]]]:
     """Cases by the kind of program that the generator made."""
-    found: dict[str, list[Case]] = {}
+    found: dict[str, list[RecordedProgram]] = {}
     for case in cases:
         found.setdefault(case.name.rsplit("_", 1)[0], []).append(case)
     return list(found.items())
@@ -33,12 +33,12 @@ def test_all_recordings_are_here() -> None:
 @pytest.mark.parametrize(
     ("kind", "cases"), groups(COPY + USM), ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_replays_exactly(kind: str, cases: list[Case], gear: Any) -> None:
+def test_replays_exactly(kind: str, cases: list[RecordedProgram], gear: Any) -> None:
     differences = [replay_case(case, gear, lowering=True)[:1] for case in cases]
     assert "\n".join(str(one) for found in differences for one in found) == ""
 
 
-def raw(case: Case) -> Any:
+def raw(case: RecordedProgram) -> Any:
     """As it stands in a file, to be changed."""
     return msgspec.json.decode(msgspec.json.encode(case))
 
@@ -60,7 +60,7 @@ class TestReport:
     def test_a_program_that_cannot_be_replayed(self) -> None:
         wrong = raw(COPY[0])
         wrong["steps"][2]["maps"][0]["off"] = 4096
-        found = replay_case(msgspec.convert(wrong, Case))
+        found = replay_case(msgspec.convert(wrong, RecordedProgram))
         assert [(one.step, one.field) for one in found] == [(2, "error")]
         assert "reaches beyond the 12 elements" in str(found[0])
 
@@ -71,7 +71,7 @@ class TestReport:
 
 
 @pytest.mark.parametrize("cases", [COPY[::10], USM[::10]], ids=["copy", "usm"])
-def test_an_apu_s_plugin_does_the_same(cases: list[Case]) -> None:
+def test_an_apu_s_plugin_does_the_same(cases: list[RecordedProgram]) -> None:
     assert [replay_case(case, machine="mi300a", lowering=True) for case in cases] == [[]] * len(cases)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_examples import examples
 
-from offloadrt.models.openacc import Dependences, Placement
+from offloadrt.models.openacc import Dependences, QueuePlacement
 
 A, B, C = (0, 8), (8, 16), (16, 24)
 
@@ -19,10 +19,10 @@ A, B, C = (0, 8), (8, 16), (16, 24)
 def test_the_example_of_three_arrays() -> None:
     """K1(a), K2(b), K3(c = a + b), K4(c = b + c), then c on the host."""
     known = Dependences(queues=8)
-    assert known.place([], [A]) == Placement(0)
-    assert known.place([], [B]) == Placement(1)
-    assert known.place([A, B], [C]) == Placement(1, waits=(0,))
-    assert known.place([B], [C]) == Placement(1)
+    assert known.place([], [A]) == QueuePlacement(0)
+    assert known.place([], [B]) == QueuePlacement(1)
+    assert known.place([A, B], [C]) == QueuePlacement(1, waits=(0,))
+    assert known.place([B], [C]) == QueuePlacement(1)
     assert known.synchronize([C], []) == (1,)
 
 
@@ -30,7 +30,7 @@ def test_read_after_write_write_after_read_and_write_after_write_stay_in_order()
     for first, second in ((([], [A]), ([A], [B])), (([A], [B]), ([], [A])), (([], [A]), ([], [A]))):
         known = Dependences(queues=4)
         placed = known.place(*first)
-        assert known.place(*second) == Placement(placed.queue)
+        assert known.place(*second) == QueuePlacement(placed.queue)
 
 
 def test_two_readers_may_run_together() -> None:
@@ -42,14 +42,14 @@ def test_a_writer_comes_behind_all_readers() -> None:
     known = Dependences(queues=4)
     known.place([A], [B])
     known.place([A], [C])
-    assert known.place([], [A]) == Placement(1, waits=(0,))
+    assert known.place([], [A]) == QueuePlacement(1, waits=(0,))
 
 
 def test_ranges_that_share_one_byte_depend_on_each_other() -> None:
     known = Dependences(queues=4)
     known.place([], [(0, 10)])
-    assert known.place([(9, 12)], []) == Placement(0)
-    assert known.place([(10, 12)], []) == Placement(1)
+    assert known.place([(9, 12)], []) == QueuePlacement(0)
+    assert known.place([(10, 12)], []) == QueuePlacement(1)
 
 
 def test_no_queue_waits_twice_for_the_same_thing() -> None:
@@ -134,7 +134,7 @@ class Queues:
         self.done = [0] * count
         self.chance = chance
 
-    def put(self, placement: Placement, number: int, operation: Operation) -> None:
+    def put(self, placement: QueuePlacement, number: int, operation: Operation) -> None:
         behind = {queue: len(self.entries[queue]) for queue in placement.waits}
         self.entries[placement.queue].append((number, operation, behind))
 

@@ -137,7 +137,7 @@ def test_a_kernel_whose_exchange_takes_longer_than_it_is_divided_five_times(acc_
     """
     for eff_dup, divided in (("measured", 5), ("infinite", 10)):
         rules = acc.Rules(4, eff_dup=eff_dup)  # type: ignore[arg-type]
-        strategy = acc.Strategy(acc.AdaptiveController(rules), predicate)
+        strategy = acc.DeviceStrategy(acc.AdaptiveController(rules), predicate)
         _, jacc, _ = run_stencil(acc_rig, 4, steps=15, strategy=strategy)
         assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (15, divided)
 

@@ -320,7 +320,7 @@ def test_the_policy_is_asked_before_each_push(acc_rig: MakeRig) -> None:
             return acc.Mode.DUPLICATED
 
     async def body(t: acc.HostThread) -> None:
-        jacc = acc.Jacc(t, strategy=acc.Strategy(Asked()))
+        jacc = acc.Jacc(t, strategy=acc.DeviceStrategy(Asked()))
         a = t.array("a", N)
         await jacc.jacc_copyin(a)
         for _ in range(2):

@@ -226,7 +226,7 @@ def test_a_wrongly_elided_barrier_is_caught() -> None:
         return await t.read(a)
 
     run = made()
-    run.stdpar.make_window = Careless
+    run.stdpar.runtime.make_window = Careless
     with pytest.raises(std.UnfinishedRead, match=r"reads array 'a', which 'fill' writes; that has not finished"):
         play(run, body)
 
@@ -268,7 +268,7 @@ def sampled(database: std.HeuristicDatabase, sampling: std.Sampling, calls: int,
             await t.wait()
 
     run = made(heuristic=std.HeuristicRules(sampling=sampling, **rules))
-    run.stdpar.database = database
+    run.stdpar.runtime.database = database
     play(run, body)
     return run.stdpar
 
@@ -285,7 +285,7 @@ def test_the_heuristic_offloads_until_it_knows_the_host() -> None:
     assert offload is not None and host is not None
     decided = sampled(database, std.Sampling.NONE, 4)
     assert (decided.counts.on_host > 0) == (host < offload)
-    assert decided.heuristics[0].decisions[0].why is std.Why.FASTER
+    assert decided.runtime.heuristics[0].decisions[0].why is std.Why.FASTER
 
 
 def test_runtimes_are_kept_in_a_file(tmp_path: Any) -> None:

@@ -19,10 +19,10 @@ from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.executors import InProcess
 from offloadrt.study.judging import Judgement
 from offloadrt.study.points import Options, Point
-from offloadrt.study.ranges import CORNER, Variant, variants_of
+from offloadrt.study.ranges import CORNER, MachineVariant, variants_of
 from offloadrt.study.running import profiles
-from offloadrt.study.sweep import Outcome
-from offloadrt.study.validate import Finding, Report, _reason, _verdict, validate
+from offloadrt.study.sweep import SweepOutcome
+from offloadrt.study.validate import Finding, ValidationReport, _reason, _verdict, validate
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from offloadrt.study.validate import Finding, Report, _reason, _verdict, validat
     ],
 )
 def test_verdicts(judgement: Judgement, turned: list[str], verdict: str) -> None:
-    variants = [Variant(key, f"{key} = other", Options()) for key in turned]
+    variants = [MachineVariant(key, f"{key} = other", Options()) for key in turned]
     assert _verdict(judgement, variants) == verdict
     assert not turned or "the other way round with driver.halt = other; " in _reason(judgement, variants)
 
@@ -73,13 +73,13 @@ def test_a_report_counts_verdicts() -> None:
         attrs.evolve(finding, verdict="depends on a"),
         attrs.evolve(finding, verdict="not applicable: y"),
     ]
-    assert Report("p", "m", "", findings).counts() == {"holds": 1, "depends": 1, "not applicable": 1}
+    assert ValidationReport("p", "m", "", findings).counts() == {"holds": 1, "depends": 1, "not applicable": 1}
 
 
 def test_a_report_tells_claims_that_parameters_are_fitted_to_from_the_others() -> None:
     finding = Finding("c", "r", "e", "x", "holds")
     fitted = [attrs.evolve(finding, role="calibrate"), attrs.evolve(finding, role="calibrate", verdict="fails")]
-    report = Report("p", "m", "", [finding, finding, *fitted])
+    report = ValidationReport("p", "m", "", [finding, finding, *fitted])
     assert report.counts() == {"holds": 3, "fails": 1}
     assert report.counts_by_role() == {"predict": {"holds": 2}, "calibrate": {"holds": 1, "fails": 1}}
     assert json.loads(report.to_json())["counts_by_role"] == report.counts_by_role()
@@ -94,9 +94,9 @@ def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     """`validate` gets invented results; the points that it asks for."""
     asked: list[Point] = []
 
-    def sweep(points: Sequence[Point], *_: object, **__: object) -> Outcome:
+    def sweep(points: Sequence[Point], *_: object, **__: object) -> SweepOutcome:
         asked.extend(points)
-        return Outcome(points, [whatever_is_asked(point) for point in points])
+        return SweepOutcome(points, [whatever_is_asked(point) for point in points])
 
     monkeypatch.setattr("offloadrt.study.validate.sweep", sweep)
     return asked

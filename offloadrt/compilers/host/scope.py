@@ -27,7 +27,7 @@ class Scope:
         return self.source.file, self.source.tree.lineno
 
     def is_local(self, name: str) -> bool:
-        """Is it a name of the function, and not of the module around it?"""
+        """Tell a name of the function from one of the module around it."""
         return name in self.names
 
     def method(self, name: str) -> Any:

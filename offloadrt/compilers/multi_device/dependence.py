@@ -46,7 +46,7 @@ class Predicate:
     """The index as text, where it is read from data; it is known in its own statement only."""
 
     def show(self) -> str:
-        """The index as source."""
+        """Write the index as source."""
         return self.data if self.index is None else self.index.show(lambda symbol: symbol.partition("@")[0])
 
 
@@ -72,16 +72,16 @@ class Guard:
 
     @property
     def restricts(self) -> bool:
-        """Is it a condition that can be tested?"""
+        """Whether it is a condition that can be tested."""
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
-        """As it is known outside of a statement, or outside of an iteration of the loop over `symbol`."""
+        """Return the guard as it is known outside of a statement, or of an iteration of the loop over `symbol`."""
         if symbol is None:
-            unknown = [one.region for one in self.predicates if one.index is None]
+            unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
             if unknown:
                 return Guard(always=NeededByAll(node, f"where it goes in {min(unknown)} is not known yet"))
-        elif any(one.index is not None and symbol in one.index.symbols for one in self.predicates):
+        elif any(predicate.index is not None and symbol in predicate.index.symbols for predicate in self.predicates):
             what = f"its value is used in other iterations of the loop over {symbol.partition('@')[0]}"
             return Guard(always=NeededByAll(node, what))
         return self
@@ -121,7 +121,7 @@ class Needs:
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, node: ast.For) -> Needs:
-        """What is needed at a loop's head, as seen from before its iteration."""
+        """Return what is needed at a loop's head, as seen from before its iteration."""
         symbol = symbol_of(node)
         return Needs(
             {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
@@ -147,27 +147,28 @@ def guards_of(
     contributions: Contributions | None = None,
     kept: Iterable[str] = (),
 ) -> Guards:
-    """The guard of each access of a nest. kept: scalars that every device needs at its end."""
-    found = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
+    """Return the guard of each access of a nest. kept: scalars that every device needs at its end."""
+    walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
-    found.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
-    return found.guards
+    walk.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
+    return walk.guards
 
 
 def contribution_of(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion], reduction: Reduction
 ) -> Predicate | None:
-    """The predicate of the first divided region of which an iteration that reduces knows the element that it stores;
-    None when there is none.
+    """Return when a device contributes to a reduction: the predicate of the element that the iteration stores.
+
+    It is of the first divided region whose element the iteration knows; None when there is none.
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
-    found = _Backwards(nest, walked, {}, {})
+    walk = _Backwards(nest, walked, {}, {})
     around = {loop.symbol for loop in loops_of(reduction.path)}
     outer = {loop.symbol for loop in loops_of(reduction.path) if loop.distributed}
     for access in walked.accesses:
         dimension = divided.get(access.array)
         if access.kind == "write" and dimension is not None:
-            index = found.index(access, dimension)
+            index = walk.index(access, dimension)
             variables = set() if index is None else {symbol for symbol in index.symbols if "@" in symbol}
             if index is not None and variables & outer and variables <= around:
                 return Predicate(access.array, index)
@@ -177,8 +178,10 @@ def contribution_of(
 def tested_plainly(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
 ) -> tuple[tuple[ArrayAccess, int], ...]:
-    """Accesses to written arrays, each with a dimension in which predicates test the index as it is, so that one below
-    zero would be taken for no element. Of an array that is only stored, that is the divided dimension.
+    """Return accesses to written arrays, each with a dimension in which predicates test the index as it is.
+
+    An index below zero would be taken for no element there. Of an array that is only stored, that is the divided
+    dimension.
     """
     changed = _changed(nest)
     loaded = {access.array for access in walked.accesses if access.kind == "read"}
@@ -196,12 +199,12 @@ def tested_plainly(
 
 
 def _changed(nest: LoopNest) -> set[str]:
-    """The parameters that the nest assigns."""
+    """Return the parameters that the nest assigns."""
     return stored_names(nest.source.body) & set(nest.parameters)
 
 
 def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
-    """Does the source say that an index can be below zero, or nothing of where it lies?"""
+    """Whether the source says that an index can be below zero, or nothing of where it lies."""
     loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
     if any(loop.start is None or loop.stop is None for loop in loops):
         return True
@@ -225,7 +228,7 @@ class _Backwards:
         """By access and dimension, whether the index may count from the end."""
 
     def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
-        """What is needed before some statements; `needs` is what is needed after them, and is used up."""
+        """Return what is needed before some statements; `needs` is what is needed after them, and is used up."""
         for node in reversed(statements):
             needs = self.statement(node, needs)
         return needs
@@ -277,9 +280,9 @@ class _Backwards:
         return after
 
     def widen(self, needs: Needs, node: ast.For) -> None:
-        """All of an array is needed, for good, when ever more of its elements are: so the loop's walk ends."""
+        """Need all of an array for good when ever more of its elements are needed, so that the loop's walk ends."""
         for name, elements in sorted(needs.elements.items()):
-            kinds = [(one.dimension, one.region) for one in elements]
+            kinds = [(element.dimension, element.region) for element in elements]
             everything = needs.arrays.get(name, NEVER).always is not None
             if everything or any(kinds.count(kind) > _MOST_SHIFTS for kind in kinds):
                 what = f"elements of {name} are handed on from iteration to iteration"
@@ -293,7 +296,7 @@ class _Backwards:
         self.guards[node, kind] = guard if known is None else known | guard
 
     def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
-        """The guard of a store."""
+        """Return the guard of a store, and need its index."""
         access = self.accesses[node, "write"]
         region = self.regions[access.array]
         if region.dimension is None:
@@ -301,7 +304,9 @@ class _Backwards:
             guard = Guard(always=NeededByAll(statement, what))
         else:
             guard = self.at(access, Elements(region.dimension, region.name, Polynomial.number(0)))
-        for elements in sorted(needs.elements.get(access.array, ()), key=lambda one: (one.region, one.shift.terms)):
+        for elements in sorted(
+            needs.elements.get(access.array, ()), key=lambda element: (element.region, element.shift.terms)
+        ):
             guard |= self.at(access, elements)
         guard |= needs.arrays.get(access.array, NEVER)
         self.note(node, "write", guard)
@@ -309,7 +314,7 @@ class _Backwards:
         return guard
 
     def at(self, access: ArrayAccess, elements: Elements) -> Guard:
-        """When is the element that an access touches among these?"""
+        """Return when the element that an access touches is among some elements."""
         index = self.index(access, elements.dimension)
         if index is not None:
             return Guard(frozenset({Predicate(elements.region, index + elements.shift)}))
@@ -319,7 +324,7 @@ class _Backwards:
         return Guard(frozenset({Predicate(elements.region, None, data)}))
 
     def index(self, access: ArrayAccess, dimension: int) -> Polynomial | None:
-        """An index as it can be written anywhere in its loops, counted from the front."""
+        """Return an index as it can be written anywhere in its loops, counted from the front; None where it cannot."""
         index = access.index[dimension]
         if index is None or index.symbols & self.changed:
             return None
@@ -331,18 +336,18 @@ class _Backwards:
         return None if self.wraps[key] else index
 
     def data(self, access: ArrayAccess, dimension: int) -> str:
-        """An index from data as text, counted from the front."""
+        """Write an index from data as text, counted from the front."""
         indices = access.node.slice.elts if isinstance(access.node.slice, ast.Tuple) else [access.node.slice]
         length = ast.parse(f"{access.array}.shape[{dimension}]", mode="eval").body
         return text(ast.BinOp(indices[dimension], ast.Mod(), length))
 
     def load(self, node: ast.Subscript, guard: Guard, needs: Needs, statement: ast.AST) -> None:
-        """A load under a guard needs those stores before it that may have been to its element."""
+        """Need a load under a guard, and so the stores before it that may have been to its element."""
         access = self.accesses[node, "read"]
         self.note(node, "read", guard)
         if access.array not in self.regions:
             return
-        for predicate in sorted(guard.predicates, key=lambda one: (one.region, one.show())):
+        for predicate in sorted(guard.predicates, key=lambda condition: (condition.region, condition.show())):
             elements = self.elements(access, predicate)
             if elements is None:
                 rest = Guard(frozenset({predicate})).leaving(statement)
@@ -353,7 +358,7 @@ class _Backwards:
             needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | guard
 
     def elements(self, access: ArrayAccess, predicate: Predicate) -> Elements | None:
-        """The elements that a load touches when a predicate holds, said without its loops."""
+        """Return the elements that a load touches when a predicate holds, said without its loops."""
         shifted: list[Elements] = []
         for dimension in range(len(access.index)):
             index = self.index(access, dimension)
@@ -368,7 +373,7 @@ class _Backwards:
         return shifted[0] if shifted else None
 
     def need(self, node: ast.AST, guard: Guard, needs: Needs, statement: ast.AST) -> None:
-        """An expression's value is needed under a guard."""
+        """Need an expression's value under a guard."""
         match node:
             case ast.Name(id=name):
                 needs.scalars[name] = needs.scalars.get(name, NEVER) | guard.leaving(statement)

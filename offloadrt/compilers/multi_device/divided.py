@@ -47,7 +47,7 @@ class Share:
 
 @attrs.frozen
 class _OfSize:
-    """A phantom."""
+    """A phantom array of partial values."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -86,8 +86,9 @@ class DividedKernel(abc.ABC):
     _wholes: dict[Any, Share] = attrs.field(factory=dict, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
-        """`split`, `segments` and `reads_of` for each of some devices; kept, because programs launch a kernel with
-        equal sizes many times.
+        """Return the part of each of some devices: `split`, `segments` and `reads_of` together.
+
+        Parts are kept, because programs launch a kernel with equal sizes many times.
         """
         self._check(devices, arguments)
         key = devices, launch_key(arguments)
@@ -102,25 +103,29 @@ class DividedKernel(abc.ABC):
 
     @abc.abstractmethod
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
-        """The share of each of some devices, even but for one, of a launch with these arguments (arrays may be
-        phantoms). KernelError when arrays overlap of which one is written, or a bound is not known.
+        """Share a launch among some devices as evenly as possible; arrays may be phantoms.
+
+        KernelError when arrays overlap of which one is written, or a bound is not known.
         """
 
     @abc.abstractmethod
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
-        """The elements of a divided region that are right on the device that did a share."""
+        """Return the elements of a divided region that are right on the device that did a share."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        """The part of the changed kernel's iterations that access memory in a share: those of the others find nothing
-        to do.
+        """Return the part of the changed kernel's iterations that access memory in a share.
+
+        The other iterations find nothing to do.
         """
         return 1.0
 
     def arguments(
         self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
-        """What the changed kernel is called with: the arguments that it still uses, its bounds, and what it needs for
-        partial values: their arrays (phantoms without), and which element is the device's.
+        """Return what the changed kernel is called with.
+
+        These are the arguments that it still uses, its bounds, and what it needs for partial values: their arrays
+        (phantoms without), and which element is the device's.
         """
         kept = set(self._parameters(self.kernel))
         given = zip(self._parameters(self.original), arguments, strict=True)
@@ -132,8 +137,10 @@ class DividedKernel(abc.ABC):
         return (*called, *partial_values, share.device)
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
-        """The contiguous pieces of each divided region that a device owns: one where the dimension is the leftmost,
-        one for each index on its left otherwise (for each that is stored to, where a loop is split).
+        """Return the contiguous pieces of each divided region that a device owns.
+
+        It is one piece where the dimension is the leftmost, one for each index on its left otherwise (for each that is
+        stored to, where a loop is split).
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)
@@ -142,25 +149,25 @@ class DividedKernel(abc.ABC):
         }
 
     def reads_of(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges | None]:
-        """The pieces of each array that must be right on a device before it does its share.
+        """Return the pieces of each array that must be right on a device before it does its share.
 
         None where that cannot be proven, as data decide what is read, or what combines partial values reads it: it
         needs all of the array. What it owns is among them, because a store need not reach all of it. A dimension along
         which shares do not differ is taken whole.
         """
-        found: dict[str, Ranges | None] = {}
+        reads: dict[str, Ranges | None] = {}
         if self.combination is not None:
-            found.update(dict.fromkeys(self.combination.used("read")))
+            reads.update(dict.fromkeys(self.combination.used("read")))
         for use in self.original.arrays:
-            if use.name in found or all(access.array != use.name for access in self._accesses):
+            if use.name in reads or all(access.array != use.name for access in self._accesses):
                 continue
             loads = [access for access in self._accesses if access.array == use.name and access.kind == "read"]
             reached = self.reach(loads, share, arguments)
             mine = [region for region in self.written if region.name == use.name and region.dimension is not None]
             if reached is not None:
                 reached += [box for region in mine for box in self.owned(region, share, arguments)]
-            found[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
-        return found
+            reads[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
+        return reads
 
     def reach(
         self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
@@ -172,7 +179,7 @@ class DividedKernel(abc.ABC):
         piece of its own.
         """
         now, all_ = self._countings_of(share, arguments)
-        found: list[Box] = []
+        reached: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
             some, most = boxes(access, now, shape), boxes(access, all_, shape)
@@ -182,27 +189,28 @@ class DividedKernel(abc.ABC):
                 alike = reaching_as_much(box, most)
                 last = divided if divided is not None else alike.index(False) if False in alike else -1
                 sides = zip(box, shape, alike, strict=True)
-                found.append(
+                reached.append(
                     tuple(
                         (0, length - 1) if same and at > last else side for at, (side, length, same) in enumerate(sides)
                     )
                 )
-        return found
+        return reached
 
     def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
-        """The numbers of the changed kernel in a share, and in one that is everything."""
+        """Return the numbers of the changed kernel in a share, and in one that is everything."""
         known = launch_key(arguments)
         if known not in self._wholes:
             if len(self._wholes) >= _KEPT:
                 self._wholes.clear()
             self._wholes[known] = self.split(1, arguments)[0]
         now, whole = (
-            self._counting(self.kernel, self.arguments(one, arguments)) for one in (share, self._wholes[known])
+            self._counting(self.kernel, self.arguments(each_share, arguments))
+            for each_share in (share, self._wholes[known])
         )
         return now, whole
 
     def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
-        """The numbers of a launch of the original or the changed kernel, kept."""
+        """Return the numbers of a launch of the original or the changed kernel, kept."""
         analysis = kernel.analysis
         assert analysis is not None
         key = kernel is self.original, launch_key(arguments)
@@ -232,7 +240,7 @@ class DividedKernel(abc.ABC):
         return ranges(found, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared)))
 
     def _check(self, devices: int, arguments: Sequence[Any]) -> None:
-        """KernelError for arguments that cannot be divided."""
+        """Raise KernelError for arguments that cannot be divided."""
         analysis = self.original.analysis
         assert analysis is not None
         who = f"{analysis.file}:{analysis.line}: kernel {self.original.name!r}"
@@ -248,8 +256,8 @@ class DividedKernel(abc.ABC):
                 )
         for region in self.written:
             for use in analysis.arrays:
-                one, other = arguments[region.position], arguments[use.position]
-                if use.position != region.position and _overlap(one, other):
+                written, other = arguments[region.position], arguments[use.position]
+                if use.position != region.position and _overlap(written, other):
                     raise KernelError(
                         f"{who}: {region.name}, which it writes, overlaps {use.name}; give each argument memory of its "
                         "own, or do not divide the kernel"
@@ -257,7 +265,7 @@ class DividedKernel(abc.ABC):
 
 
 def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
-    """KernelError when an index of a launch may be below zero, or nothing is known of it."""
+    """Raise KernelError when an index of a launch may be below zero, or nothing is known of it."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):
         return
@@ -272,13 +280,13 @@ def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, c
         )
 
 
-def _overlap(one: Any, other: Any) -> bool:
-    arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    return one is other or (arrays and np.may_share_memory(one, other))
+def _overlap(first: Any, other: Any) -> bool:
+    arrays = isinstance(first, np.ndarray) and isinstance(other, np.ndarray)
+    return first is other or (arrays and np.may_share_memory(first, other))
 
 
 def nest_body(kernel: Kernel) -> NestBody:
-    """The body of a loop nest. KernelError for a kernel that is declared by its costs."""
+    """Return the body of a loop nest. KernelError for a kernel that is declared by its costs."""
     if not isinstance(kernel.body, NestBody):
         raise KernelError(
             f"kernel {kernel.name!r} is declared by its costs and has no source to divide among devices; write it as a "
@@ -288,19 +296,19 @@ def nest_body(kernel: Kernel) -> NestBody:
 
 
 def evenly(count: int, devices: int) -> list[tuple[int, int]]:
-    """First place and the place after the last one of each device's part of so many; the first ones get the rest."""
+    """Divide so many evenly: the first place and the place after the last one of each device's part."""
     each, rest = divmod(count, devices)
     starts = [device * each + min(device, rest) for device in range(devices + 1)]
     return list(itertools.pairwise(starts))
 
 
 def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
-    """First and last value (inclusive) of a loop's variable for each device. KernelError when they are not known."""
+    """Divide a loop's values among devices: first and last value (inclusive). KernelError when they are not known."""
     assert kernel.analysis is not None
     if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
         raise KernelError(f"{kernel.analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
-    found = []
+    values_of_devices = []
     for first, after in evenly(len(values), devices):
         low, high = sorted((values[first], values[after - 1])) if after > first else (0, -1)
-        found.append((low, high))
-    return found
+        values_of_devices.append((low, high))
+    return values_of_devices

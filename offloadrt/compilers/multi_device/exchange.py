@@ -1,4 +1,4 @@
-"""Which bytes devices send to one another after a divided kernel: what will be read."""
+"""Which bytes devices send to one another after a divided kernel, where only what will be read is sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Piece:
 
 @attrs.define
 class Holders:
-    """Who has which bytes of each array right, when pieces are sent only to those who read them.
+    """Which device has which bytes of each array right, when pieces are sent only to those who read them.
 
     What was never written by a divided kernel is right everywhere. Arrays go by any key that says which memory it is.
     """
@@ -41,7 +41,7 @@ class Holders:
     _pieces: dict[Hashable, list[_Piece]] = attrs.field(factory=dict, init=False)
 
     def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
-        """Each device has stored to its own pieces: from now on only it has them right."""
+        """Note that each device has stored to its own pieces: from now on only it has them right."""
         owned = [
             _Piece(offset, offset + nbytes, device, frozenset({device}))
             for device, pieces in enumerate(segments)
@@ -65,7 +65,7 @@ class Holders:
         self._pieces[array] = sorted([*left, *owned], key=lambda piece: piece.start)
 
     def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
-        """What a device must get before it reads some bytes (None: all), which it then has."""
+        """Return what a device must get before it reads some bytes (None: all), and note that it then has it."""
         if not (known := self._pieces.get(array)):
             return []
         pieces: list[_Piece] = []
@@ -95,13 +95,13 @@ class Holders:
         return transfers
 
     def is_tracked(self, array: Hashable) -> bool:
-        """Has a divided kernel written it since it was right everywhere?"""
+        """Whether a divided kernel has written the array since it was right everywhere."""
         return bool(self._pieces.get(array))
 
     def is_divided(self, array: Hashable, devices: int) -> bool:
-        """Does one of so many devices not have all of an array right?"""
+        """Whether one of so many devices does not have all of an array right."""
         return any(len(piece.holders) < devices for piece in self._pieces.get(array, ()))
 
     def everywhere(self, array: Hashable) -> None:
-        """All of an array is right on all devices (after a copy to all of them)."""
+        """Note that all of an array is right on all devices, after a copy to all of them."""
         self._pieces.pop(array, None)

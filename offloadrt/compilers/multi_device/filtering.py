@@ -29,7 +29,7 @@ class Names:
         self.used |= {node.arg for node in source.nodes if isinstance(node, ast.arg)}
 
     def fresh(self, wanted: str) -> str:
-        """`wanted`, or with a number at its end."""
+        """Return `wanted`, or `wanted` with a number at its end."""
         name, number = wanted, 1
         while name in self.used:
             number += 1
@@ -58,19 +58,19 @@ class Filter:
         self.made_up = self._made_up()
 
     def _made_up(self) -> set[str]:
-        """The scalars that may hold what was computed from a load that was left out."""
-        found: set[str] = set()
+        """Find the scalars that may hold what was computed from a load that was left out."""
+        made_up: set[str] = set()
         statements = [node for node in self.nest.source.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
         while True:
-            before = len(found)
+            before = len(made_up)
             for node in statements:
-                if self.is_made_up(node.value, found):
-                    found |= assigned_scalars(node)
-            if len(found) == before:
-                return found
+                if self.is_made_up(node.value, made_up):
+                    made_up |= assigned_scalars(node)
+            if len(made_up) == before:
+                return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """May a value come from a load that is left out?"""
+        """Whether a value may come from a load that is left out."""
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)
             or (isinstance(part, ast.Subscript) and self.guard(part, "read").restricts)
@@ -83,7 +83,7 @@ class Filter:
     # statements
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """The changed statements, without assignments that feed no store."""
+        """Return the changed statements, without assignments that feed no store."""
         kept = (node for node in statements if self.guards.get((node, "scalar")) != NEVER)
         return [made for node in kept for made in self.statement(node)]
 
@@ -123,13 +123,13 @@ class Filter:
         return ast.For(node.target, self.expression(node.iter), [*definitions, *body], [])
 
     def store(self, target: ast.Subscript, value: ast.expr, guard: Guard) -> list[ast.stmt]:
-        """The value is computed by all devices, and stored where the guard holds."""
+        """Write a store: all devices compute the value, and it is stored where the guard holds."""
         place = self.copied(target, guard)
         assert isinstance(target.value, ast.Name)
         return self.used(target.value.id, value, guard, lambda made: ast.Assign([place], made))
 
     def contribution(self, node: ast.Assign | ast.AugAssign, guard: Guard) -> list[ast.stmt]:
-        """What is reduced is computed by all devices, and reduced where the guard holds."""
+        """Write a reduction: all devices compute what is reduced, and it is reduced where the guard holds."""
         target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
         assert isinstance(target, ast.Name)
         form = reduction(node, target.id)
@@ -137,7 +137,7 @@ class Filter:
         return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
 
     def used(self, name: str, value: ast.expr, guard: Guard, use: Callable[[ast.expr], ast.stmt]) -> list[ast.stmt]:
-        """A value is computed, and used where the guard holds."""
+        """Write the computation of a value, and its use where the guard holds."""
         if isinstance(value, ast.Name | ast.Constant | ast.Subscript):
             return [ast.If(self.test(guard), [use(self.expression(value, guard))], [])]
         fresh = self.names.fresh(f"{name}_value")
@@ -149,7 +149,7 @@ class Filter:
     # expressions
 
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
-        """The expression with its loads under their guards; `holding` is a guard that is known to hold."""
+        """Write an expression with its loads under their guards; `holding` is a guard that is known to hold."""
         kind = "read" if isinstance(node, ast.Subscript) else "value" if self.is_fragile(node) else None
         guard = NEVER if kind is None else self.guard(node, kind)
         if not guard.restricts or (holding is not None and holding.predicates <= guard.predicates):
@@ -167,7 +167,7 @@ class Filter:
         return new
 
     def is_fragile(self, node: ast.expr) -> bool:
-        """Could an operation stop the kernel when an operand is made up?"""
+        """Whether an operation could stop the kernel when an operand is made up."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, _FRAGILE) and self.is_made_up(node, self.made_up)
         if isinstance(node, ast.Call):
@@ -175,7 +175,7 @@ class Filter:
         return False
 
     def test(self, guard: Guard) -> ast.expr:
-        """A guard as a variable, or as it is where it needs data or stands outside of the loops."""
+        """Write a guard as a variable, or as it is where it needs data or stands outside of the loops."""
         indices = [predicate.index for predicate in guard.predicates]
         if not self.around or None in indices:
             return self.written(guard)
@@ -200,7 +200,7 @@ class Filter:
 
 
 def _with_operand(node: ast.Assign | ast.AugAssign, operand: ast.expr, made: ast.expr) -> ast.stmt:
-    """A reduction of something else."""
+    """Write a reduction of another operand."""
     if isinstance(node, ast.AugAssign):
         return ast.AugAssign(node.target, node.op, made)
     value: Any = copy.copy(node.value)

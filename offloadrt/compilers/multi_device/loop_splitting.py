@@ -57,17 +57,19 @@ class SplitKernel(DividedKernel):
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
         low, high = share.bounds[0]
         stores = [access for access in self._accesses if access.array == region.name and access.kind == "write"]
-        found = self.reach(stores, share, arguments, region.dimension) if low <= high else []
-        if found is None:
+        stored = self.reach(stores, share, arguments, region.dimension) if low <= high else []
+        if stored is None:
             what = f"where {region.name} is stored in a part of the loop is not known; divide it by predicates"
             where = f"{analysis.file}:{stores[0].line}: " if (analysis := self.original.analysis) else ""
             raise KernelError(f"{where}kernel {self.original.name!r}: {what}")
-        return found
+        return stored
 
 
 def split_loop(kernel: Kernel) -> SplitKernel:
-    """The kernel for several devices, its outermost distributed loop split. KernelError for one without source;
-    SourceRefused, with file and line, where iterations are not proven to be apart.
+    """Make the kernel for several devices, its outermost distributed loop split.
+
+    KernelError for a kernel without source; SourceRefused, with file and line, where iterations are not proven to be
+    apart.
     """
     nest_body(kernel)
     reducing, element_of = with_scalars(kernel)
@@ -109,7 +111,7 @@ def split_loop(kernel: Kernel) -> SplitKernel:
 
 
 def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> int:
-    """The leftmost dimension along which each iteration of the loop has its own indices. Raises SourceRefused."""
+    """Return the leftmost dimension in which each iteration has indices of its own. Raises SourceRefused."""
     for access in accesses:
         if access.through:
             what = f"{access.text} is scattered: {', '.join(sorted(access.through))} decides which element it is"
@@ -122,7 +124,7 @@ def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> i
 
 
 def _block(access: ArrayAccess, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
-    """The distance between the blocks of neighbouring values of the loop's variable, and one block's ends."""
+    """Return the distance between the blocks of neighbouring values of the loop's variable, and a block's ends."""
     index = access.index[dimension]
     if index is None or not index.is_affine_in({loop.symbol}):
         return None

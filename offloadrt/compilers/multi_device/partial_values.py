@@ -31,12 +31,12 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """Of a scalar that the distributed loop reduces and that is used after it."""
+    """The partial values of a scalar that the distributed loop reduces and that is used after it."""
 
     scalar: str
     operator: str
     parameter: str
-    """Of the changed kernel and of the combination: the array of partial values, an element for each device."""
+    """The array of partial values, an element for each device, as the changed kernel and the combination call it."""
     element_of: str | None
     """The array of which the scalar stands for an element (`reduced_elements.py`)."""
     is_complex: bool = False
@@ -58,13 +58,13 @@ class Separated:
 
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
-        """That the changed kernel takes after its bounds."""
-        return (*(one.declaration for one in self.partials), ast.arg(self.device))
+        """What the changed kernel takes after its bounds."""
+        return (*(partial.declaration for partial in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
-        """Of the partial values, after the loop."""
-        return [_statement(f"{one.parameter}[{self.device}] = {one.scalar}") for one in self.partials]
+        """The stores of the partial values, after the loop."""
+        return [_statement(f"{partial.parameter}[{self.device}] = {partial.scalar}") for partial in self.partials]
 
 
 @attrs.frozen(eq=False)
@@ -75,35 +75,37 @@ class Combination:
     source: str = attrs.field(repr=False)
     partials: tuple[PartialValue, ...]
     nest: LoopNest = attrs.field(repr=False)
-    """Of the original kernel."""
+    """The original kernel's nest."""
 
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """What it is called with, of the original kernel's arguments and the arrays of partial values."""
+        """Return what it is called with, of the original kernel's arguments and the arrays of partial values."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
-        given.update(zip((one.parameter for one in self.partials), values, strict=True))
+        given.update(zip((partial.parameter for partial in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
+        """Return the types of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
 
         KernelError for an element of whole numbers that would be rounded to one in each iteration, and of booleans.
         """
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         floating = _floating(self.nest, given)
-        for one in self.partials:
-            kind = "f" if one.element_of is None else np.dtype(getattr(given[one.element_of], "dtype", "f8")).kind
-            if kind == "b" or (kind not in "fc" and one.scalar in floating):
+        for partial in self.partials:
+            kind = (
+                "f" if partial.element_of is None else np.dtype(getattr(given[partial.element_of], "dtype", "f8")).kind
+            )
+            if kind == "b" or (kind not in "fc" and partial.scalar in floating):
                 raise KernelError(
-                    f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {one.element_of} is reduced, "
-                    f"and would be rounded in each iteration; make {one.element_of} an array of float64"
+                    f"kernel {self.kernel.name.removeprefix('combine_')!r}: an element of {partial.element_of} is "
+                    f"reduced, and would be rounded in each iteration; make {partial.element_of} an array of float64"
                 )
         return tuple(
-            np.dtype(np.complex128 if one.is_complex else np.float64 if one.scalar in floating else np.int64)
-            for one in self.partials
+            np.dtype(np.complex128 if partial.is_complex else np.float64 if partial.scalar in floating else np.int64)
+            for partial in self.partials
         )
 
     def used(self, kind: str) -> tuple[str, ...]:
-        """The original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
+        """Return the original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
         assert self.kernel.analysis is not None
         touched = {access.array for access in self.kernel.analysis.accesses if access.kind == kind}
         return tuple(name for name in self.nest.parameters if name in touched)
@@ -117,9 +119,9 @@ class Combination:
 def separate(
     nest: LoopNest, names: Names, element_of: Mapping[str, str], complex_scalars: Collection[str]
 ) -> Separated | None:
-    """The nest with partial values; None when no reduced scalar is used after the loop. element_of: by scalar the array
-    of which it stands for an element.
+    """Make the nest reduce into partial values; None when no reduced scalar is used after the loop.
 
+    element_of: by scalar the array of which it stands for an element. complex_scalars: scalars that may be complex.
     Raises SourceRefused where what stands around the loop needs more of it than reductions.
     """
     before, (loop, *after) = _around(nest)
@@ -155,27 +157,29 @@ def separate(
 
 
 def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
-    """The kernel that combines partial values of a nest in the order of the devices."""
+    """Make the kernel that combines partial values of a nest in the order of the devices."""
     partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
     lines = [f"for {device} in range(len({partials[0].parameter})):"]
-    for one in partials:
-        value = f"{one.parameter}[{device}]"
-        sign = one.operator
-        reduced = f"+= {value}" if sign == "+" else f"*= {value}" if sign == "*" else f"= {sign}({one.scalar}, {value})"
-        lines.append(f"    {one.scalar} {reduced}")
+    for partial in partials:
+        value = f"{partial.parameter}[{device}]"
+        sign = partial.operator
+        reduced = (
+            f"+= {value}" if sign == "+" else f"*= {value}" if sign == "*" else f"= {sign}({partial.scalar}, {value})"
+        )
+        lines.append(f"    {partial.scalar} {reduced}")
     body = [*before, _statement("\n".join(lines)), *after]
     used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     parameters = [argument for argument in nest.source.parameters if argument.arg in used]
     name = f"combine_{nest.source.tree.name}"
-    source = written(name, 1, [*parameters, *(one.declaration for one in partials)], body)
+    source = written(name, 1, [*parameters, *(partial.declaration for partial in partials)], body)
     plain = attrs.evolve(kernel, name=name, dependent_accesses=0.0)
     combining = of_source(plain, nest.source.rewritten(source, "combining"), 1)
     return Combination(combining, source, partials, nest)
 
 
 def _around(nest: LoopNest) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """What stands before the distributed loop; the loop, and what stands after it."""
+    """Return what stands before the distributed loop; and the loop with what stands after it."""
     place = nest.source.body.index(nest.distributed[0])
     return nest.source.body[:place], nest.source.body[place:]
 
@@ -195,7 +199,10 @@ def _is_number(node: ast.expr, number: int) -> bool:
 
 
 def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt, after: Sequence[ast.stmt]) -> None:
-    """What is around the loop is done again when its stores have been made, without the scalars that it has left."""
+    """Refuse what cannot be done again around the loop.
+
+    It is done again when the loop's stores have been made, without the scalars that the loop has left.
+    """
     inside = [node for node in ast.walk(loop) if isinstance(node, ast.Assign | ast.AugAssign)]
     targets = [node.targets[0] if isinstance(node, ast.Assign) else node.target for node in inside]
     stored = {ast.unparse(target.value) for target in targets if isinstance(target, ast.Subscript)}
@@ -213,19 +220,19 @@ def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt
 
 
 def _floating(nest: LoopNest, arguments: Mapping[str, Any]) -> set[str]:
-    """The scalars that may hold a floating-point number."""
-    found = {
+    """Return the scalars that may hold a floating-point number."""
+    floating = {
         name for name, value in arguments.items() if name not in nest.arrays and isinstance(value, float | np.floating)
     }
     assigned = [node for node in ast.walk(nest.source.tree) if isinstance(node, ast.Assign | ast.AugAssign)]
     while True:
-        count = len(found)
+        count = len(floating)
         for node in assigned:
             divides = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
-            if divides or _may_be_floating(nest, node.value, found, arguments):
-                found |= assigned_scalars(node)
-        if len(found) == count:
-            return found
+            if divides or _may_be_floating(nest, node.value, floating, arguments):
+                floating |= assigned_scalars(node)
+        if len(floating) == count:
+            return floating
 
 
 def _may_be_floating(nest: LoopNest, node: ast.expr, scalars: set[str], arguments: Mapping[str, Any]) -> bool:

@@ -44,15 +44,16 @@ class PredicatedKernel(DividedKernel):
     """A kernel whose accesses are filtered by the predicates of the written regions that they feed."""
 
     _plain: tuple[tuple[ArrayAccess, int], ...] = attrs.field(repr=False)
-    """Accesses and dimensions of which no index may be below zero."""
+    """Accesses and dimensions in which no index may be below zero."""
     _contributions: tuple[tuple[Reduction, Predicate], ...] = attrs.field(repr=False)
     _loop: Loop | None = attrs.field(repr=False)
-    """Whose iterations are split for those contributions that no written region divides."""
+    """The loop whose iterations are split for those contributions that no written region divides."""
 
     @property
     def divided(self) -> tuple[WrittenRegion, ...]:
-        """The written regions that are divided; the kernel takes a pair of bounds for each, and then one for the loop
-        whose iterations are split.
+        """The written regions that are divided.
+
+        The kernel takes a pair of bounds for each, and then one for the loop whose iterations are split.
         """
         return tuple(region for region in self.written if region.dimension is not None)
 
@@ -83,7 +84,7 @@ class PredicatedKernel(DividedKernel):
         return [tuple(box)]
 
     def _written_range(self, region: WrittenRegion, counting: Counting, shape: Sequence[int]) -> tuple[int, int]:
-        """The indices along a region's dimension that may be stored to."""
+        """Return the indices along a region's dimension that may be stored to."""
         assert self.original.analysis is not None and region.dimension is not None
         length = shape[region.dimension]
         lows, highs = [], []
@@ -121,8 +122,9 @@ class PredicatedKernel(DividedKernel):
 
 
 def distributed_part(path: Path) -> Path:
-    """What of the way to an access decides which iterations of the distributed loops make it: those loops, and the
-    branches that no other loop decides. Nothing for an access outside of them.
+    """Return what of the way to an access decides which iterations of the distributed loops make it.
+
+    That is those loops, and the branches that no other loop decides. Nothing for an access outside of them.
     """
     within = {loop.symbol for loop in loops_of(path) if not loop.distributed}
     kept = tuple(part for part in path if (part.distributed if isinstance(part, Loop) else not part.symbols & within))
@@ -130,11 +132,11 @@ def distributed_part(path: Path) -> Path:
 
 
 def predicate(kernel: Kernel) -> PredicatedKernel:
-    """The kernel for several devices. KernelError for one without source; SourceRefused, with file and line, where
-    every device would have to do every access.
+    """Make the kernel for several devices.
 
-    At a launch with which an index to a written array may be below zero although the source does not say so, `split`
-    raises KernelError.
+    KernelError for a kernel without source; SourceRefused, with file and line, where every device would have to do
+    every access. At a launch with which an index to a written array may be below zero although the source does not say
+    so, `split` raises KernelError.
     """
     nest_body(kernel)
     reducing, element_of = with_scalars(kernel)
@@ -145,17 +147,18 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     names = Names(source)
     separated = separate(nest, names, element_of, walked.complex_scalars)
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
-    scalars = [one.scalar for one in partials]
-    reductions = [one for one in walked.reductions if one.target in scalars]
-    found = candidates = written_regions(nest, walked)
-    if not found:
+    scalars = [reduction.scalar for reduction in partials]
+    reductions = [reduction for reduction in walked.reductions if reduction.target in scalars]
+    regions_found = candidates = written_regions(nest, walked)
+    if not regions_found:
         source.refuse(source.tree, "it writes no array", "run it on one device")
     while True:
         contributions = {
-            one: contribution_of(left, walked, candidates, one) or _in_iteration(loop) for one in reductions
+            reduction: contribution_of(left, walked, candidates, reduction) or _in_iteration(loop)
+            for reduction in reductions
         }
-        feeding = {one.statement: predicate for one, predicate in contributions.items()}
-        guards = guards_of(left, walked, found, feeding, scalars)
+        feeding = {reduction.statement: predicate for reduction, predicate in contributions.items()}
+        guards = guards_of(left, walked, regions_found, feeding, scalars)
         stores = [access for access in walked.accesses if (access.node, "write") in guards]
         divided = {access.array for access in stores if guards[access.node, "write"].restricts}
         if all(predicate.region in {*divided, loop.name} for predicate in contributions.values()):
@@ -165,7 +168,9 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
         why = guards[stores[0].node, "write"].always
         assert why is not None
         source.refuse(why.node, f"{stores[0].text} cannot be divided: {why.what}", "run it on one device")
-    regions = tuple(region if region.name in divided else attrs.evolve(region, dimension=None) for region in found)
+    regions = tuple(
+        region if region.name in divided else attrs.evolve(region, dimension=None) for region in regions_found
+    )
     split = any(predicate.region == loop.name for predicate in contributions.values())
     if split and (loop.start is None or loop.stop is None):
         what = "the bounds of the loop whose reductions are divided are read from data"
@@ -192,5 +197,5 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
 
 
 def _in_iteration(loop: Loop) -> Predicate:
-    """The device does this iteration's part of the reductions."""
+    """Return the predicate that the device does this iteration's part of the reductions."""
     return Predicate(loop.name, Polynomial.symbol(loop.symbol))

@@ -1,4 +1,4 @@
-"""Elements that the distributed loop reduces, such as ``total[0] += e``: as scalars that are stored after the loop."""
+"""Elements that the distributed loop reduces, such as ``total[0] += e``, become scalars that are stored after it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from offloadrt.kernels.source.subset import LoopNest
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """The kernel with a scalar for each element that every iteration reduces, of an array that its loop uses for no
-    more; and by scalar the array. Lines of the source stay.
+    """Give the kernel a scalar for each element that every iteration reduces; also return by scalar the array.
+
+    The loop must use the array for no more. Lines of the source stay.
     """
     assert kernel.analysis is not None and isinstance(kernel.body, NestBody)
     nest = kernel.body.nest
     by_target: dict[str, list[Reduction]] = {}
-    for one in kernel.analysis.reductions:
-        if "[" in one.target:
-            by_target.setdefault(one.target, []).append(one)
+    for reduction in kernel.analysis.reductions:
+        if "[" in reduction.target:
+            by_target.setdefault(reduction.target, []).append(reduction)
     names = Names(nest.source)
     scalars = {
         target: names.fresh(f"{target.partition('[')[0]}_value")
@@ -47,18 +48,18 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
 
 
 def _is_alone(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
-    """Is all that the loop does with the array this reduction, of an element that the launch decides?"""
+    """Whether this reduction, of an element that the launch decides, is all that the loop does with the array."""
     array = target.partition("[")[0]
     inside = list(ast.walk(nest.distributed[0]))
     elements = [node for node in inside if isinstance(node, ast.Subscript) and text(node.value) == array]
-    uses = sum(1 if isinstance(one.statement, ast.AugAssign) else 2 for one in reductions)
+    uses = sum(1 if isinstance(reduction.statement, ast.AugAssign) else 2 for reduction in reductions)
     changing = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     mentioned = {node.id for node in ast.walk(elements[0].slice) if isinstance(node, ast.Name)}
     return (
         {text(node) for node in elements} == {target}
         and len(elements) == uses
-        and len({one.operator for one in reductions}) == 1
-        and not any(isinstance(part, Branch) for one in reductions for part in one.path)
+        and len({reduction.operator for reduction in reductions}) == 1
+        and not any(isinstance(part, Branch) for reduction in reductions for part in reduction.path)
         and not mentioned & {*changing, *nest.arrays}
     )
 

@@ -26,21 +26,21 @@ class WrittenRegion:
     position: int
     """Which of the kernel's arguments it is, from 0."""
     dimension: int | None
-    """Along which it is divided, from 0 for the leftmost; None when every device writes all of it."""
+    """The dimension along which it is divided, from 0 for the leftmost; None when every device writes all of it."""
     line: int
-    """Of its first store."""
+    """The line of its first store."""
 
 
 def written_regions(nest: LoopNest, walked: Walk) -> tuple[WrittenRegion, ...]:
-    """The written arrays of a nest in the order of its parameters."""
+    """Return the written arrays of a nest in the order of its parameters."""
     parallel = parallel_loops(nest, walked)
-    found = []
+    regions = []
     for position, name in enumerate(nest.parameters):
         stores = [access for access in walked.accesses if access.array == name and access.kind == "write"]
         if stores:
             line = min(access.line for access in stores)
-            found.append(WrittenRegion(name, position, _dimension(stores, parallel), line))
-    return tuple(found)
+            regions.append(WrittenRegion(name, position, _dimension(stores, parallel), line))
+    return tuple(regions)
 
 
 def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:
@@ -56,7 +56,7 @@ def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:
 
 
 def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
-    """Symbols of the loops that are parallel."""
+    """Return the symbols of the loops that are parallel."""
     loops = [node for node in nest.source.nodes if isinstance(node, ast.For)]
     return {symbol_of(loop) for loop in loops if loop in nest.distributed or _is_parallel(loop, walked)}
 
@@ -76,7 +76,7 @@ def _is(part: object, symbol: str) -> bool:
 
 
 def _is_apart(accesses: list[ArrayAccess], symbol: str) -> bool:
-    """Does each iteration have elements of its own, by one of the dimensions?"""
+    """Whether each iteration has elements of its own, by one of the dimensions."""
     inner = {
         loop.symbol
         for access in accesses

@@ -1,14 +1,14 @@
 """`HostProgram`: how often a program comes to its target regions, and so how often each object is accessed in all.
 
 The host function is read as kernels are, by the same rules: a branch 0.5, a loop of unknown trip count 32, exceptions
-never; `control_flow` says what jumps and the ``else`` of a loop do to that. Calls of functions in files beside or below
-the host function's are followed, also of methods of its own class; a function that is handed to something else
+never; `host/probabilities.py` says what jumps do to that. Calls of functions in files beside or below the host
+function's are followed, also of methods of its own class. A function that is handed to something else
 (``run.parallel(body)``) counts as called once there, but for `HostProgram.of` itself, which reads it only.
 
 A target region is ``t.target(kernel, ...)``, or ``t.run(step)`` of a ``step = t.construct_target(kernel, ...)``.
-`host_names` tells by their names which objects its arguments are; a loop over names, ``for a in (x, y)``, is unrolled.
-GAF of an object is Σ frequency of the region × LAF of the array that it is there (OTM, section 4.1), its rank the place
-by GAF, 1 for the highest; of equal ones the object that the program makes or names first comes first.
+`object_scope.py` tells which objects its arguments are. GAF of an object is Σ frequency of the region × LAF of the
+array that it is there (OTM, section 4.1), its rank the place by GAF, 1 for the highest. Of equal ones the object that
+the program makes or names first comes first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TargetRegion:
     line: int
 
     def laf(self, name: str) -> float:
-        """Accesses to an object in each iteration of the region's loop."""
+        """Add up the accesses to an object in each iteration of the region's loop."""
         total = 0.0
         for use, given in zip(self.kernel.arrays, self.objects, strict=True):
             if given == name:
@@ -100,15 +100,15 @@ class HostProgram:
         return cls(regions, objects)
 
     def object(self, name: str) -> ObjectFrequency:
-        """The entry of an object. KeyError when no region uses it."""
-        for found in self.objects:
-            if found.name == name:
-                return found
+        """Look up the entry of an object; KeyError when no region uses it."""
+        for entry in self.objects:
+            if entry.name == name:
+                return entry
         raise KeyError(name)
 
 
 def _owner(function: Callable[..., Any]) -> Any:
-    """The class of a method, None for other functions."""
+    """Look up the class of a method; None for other functions."""
     place = getattr(function, "__self__", None)
     if place is not None:
         return place if isinstance(place, type) else type(place)

@@ -158,7 +158,10 @@ class ObjectScope(Scope):
                     yield name, ProgramObject(name) if made else Ambiguous(f"{name} is a part of {text(value)}")
 
     def _made_by_call(self, node: ast.expr) -> bool:
-        """Is it a call that may make objects? Python's own functions, as ``reversed``, only hand on what there is."""
+        """Tell whether it is a call that may make objects.
+
+        Python's own functions, such as ``reversed``, only hand on what there is.
+        """
         called = node.value if isinstance(node, ast.Await) else node
         if not isinstance(called, ast.Call):
             return False

@@ -75,7 +75,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
         return meaning
 
     def may_be_thread(self, node: ast.expr) -> bool:
-        """Is it a parameter of which nothing is known?"""
+        """Tell whether it is a parameter of which nothing is known."""
         parameters = {parameter.arg for parameter in self.scope.source.parameters}
         return isinstance(node, ast.Name) and node.id in parameters and self.scope.known(node) is None
 
@@ -90,7 +90,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
             )
 
     def reads_only(self, called: ast.expr) -> bool:
-        """Is it `HostProgram.of`, which does not call the function that it is given?"""
+        """Tell whether it is `HostProgram.of`, which does not call the function that it is given."""
         if not (isinstance(called, ast.Attribute) and called.attr == "of"):
             return False
         written = text(called.value).rpartition(".")[2]

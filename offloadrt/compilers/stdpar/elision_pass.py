@@ -112,7 +112,7 @@ class ElisionPass:
         return sum(isinstance(decision, Elided) for decision in self.decisions)
 
     def __str__(self) -> str:
-        """The table, with every reason of every call."""
+        """Print the table, with every reason of every call."""
         rows: list[Decision] = []
         for call in self.calls:
             rows += [*call.stops, *(Elided(call.algorithm, by) for by in call.followed_by)] or [call.decision]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 
 class CompilationRefused(Exception):
-    """The implementation's compiler does not accept the program, which does not start (icpx: a kernel that captures by
-    reference). The message names the implementation, the algorithm and the array.
+    """The implementation's compiler does not accept the program, which does not start.
+
+    icpx: a kernel captures an array by reference. The message names the implementation, the algorithm and the array.
     """

@@ -1,4 +1,4 @@
-"""What the names and calls in a host function are for a C++ compiler, told from Python:
+"""What the names and calls in a host function, which is written in Python, are to a C++ compiler.
 
 - ``t.for_each(par_unseq, ...)`` is an algorithm, where ``t`` is the host thread: the function's first parameter, or one
   whose annotation ends with ``Thread``. With the policy ``seq`` it is one on the host;
@@ -100,7 +100,7 @@ class MemoryScope(Scope):
         return method_of(node, self.threads)
 
     def is_algorithm(self, node: ast.Attribute) -> bool:
-        """Is it an algorithm of a thread?"""
+        """Tell whether it is an algorithm of a thread."""
         return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
 
     def access_marker(self, node: ast.expr) -> Marker | None:
@@ -125,7 +125,7 @@ class MemoryScope(Scope):
         return Marker.RETURNING if name in RETURNING else Marker.ALGORITHM
 
     def is_pure(self, call: ast.Call) -> bool:
-        """Is a call no call, but an instruction?"""
+        """Tell whether a call is an instruction."""
         called = self.known(call.func)
         return getattr(called, "__module__", None) == "math" or any(called is builtin for builtin in PURE)
 

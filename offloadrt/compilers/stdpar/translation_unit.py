@@ -34,7 +34,7 @@ class TranslationUnit:
         return cls((function, *beside, *inline), tuple(inline))
 
     def inlined(self, called: Callable[..., Any]) -> bool:
-        """Does the compiler inline this function of the program?"""
+        """Tell whether the compiler inlines this function of the program."""
         code = called.__code__
         if any(function.__code__ is code for function in self.inline):
             return True
@@ -60,7 +60,11 @@ def _functions_of(values: Iterable[Any]) -> Iterator[types.FunctionType]:
 def threads_of(tree: FunctionTree) -> set[str]:
     """List the parameters that are host threads: the first, and those whose annotation ends with ``Thread``."""
     given = positional(tree)
-    annotated = [one for one in given if one.annotation and text(one.annotation).strip("'\"").endswith("Thread")]
+    annotated = [
+        parameter
+        for parameter in given
+        if parameter.annotation and text(parameter.annotation).strip("'\"").endswith("Thread")
+    ]
     return {parameter.arg for parameter in (*given[:1], *annotated)}
 
 
@@ -73,5 +77,5 @@ def method_of(node: ast.AST, threads: Set[str]) -> str:
 
 
 def calls_algorithms(tree: FunctionTree, threads: Set[str]) -> bool:
-    """Does a function itself call an algorithm on one of these threads?"""
+    """Tell whether a function itself calls an algorithm on one of these threads."""
     return any(method_of(node, threads) in ALGORITHMS for node in own_nodes(tree))

@@ -1,4 +1,4 @@
-"""The thread for asynchronous handlers: ROCr has one for all signals, and it runs one handler after the other.
+"""The thread for asynchronous handlers: ROCr has one for all signals, which runs one handler after the other.
 
 The handlers of the OpenMP plugin copy between staging memory and the program's memory, so they share the host's cores
 and its bandwidth with the program.
@@ -26,7 +26,7 @@ class RunHandler:
     """Moves the bytes; None when an end is a phantom."""
     done: Signal
     written: int = 0
-    """The host address that the handler writes to, 0 for none: pages that nobody has touched are populated first."""
+    """The host address to which the handler writes, 0 for none; pages that nobody has touched are populated first."""
 
 
 MESSAGES = (RunHandler,)
@@ -37,7 +37,7 @@ class HandlerSpec:
     """How the thread works."""
 
     cost: Annotated[float, "signal.handler"]
-    """Seconds for each handler, besides what it does."""
+    """Seconds that each handler takes besides its copy."""
     uncontended: Annotated[bool, "async_handler.uncontended"]
     """Whether every handler finds an idle thread (an ablation)."""
 
@@ -47,10 +47,13 @@ class HandlerStatistics:
     """What the thread did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed (without the ablation)."""
 
     busy_s: float
+    """Time in which it ran a handler."""
     idle_s: float
+    """Time in which it did not."""
     wait_s: float
-    """Of handlers whose signal was set, for their turn."""
+    """Time for which handlers whose signals were set waited for their turn, summed over them."""
     handlers: int
+    """Handlers that have ended."""
 
 
 class AsyncHandler:
@@ -68,7 +71,7 @@ class AsyncHandler:
         self.start = self._servers.start
         """Spawn the thread."""
         self.submit = self._servers.submit
-        """A handler whose signal is set."""
+        """Leave a handler whose signal is set."""
         self._busy = LevelOverTime(machine.sim)
         self._handlers = 0
         self._born = machine.sim.now
@@ -79,7 +82,7 @@ class AsyncHandler:
         return self.mailbox.name
 
     async def _run(self) -> None:
-        """One handler after the other, for ever."""
+        """Run one handler after the other, for ever (the actor)."""
         sim, machine, cores, servers = self._sim, self._machine, self._machine.cores, self._servers
         copy, pages = machine.host_memory.copy_on_core, machine.host_memory.pages
         while True:
@@ -104,7 +107,7 @@ class AsyncHandler:
             handler.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> HandlerStatistics:
-        """What the thread did so far."""
+        """Return what the thread did so far."""
         busy_s = self._busy.total_s
         idle_s = max(self._sim.now - self._born - busy_s, 0.0)
         return HandlerStatistics(busy_s, idle_s, self._servers.queued.total_s, self._handlers)

@@ -1,1 +1,9 @@
-"""Part of ``offloadrt.driver``: uvm."""
+"""The unified-memory driver of a discrete device (nvidia-uvm), which migrates managed memory.
+
+Open ``uvm.py`` first: ``Uvm`` builds the parts and has the calls.  Two actors: the page-fault handler
+(``fault_handler.py``) receives ``ManagedFault`` from the compute units, serves batches, and answers with
+``ReplayFaults``; the migration worker receives ``PrefetchPacket`` from hardware queues.  Faults of the CPU are served
+by the host thread that has them.  All take the same steps on a block under the same
+locks.  ``blocks.py`` has these steps, with the choice of the block to evict; ``thrashing.py`` decides what becomes of a
+page that goes to and fro.
+"""

@@ -79,6 +79,7 @@ class UvmFaultHandler:
         """Fetch, serve, flush, replay."""
         blocks, faults, sim, mailbox = self._blocks, self._faults, self._sim, self.mailbox
         costs, counters, messages, took = blocks.costs, blocks.counters, [first], dict[int, float]()
+        duplicates = 0
         await blocks.locks.read()
         try:
             begin = sim.now
@@ -86,16 +87,19 @@ class UvmFaultHandler:
             await sim.sleep(blocks.machine.jitter(costs.batch))
             base_s = sim.now - begin
             pages = up_to(first.pages, costs.batch_max)
+            served = merged(pages)  # a kernel asks for no page twice
             while not self._uncontended and mailbox.items and (room := costs.batch_max - how_many(pages)) > 0:
                 message = await self._next()
                 messages.append(message)
                 pages = [*pages, *up_to(message.pages, room)]
-            served = merged(pages)
+                served = merged(pages)
+                duplicates = how_many(pages) - how_many([*served.items()])
             counters.batches += 1
-            counters.duplicates += how_many(pages) - how_many([*served.items()])
+            counters.duplicates += duplicates
             for index in sorted(served):
-                took[index], put_off = await faults.serve(index, served[index], first.cause)
-                self._block_s += took[index]
+                dt, put_off = await faults.serve(index, served[index], first.cause)
+                took[index] = dt
+                self._block_s += dt
                 if put_off:
                     served[index] &= ~put_off
             self._served += len(took)

@@ -16,6 +16,9 @@ class GpuFaults:
 
     def __init__(self, blocks: UvmBlocks, thrashing: Thrashing) -> None:
         self._blocks = blocks
+        self._pages = blocks.pages
+        self._costs = blocks.costs
+        self._counters = blocks.counters
         self._thrashing = thrashing
 
     async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:
@@ -23,9 +26,8 @@ class GpuFaults:
 
         Returns the seconds that its own work and bytes took, and the pages that are not to be had now (thrashing).
         """
-        blocks, thrashing = self._blocks, self._thrashing
-        pages, sim, locks = blocks.pages, blocks.sim, blocks.locks
-        block = pages.block(index)
+        blocks, pages, thrashing = self._blocks, self._pages, self._thrashing
+        sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
         await locks.take(block)
         begin = sim.now
         try:
@@ -41,7 +43,7 @@ class GpuFaults:
                     blocks.map_remote(block, stays)
                 wanted &= ~(stays | throttled)
                 if not wanted:
-                    await blocks.pay(blocks.costs.block if stays else 0.0)
+                    await blocks.pay(self._costs.block if stays else 0.0)
                     return sim.now - begin, throttled
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
@@ -66,7 +68,7 @@ class GpuFaults:
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count faults on pages of a block; those that are not wanted have a translation already."""
         block.valid |= wanted
-        counters, own, usage = self._blocks.counters, *block.sole
+        counters, own, usage = self._counters, *block.sole
         if faulted != wanted:
             counters.duplicates += (faulted ^ wanted).bit_count()
         if not wanted:
@@ -77,7 +79,7 @@ class GpuFaults:
         if usage is not None and not wanted & ~own:
             usage.faults += faults
         else:
-            for count, usage in self._blocks.pages.shares(block, wanted):
+            for count, usage in self._pages.shares(block, wanted):
                 usage.faults += count
 
     def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
@@ -93,18 +95,16 @@ class GpuFaults:
 
     def _brought_by(self, block: ManagedBlock, wanted: int, thrashes: int) -> int:
         """Return what migrates for faults on these pages of a block."""
-        costs, resident = self._blocks.costs, block.resident
+        costs, resident = self._costs, block.resident
         if not costs.prefetch_tree:
             return wanted
-        brought = with_prefetched(resident, wanted, block.valid, self._blocks.pages.per_block, costs.threshold)
-        stays = resident | block.remote
-        if kept := block.prefers_host | thrashes:
-            stays |= kept & ~wanted
-        return brought & ~stays
+        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, costs.threshold)
+        stays = (block.prefers_host | thrashes) & ~wanted
+        return brought & ~(stays | resident | block.remote)
 
     def _cost_of(self, block: ManagedBlock, brought: int) -> float:
         """Return the seconds of the driver's work for the migration of these pages of a block."""
-        costs = self._blocks.costs
+        costs = self._costs
         if host_mapped := block.host_mapped & brought:
-            return costs.block + costs.first_touch * (host_mapped.bit_count() / self._blocks.pages.per_block)
+            return costs.block + costs.first_touch * (host_mapped.bit_count() / self._pages.per_block)
         return costs.block

@@ -29,10 +29,10 @@ class ArrayAccess:
     """Arrays whose content decides the index."""
     path: Path
     level: int
-    """How many loads must have been done, one after the other, before this one can be."""
+    """How many loads must have been done, one after the other, before this one can start."""
     node: ast.Subscript = attrs.field(repr=False)
     near: Hint = None
-    """Where data decide the index: the part of its accesses that lies near the iteration."""
+    """Where data decide the index: the part of these accesses that lies near the iteration (`expect`)."""
     operations: tuple[SymbolicOperation | None, ...] = ()
     """What the index is made of in each dimension in which it has no polynomial."""
 
@@ -48,7 +48,7 @@ class ArrayAccess:
 
     @property
     def guarded(self) -> bool:
-        """Does it happen under an `if`, or in a range that has further ends?"""
+        """Whether it happens under an `if`, or in a range that has further ends."""
         return any(isinstance(part, Branch) for part in self.path)
 
 
@@ -62,9 +62,7 @@ class Work:
 
 @attrs.frozen
 class Reduction:
-    """What the iterations of the distributed loop combine into one place: a scalar, or an element such as
-    ``total[0]``.
-    """
+    """A scalar, or an element such as ``total[0]``, that the iterations of the distributed loop reduce into."""
 
     operator: str
     target: str
@@ -75,7 +73,7 @@ class Reduction:
 
 @attrs.define
 class Walk:
-    """What was met in a nest."""
+    """What the walk met in a nest."""
 
     accesses: list[ArrayAccess] = attrs.field(factory=list)
     work: list[Work] = attrs.field(factory=list)

@@ -1,4 +1,7 @@
-"""Which comparisons are ranges of an index: a launch counts those exactly, to a compiler they are branches as any."""
+"""Comparisons that are ranges of an index.
+
+A launch counts them exactly; to a compiler they are branches like any other.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,29 @@ _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
     ast.GtE: (None, 0),
     ast.Eq: (0, 0),
 }
-"""From what to what the right side minus the left one runs, where the comparison holds."""
+"""Between which values the right side minus the left one lies, where the comparison holds."""
 
 
 def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
-    """The ranges that together are a comparison, or a chain of them: of whole numbers that have a form over loop
-    variables, scalars and lengths. None of them when some part is no range.
+    """Return the ranges that together are a comparison, or a chain of comparisons.
+
+    They are ranges of whole numbers that have a form over loop variables, scalars and lengths. The result is empty when
+    some part is no range.
     """
-    found = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
-    known = tuple(one for one in found if one is not None)
-    return known if len(known) == len(found) else ()
+    ranges = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
+    known = tuple(within for within in ranges if within is not None)
+    return known if len(known) == len(ranges) else ()
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
-    """The range ``low <= data % among <= high``."""
+    """Return the range ``low <= data % among <= high``; nothing where its ends are not known."""
     if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
         return ()
     return (Within(low.polynomial, None, high.polynomial, among),)
 
 
 def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
-    """What varies with loops on one side, with a positive first term, and what does not on the other."""
+    """Bring what varies with loops to one side, with a positive first term, and the rest to the other."""
     if left.polynomial is None or right.polynomial is None or type(op) not in _DIFFERENCE:
         return None
     low, high = _DIFFERENCE[type(op)]

@@ -58,7 +58,7 @@ class Evaluation:
         return Kind.given_by(name, name in self.complex_parameters)
 
     def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
-        """How probable it is that an expression holds, and what that depends on."""
+        """Return how probable it is that an expression holds, and what that depends on."""
         match node:
             case ast.Call() if self.nest.function_of(node) == "expect":
                 _, value = self.condition(node.args[0], path)
@@ -82,7 +82,7 @@ class Evaluation:
         return Probability(), self.expression(node, path)
 
     def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
-        """A chain of them is one branch for a compiler."""
+        """Evaluate a comparison; a chain of comparisons is one branch for a compiler."""
         values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
         last = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
         values += [self.expression(other, last) for other in node.comparators[1:]]
@@ -150,7 +150,7 @@ class Evaluation:
         return attrs.evolve(plain, kind=Kind.of(number))
 
     def complex_operand(self, node: ast.expr, around: ast.expr, path: Path) -> Value:
-        """The value of an expression that must be a complex number."""
+        """Evaluate an expression that must be a complex number. Raises SourceRefused."""
         value = self.expression(node, path)
         if not value.kind.is_complex:
             what = f"{text(around)} is not of a complex number"
@@ -178,7 +178,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """With a symbol for an operation of scalars and lengths, which a launch knows as it knows these."""
+        """Give an operation of scalars and lengths a symbol, because a launch knows it as it knows these."""
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
             return value
@@ -199,7 +199,7 @@ class Evaluation:
         if isinstance(node.func, ast.Attribute) and name == "conjugate":
             return self.complex_operand(node.func.value, node, path)
         first, *others = [self.expression(argument, path) for argument in node.args]
-        if any(one.kind.is_complex for one in (first, *others)):
+        if any(operand.kind.is_complex for operand in (first, *others)):
             self.nest.source.refuse(node, f"{text(node)} is not defined for complex numbers", "use .real and .imag")
         made = self.result_of(node, name, first, others, path)
         kind = first.kind
@@ -208,7 +208,7 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """What a function makes of its operands, but for its kind."""
+        """Return what a function makes of its operands, but for its kind."""
         if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
         if name in ("min", "max", "abs"):

@@ -43,7 +43,7 @@ class Loop:
 
     @property
     def literal_trips(self) -> int | None:
-        """How often it runs, where its bounds are numbers."""
+        """How often it runs, where its bounds are written as numbers; None elsewhere."""
         start = None if self.start is None else self.start.constant
         stop = None if self.stop is None else self.stop.constant
         return None if start is None or stop is None else len(range(start, stop, self.step))
@@ -63,22 +63,22 @@ class Within:
 
 @attrs.frozen(eq=False)
 class Probability:
-    """That a condition holds, as a tree over its branches."""
+    """The probability that a condition holds, as a tree over its branches."""
 
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
     hint: Hint = None
     within: tuple[Within, ...] = ()
-    """What decides the branch, where that is some ranges, all of which hold: a launch knows how often they do."""
+    """The ranges that decide the branch, where ranges do: all of them hold. A launch knows how often they do."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
-        """The number, when each branch has the probability that `of_branch` makes of its hint."""
+        """Return the number, when each branch has the probability that `of_branch` makes of its hint."""
         if self.kind == "branch":
             return of_branch(self.hint)
         product = 1.0
         for part in self.parts:
-            found = part.value(of_branch)
-            product *= 1.0 - found if self.kind in ("not", "or") else found
+            holds = part.value(of_branch)
+            product *= 1.0 - holds if self.kind in ("not", "or") else holds
         return 1.0 - product if self.kind == "or" else product
 
     @property
@@ -90,7 +90,7 @@ class Probability:
         return plain, not negated
 
     def hints(self) -> Iterable[Hint]:
-        """The hints of its branches."""
+        """Yield the hints of its branches."""
         if self.kind == "branch":
             yield self.hint
         for part in self.parts:
@@ -98,18 +98,18 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Is one of its branches neither a range nor hinted at?"""
+        """Whether one of its branches is neither a range nor hinted at."""
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Is each of its branches a range?"""
+        """Whether each of its branches is a range."""
         return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
 
     def ranges(self) -> Iterable[Within]:
-        """The ranges among its branches."""
+        """Yield the ranges among its branches."""
         yield from self.within
         for part in self.parts:
             yield from part.ranges()
@@ -140,35 +140,35 @@ Path = tuple[Loop | Branch, ...]
 
 
 def loops_of(path: Path) -> tuple[Loop, ...]:
-    """The loops around a block, from the outside in."""
+    """Return the loops around a block, from the outside in."""
     return tuple([part for part in path if isinstance(part, Loop)])
 
 
 def guessed_branch(line: int) -> str:
-    """What is assumed of a branch of which nothing is known."""
+    """Say what is assumed of a branch of which nothing is known."""
     return f"line {line}: the branch is taken with probability {BRANCH}"
 
 
 def guessed_loop(loop: Loop) -> str:
-    """What is assumed of a loop over data."""
+    """Say what is assumed of a loop over data."""
     return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 
 def static_trips(loop: Loop) -> float:
-    """Iterations of a loop for a compiler."""
+    """Return the iterations that a compiler assumes for a loop."""
     known = loop.literal_trips
     return UNKNOWN_LOOP if known is None else float(known)
 
 
 def static_probability(hint: Hint) -> float:
-    """Of one branch, for a compiler."""
+    """Return the probability that a compiler assumes for a branch."""
     return float(hint) if isinstance(hint, int | float) else BRANCH
 
 
 def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[Loop], bool] | None = None) -> float:
-    """Runs of a block for each iteration of the distributed loops.
+    """Return how often a block runs for each iteration of the distributed loops, by a compiler's rules.
 
-    What stands outside of them runs once a launch. `shared` names loops that do not count.
+    What stands outside of these loops runs once in a launch. `shared` names loops that do not count.
     """
     frequency = 1.0
     for part in path:

@@ -34,22 +34,22 @@ class Kind:
     is_complex: bool = False
 
     def __or__(self, other: Kind) -> Kind:
-        """One or the other, as a condition decides."""
+        """Return the kind of one or the other, as a condition decides."""
         return Kind(self.floating | other.floating, self.truth | other.truth, self.is_complex or other.is_complex)
 
     @property
     def as_number(self) -> Kind:
-        """As an operand of arithmetic, which takes a truth value as 0 or 1."""
+        """The kind as an operand of arithmetic, which takes a truth value as 0 or 1."""
         return attrs.evolve(self, truth=_NONE)
 
     @classmethod
     def given_by(cls, parameter: str, is_complex: bool) -> Kind:
-        """The kind of a parameter, or of its elements: an argument decides it, unless its annotation says complex."""
+        """Return the kind of a parameter or its elements: an argument decides it, unless it is annotated as complex."""
         return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
 
     @classmethod
     def of(cls, number: object) -> Kind:
-        """The kind of a number that is written in the source, or of a global one."""
+        """Return the kind of a number that is written in the source, or of a global one."""
         by_type = {bool: TRUTH, float: FLOAT, complex: COMPLEX}
         return by_type.get(type(number), WHOLE)
 
@@ -58,7 +58,7 @@ WHOLE, FLOAT, TRUTH, COMPLEX = Kind(), Kind(floating=_FORM), Kind(truth=_FORM), 
 
 
 def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
-    """The kind of what an operator makes of two numbers."""
+    """Return the kind of what an operator makes of two numbers."""
     if left.is_complex or right.is_complex:
         return COMPLEX
     if isinstance(op, ast.Div):
@@ -69,7 +69,7 @@ def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
 
 
 def returned(function: str, operands: Kind) -> Kind:
-    """The kind of what a function of the subset returns; operands: of any of its operands."""
+    """Return the kind of what a function of the subset returns; operands: the kind of any of its operands."""
     if function in ("min", "max"):
         return operands
     if function == "abs":

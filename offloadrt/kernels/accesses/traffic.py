@@ -20,8 +20,8 @@ Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 
 
 def streams(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
-    """The accesses to one array, those together that walk the same elements."""
-    found: list[list[ArrayAccess]] = []
+    """Group the accesses to one array: together are those that walk the same elements."""
+    groups: list[list[ArrayAccess]] = []
     alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:
         candidates = alike.setdefault(_constants(access), [])
@@ -30,18 +30,18 @@ def streams(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
                 stream.append(access)
                 break
         else:
-            found.append([access])
-            candidates.append(found[-1])
-    return found
+            groups.append([access])
+            candidates.append(groups[-1])
+    return groups
 
 
 def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
-    """The indices that are numbers, in which accesses to the same elements agree."""
+    """Return the indices that are numbers; accesses to the same elements agree in them."""
     return tuple([None if index is None else index.constant for index in access.index])
 
 
 def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[float, float]:
-    """Elements of one array that an iteration reads from memory, and those that it writes there."""
+    """Return how many elements of one array an iteration reads from memory, and how many it writes there."""
     read = written = 0.0
     for stream in streams(accesses):
         moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}
@@ -56,8 +56,10 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
 
 
 def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
-    """In how many iterations some of the accesses happen, each of which happens in so many: as often as the one that
-    happens most. The two sides of a branch add up, unless a loop decides it with which the access does not vary.
+    """Return in how many iterations some of the accesses happen, each of which happens in so many.
+
+    That is as many as of the access that happens most. The two sides of a branch add up, unless a loop decides the
+    branch with which the access does not vary.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}
@@ -83,7 +85,7 @@ def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
 
 
 def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
-    """Has the iteration itself stored what it loads here?"""
+    """Whether the iteration itself has stored what it loads here."""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False
     around, loops = loops_of(earlier.path), loops_of(access.path)
@@ -92,17 +94,19 @@ def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
     return loops[: len(around)] == around and holds
 
 
-def _steps_apart(one: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
-    """Do the indices differ by whole steps of the loops that they vary with, by fewer than these loops have?"""
-    if one is None or other is None:
+def _steps_apart(index: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
+    """Whether the indices differ by whole steps of the loops that they vary with, by fewer than these loops have."""
+    if index is None or other is None:
         return False
-    difference = one - other
+    difference = index - other
     if difference.constant == 0:
         return True
     variables = set(loops)
-    if difference.symbols & variables or not (one.is_affine_in(variables) and other.is_affine_in(variables)):
+    if difference.symbols & variables or not (index.is_affine_in(variables) and other.is_affine_in(variables)):
         return False
-    steps = [(one.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(one.symbols & variables)]
+    steps = [
+        (index.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(index.symbols & variables)
+    ]
     single = [(*terms[0], trips) for terms, trips in steps if len(terms) == 1]
     return all(
         any(

@@ -52,7 +52,7 @@ class Value:
         return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
-        """A number made of this one and others in a way that has no polynomial."""
+        """Return a number made of this one and others in a way that has no polynomial."""
         loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
@@ -61,7 +61,7 @@ class Value:
         return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
-        """This one or the other one, as a condition decides."""
+        """Return this number or the other one, as a condition decides."""
         kind = self.kind | other.kind
         if self == other:
             return attrs.evolve(self, kind=kind)
@@ -71,7 +71,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """What comes out of an operator."""
+    """Return what an operator makes of two numbers."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (places := _places(right)) is not None:
@@ -101,14 +101,14 @@ def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomi
 
 
 def _places(value: Value) -> int | None:
-    """By how many places a shift moves a number, where that is written."""
+    """Return by how many places a shift moves a number, where that is written."""
     constant = None if value.polynomial is None else value.polynomial.constant
     return constant if constant is not None and 0 <= constant < 64 else None
 
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
-    """A number that an operation makes of others, `combined` but for that. A number when all of them are."""
-    parts = [one.operation if one.polynomial is None else one.polynomial for one in operands]
+    """Make a number by an operation; it is `combined` in all else. It is a constant when all its operands are."""
+    parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
         return combined
@@ -120,31 +120,31 @@ def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
 
 
 def whole_names(nest: LoopNest) -> set[str]:
-    """The scalars and arrays that hold whole numbers: those that reach an index or the bounds of a loop.
+    """Return the scalars and arrays that hold whole numbers: those that reach an index or the bounds of a loop.
 
-    Others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
+    All others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
     """
     nodes = nest.source.nodes
-    found: set[str] = set()
+    whole: set[str] = set()
     roots: list[ast.AST] = []
     for node in nodes:
         if isinstance(node, ast.Subscript):
             roots.append(node.slice)
         elif isinstance(node, ast.For):
-            found.update(_names(node.target))
+            whole.update(_names(node.target))
             call = range_of(node.iter)
             roots.extend(call.args if call else ())
     assignments = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
     while roots:
-        for name in _names(roots.pop()) - found:
-            found.add(name)
+        for name in _names(roots.pop()) - whole:
+            whole.add(name)
             for node in assignments:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(isinstance(target, ast.Name) and target.id == name for target in targets):
                     roots.append(node.value)
     annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     floating = {name for name, kind in annotated.items() if kind and kind.startswith(("float", "complex"))}
-    return (found | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
+    return (whole | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -152,7 +152,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def complex_names(nest: LoopNest) -> set[str]:
-    """The parameters, numbers and arrays, that are annotated as complex."""
+    """Return the parameters, numbers and arrays, that are annotated as complex."""
     kinds = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     return {name for name, kind in kinds.items() if kind is not None and kind.startswith("complex")}
 
@@ -162,29 +162,30 @@ _SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for b
 
 
 def annotated_type(argument: ast.arg, names: Mapping[str, Any]) -> str | None:
-    """The NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``, or of an
-    alias of it among the `names` that the source can see.
+    """Return the NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``.
+
+    The annotation may be an alias of such a type among the `names` that the source can see.
     """
     for node in ast.walk(argument.annotation or ast.Constant(None)):
         if isinstance(node, ast.Name | ast.Attribute):
             name = node.id if isinstance(node, ast.Name) else node.attr
-            found = name if name in _SIZES else _scalar_of(names.get(name))
-            if found is not None:
-                return found
+            kind = name if name in _SIZES else _scalar_of(names.get(name))
+            if kind is not None:
+                return kind
     return None
 
 
 def _scalar_of(alias: Any) -> str | None:
-    """The type of elements of an alias such as ``Floats = NDArray[np.float32]``."""
+    """Return the type of elements of an alias such as ``Floats = NDArray[np.float32]``."""
     for part in get_args(alias):
         name = getattr(part, "__name__", None)
-        found = name if name in _SIZES else _scalar_of(part)
-        if found is not None:
-            return found
+        kind = name if name in _SIZES else _scalar_of(part)
+        if kind is not None:
+            return kind
     return None
 
 
 def element_size(argument: ast.arg, names: Mapping[str, Any]) -> int | None:
-    """Bytes of an element by its parameter's annotation."""
+    """Return the bytes of an element by its parameter's annotation; None without one."""
     name = annotated_type(argument, names)
     return None if name is None else _SIZES[name]

@@ -167,7 +167,7 @@ class _Walker:
         return {**before, **{name: attrs.evolve(value, kind=kinds[name]) for name, value in head.items()}}
 
     def bound(self, node: ast.expr, around: ast.Call, path: Path, function: str | None) -> tuple[Value, list[Value]]:
-        """A bound, and what else limits the range: of a `function` over loops, all operands but the first."""
+        """Return a bound, and what else limits the range: all operands but the first of a `function` over loops."""
         whole = self.now.expression(node, path)
         self.now.whole_numbers.check(node, whole.kind, around)
         if whole.polynomial is None and whole.operation is not None and whole.operation.name == function:
@@ -178,11 +178,14 @@ class _Walker:
         return whole, []
 
     def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Probability:
-        """That a loop's variable is where its bounds' other operands leave it. It always is, for a compiler."""
+        """Return the probability that a loop's variable is where its bounds' other operands leave it.
+
+        For a compiler it always is.
+        """
         begins, ends = (ast.GtE(), ast.Lt()) if step > 0 else (ast.LtE(), ast.Gt())
         ranges = [ranges_of((variable, other), [begins]) for other in later]
         ranges += [ranges_of((variable, other), [ends]) for other in earlier]
-        return Probability(hint=1.0, within=tuple([one for found in ranges for one in found]))
+        return Probability(hint=1.0, within=tuple([within for parts in ranges for within in parts]))
 
     def note_reduction(self, node: ast.Assign | ast.AugAssign, path: Path) -> None:
         target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]

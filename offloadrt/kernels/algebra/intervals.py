@@ -26,7 +26,7 @@ class Cut:
 
     @classmethod
     def of(cls, index: Polynomial, low: int, high: int) -> Cut:
-        """low <= index <= high."""
+        """Make the cut ``low <= index <= high``."""
         constant = index.value(dict.fromkeys(index.symbols, 0))
         return cls(index - Polynomial.number(constant), low - constant, high - constant)
 
@@ -40,10 +40,10 @@ Share = dict[Cuts, float]
 EVERYWHERE: Share = {(): 1.0}
 
 
-def both(one: Share, other: Share) -> Share:
-    """Where both conditions hold."""
+def both(first_share: Share, other: Share) -> Share:
+    """Return the share in which both conditions hold."""
     total: Share = {}
-    for first, weight in one.items():
+    for first, weight in first_share.items():
         for second, factor in other.items():
             cuts = intersection(first, second)
             if cuts is not None:
@@ -52,24 +52,24 @@ def both(one: Share, other: Share) -> Share:
 
 
 def neither(share: Share) -> Share:
-    """Where a condition does not hold."""
+    """Return the share in which a condition does not hold."""
     left = {cuts: -weight for cuts, weight in share.items() if cuts}
     return {(): 1.0 - share.get((), 0.0), **left}
 
 
 def intersection(first: Cuts, second: Cuts) -> Cuts | None:
-    """The cuts that hold where both do; None when that is nowhere."""
-    found = {cut.index: cut for cut in first}
+    """Return the cuts that hold where both do; None when that is nowhere."""
+    by_index = {cut.index: cut for cut in first}
     for cut in second:
-        mine = found.get(cut.index, cut)
-        found[cut.index] = Cut(cut.index, max(mine.low, cut.low), min(mine.high, cut.high))
-        if found[cut.index].low > found[cut.index].high:
+        mine = by_index.get(cut.index, cut)
+        by_index[cut.index] = Cut(cut.index, max(mine.low, cut.low), min(mine.high, cut.high))
+        if by_index[cut.index].low > by_index[cut.index].high:
             return None
-    return tuple(sorted(found.values(), key=lambda cut: (cut.index.terms, cut.low, cut.high)))
+    return tuple(sorted(by_index.values(), key=lambda cut: (cut.index.terms, cut.low, cut.high)))
 
 
 def cut_range(values: range, cut: Cut, symbol: str, known: Mapping[str, int]) -> range:
-    """The values of a loop's variable for which a cut holds, the variables around it being `known`."""
+    """Return the values of a loop's variable for which a cut holds, the variables around it being `known`."""
     slope = cut.index.coefficient(symbol).value(known)
     rest = cut.index.without({symbol}).value(known)
     per_step = slope * values.step

@@ -1,5 +1,7 @@
-"""Numbers that are no polynomials: quotients, remainders, the least and the greatest of some. Where scalars and lengths
-decide them, a launch knows them as it knows those, and they have a symbol of their own; where loops do, their ends.
+"""Operations whose results are no polynomials: quotients, remainders, minima and maxima.
+
+Where scalars and lengths decide such a number, a launch knows it as it knows these, and it has a symbol of its own.
+Where loops decide it, a launch knows its smallest and its largest value.
 """
 
 from __future__ import annotations
@@ -43,14 +45,19 @@ class SymbolicOperation:
     operands: tuple[Polynomial | SymbolicOperation, ...]
 
     def value(self, numbers: Mapping[str, Any]) -> float:
-        """What comes out. KeyError names a symbol without a number; ZeroDivisionError, OverflowError as Python's."""
+        """Compute the result.
+
+        KeyError names a symbol without a number; ZeroDivisionError and OverflowError are Python's.
+        """
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
-        """What it lies between when its polynomials lie between `ends_of`; None when that is not known."""
-        found = [part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands]
-        known = [ends for ends in found if ends is not None]
-        if len(known) < len(found):
+        """Return what it lies between when its polynomials lie between `ends_of`; None when that is not known."""
+        ends_of_operands = [
+            part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands
+        ]
+        known = [ends for ends in ends_of_operands if ends is not None]
+        if len(known) < len(ends_of_operands):
             return None
         (low, high), *others = known
         function = _FUNCTIONS[self.name]
@@ -89,11 +96,11 @@ class SymbolicOperation:
 
     @property
     def symbol(self) -> Polynomial:
-        """The symbol that stands for it."""
+        """The symbol that stands for it in polynomials."""
         return Polynomial.symbol(self.show() if self.sign == 1 else SIGNED + self.show())
 
     def show(self) -> str:
-        """As it would be written."""
+        """Write it as source."""
         shown = [operand.show() for operand in self.operands]
         if self.name[0].isalpha():
             return f"{self.name}({', '.join(shown)})"

@@ -29,14 +29,14 @@ class Polynomial:
 
     @classmethod
     def _added(cls, terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
-        """The same for monomials whose symbols are in order."""
+        """Add terms whose monomials have their symbols in order."""
         total: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
             total[monomial] = total.get(monomial, 0) + coefficient
-        found = [term for term in total.items() if term[1]]
-        if len(found) > 1:
-            found.sort()
-        return cls(tuple(found))
+        kept = [term for term in total.items() if term[1]]
+        if len(kept) > 1:
+            kept.sort()
+        return cls(tuple(kept))
 
     @classmethod
     def number(cls, value: int) -> Polynomial:
@@ -78,26 +78,26 @@ class Polynomial:
         return True
 
     def coefficient(self, variable: str) -> Polynomial:
-        """What the variable is multiplied with, in a polynomial that is affine in it."""
-        found = [
+        """Return the factor of a variable, in a polynomial that is affine in it."""
+        factors = [
             (tuple([symbol for symbol in monomial if symbol != variable]), value)
             for monomial, value in self.terms
             if variable in monomial
         ]
-        return Polynomial._added(found) if len(found) > 1 else Polynomial(tuple(found))
+        return Polynomial._added(factors) if len(factors) > 1 else Polynomial(tuple(factors))
 
     def without(self, variables: set[str]) -> Polynomial:
-        """The terms in which none of the variables is."""
+        """Return the terms in which none of the variables is."""
         return Polynomial(tuple([term for term in self.terms if variables.isdisjoint(term[0])]))
 
     def substitute(self, variable: str, value: Polynomial) -> Polynomial:
-        """With a polynomial in the place of a variable in which this one is affine."""
+        """Put a polynomial in the place of a variable in which this one is affine."""
         if variable not in self.symbols:
             return self
         return self.without({variable}) + self.coefficient(variable) * value
 
     def value(self, symbols: Mapping[str, int]) -> int:
-        """The number that it is for these values; KeyError names a symbol without one."""
+        """Compute the number that it is for these values; KeyError names a symbol without one."""
         total = 0
         for monomial, coefficient in self.terms:
             for symbol in monomial:
@@ -106,15 +106,15 @@ class Polynomial:
         return total
 
     def known(self, symbols: Mapping[str, int]) -> Polynomial:
-        """With numbers in the place of the symbols that have one."""
+        """Put numbers in the place of the symbols that have one."""
         if not any(symbol in symbols for symbol in self.symbols):
             return self
-        found = []
+        terms = []
         for monomial, coefficient in self.terms:
             for symbol in monomial:
                 coefficient *= symbols.get(symbol, 1)
-            found.append((tuple([symbol for symbol in monomial if symbol not in symbols]), coefficient))
-        return Polynomial._added(found)
+            terms.append((tuple([symbol for symbol in monomial if symbol not in symbols]), coefficient))
+        return Polynomial._added(terms)
 
     @property
     def sign(self) -> int | None:
@@ -126,7 +126,7 @@ class Polynomial:
         return -1 if all(value <= 0 for _, value in self.terms) else None
 
     def show(self, name_of: Callable[[str], str] = str) -> str:
-        """As it would be written."""
+        """Write it as source."""
         shown = ""
         for monomial, value in sorted(self.terms, key=lambda term: (-len(term[0]), term)):
             factors = [name_of(symbol).removeprefix(SIGNED) for symbol in monomial]

@@ -132,7 +132,7 @@ class KernelAnalysis:
         return [part for path in paths for part in path if isinstance(part, Branch)]
 
     def use(self, array: str) -> ArrayUse:
-        """What is done with an array. KeyError when the kernel has none of that name."""
+        """Return what is done with an array. KeyError when the kernel has none of that name."""
         for use in self.arrays:
             if use.name == array:
                 return use

@@ -30,13 +30,13 @@ class ArrayCounts:
     name: str
     position: int
     elements: int | None
-    """Of the argument; None when it has no shape."""
+    """Elements of the argument; None when it has no shape."""
     element_size: int
     """Bytes."""
     reads: float
     writes: float
     _ranges: Callable[[Literal["read", "write"]], tuple[int, int] | None] = attrs.field(repr=False, eq=False)
-    """Found when they are asked for, as `touched` is."""
+    """Found when they are asked for, as `touched` is, because most launches need neither."""
     _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
     """Counts when it is asked for."""
     _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
@@ -51,7 +51,7 @@ class ArrayCounts:
 
     @property
     def written_range(self) -> tuple[int, int] | None:
-        """The same of elements that may be stored."""
+        """First and last element that may be stored; None as for `read_range`."""
         return self._ranges("write")
 
     @property
@@ -105,10 +105,10 @@ class LaunchCounts:
         return self.bytes / self.iterations if self.iterations else 0.0
 
     def array(self, name: str) -> ArrayCounts:
-        """What is done with an array. KeyError when the kernel has none of that name."""
-        for found in self.arrays:
-            if found.name == name:
-                return found
+        """Return what is done with an array. KeyError when the kernel has none of that name."""
+        for counts in self.arrays:
+            if counts.name == name:
+                return counts
         raise KeyError(name)
 
 
@@ -149,7 +149,7 @@ def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: S
 def _array(
     accesses: Sequence[ArrayAccess], counting: Counting, use: ArrayUse, argument: Any
 ) -> tuple[ArrayCounts, float]:
-    """The counts of an array with these accesses, and the bytes that the launch moves for it."""
+    """Count what happens to an array with these accesses; and the bytes that the launch moves for it."""
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))

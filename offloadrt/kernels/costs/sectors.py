@@ -45,7 +45,7 @@ class Moved:
     """Bytes that move for each byte of elements."""
 
     def bytes(self, sector: int, cache: float) -> float:
-        """What moves in sectors of so many bytes, with a cache of so many."""
+        """Return the bytes that move in sectors of so many bytes, with a cache of so many."""
         if not self.pieces:
             return self.nbytes * self.spread(sector)
         pieces = self.nbytes + self.pieces * max(0, sector - self.element_size)
@@ -66,35 +66,35 @@ class Moves:
 
     def per_byte(self, sector: int, cache: float) -> float:
         """Bytes that move for each byte of elements, in sectors of so many bytes and with a cache of so many."""
-        moved = math.fsum(one.bytes(sector, cache) for one in self._moved)
-        return moved / math.fsum(one.nbytes for one in self._moved) if self._moved else 1.0
+        moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
+        return moved / math.fsum(part.nbytes for part in self._moved) if self._moved else 1.0
 
 
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int
 ) -> list[Moved]:
-    """What the accesses to one array of so many bytes move."""
+    """Find what the accesses to one array of so many bytes move."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
-    found: list[Moved] = []
+    moves: list[Moved] = []
     steady: list[ArrayAccess] = []
     for stream in streams(access for access in happening if access.pattern in ("constant", "affine")):
         if not any(counting.decides(access.path) for access in stream):
-            found += _moved(stream, runs, beginning, 1.0, element_size, array)
+            moves += _moved(stream, runs, beginning, 1.0, element_size, array)
         else:
             steady += stream
     for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
         mine = [access for access in steady if access.kind == kind]
         spread = functools.cache(functools.partial(_spread, counting, mine, shape, element_size))
-        found.append(Moved(nbytes * element_size, element_size, array, spread=spread))
+        moves.append(Moved(nbytes * element_size, element_size, array, spread=spread))
     by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
     for part in sorted(set(by_data.values())):
         some = [access for access, near in by_data.items() if near == part]
-        found += _moved(some, runs, beginning, part, element_size, array)
-        found += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False)
+        moves += _moved(some, runs, beginning, part, element_size, array)
+        moves += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False)
     irregular = sum(elements([access for access in happening if access.pattern == "irregular"], runs))
-    return [*found, Moved(irregular * element_size, element_size, array)]
+    return [*moves, Moved(irregular * element_size, element_size, array)]
 
 
 def _moved(
@@ -106,7 +106,7 @@ def _moved(
     array: float,
     ordered: bool = True,
 ) -> list[Moved]:
-    """A part of what some accesses move at places that data choose, for either direction."""
+    """Find a part of what some accesses move at places that data choose, for either direction."""
     return [
         Moved(moved * part * element_size, element_size, array, pieces * part, ordered)
         for moved, pieces in zip(elements(accesses, runs), elements(accesses, beginning), strict=True)
@@ -114,7 +114,7 @@ def _moved(
 
 
 def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Runs of an access, but for loops of the thread that step through neighbouring elements."""
+    """Return how often an access runs, but for loops of the thread that step through neighbouring elements."""
     often = runs_without(counting, access, shared)
     last = access.index[-1]
     if last is None:
@@ -128,8 +128,10 @@ def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bo
 
 
 def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int) -> float:
-    """Bytes of the sectors that affine accesses touch over those of their elements, as far as a window shows. What lies
-    before the first element and after the last one does not count. 1 where loops are no rectangle.
+    """Return the bytes of the sectors that affine accesses touch over the bytes of their elements.
+
+    Only a window of each access is looked at. What lies before the first element and after the last one does not count.
+    The result is 1 where loops are no rectangle.
     """
     patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
     for access in accesses:

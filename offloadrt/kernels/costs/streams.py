@@ -49,7 +49,7 @@ class AccessStream:
 
 
 def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """How often a launch makes an access, without the loops for which `shared` holds."""
+    """Return how often a launch makes an access, without the loops for which `shared` holds."""
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
     often = counting.runs(path)
@@ -60,8 +60,9 @@ def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop
 
 
 def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
-    """Elements that affine accesses to one array load from memory, and those that they store there: an element once,
-    also where several loops come to it, as in ``a[i + k]``.
+    """Return the elements that affine accesses to one array load from memory, and those that they store there.
+
+    An element counts once, also where several loops come to it, as in ``a[i + k]``.
     """
     read, written = elements(accesses, functools.partial(runs_without, counting))
     if any(_come_back(counting, access) for access in accesses):
@@ -74,12 +75,12 @@ def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple
 
 
 def _come_back(counting: Counting, access: ArrayAccess) -> bool:
-    """Do different iterations of the loops that an index varies with come to one element?"""
-    found = steps_of(counting, access, shape_of(counting, access))
-    if found is None:  # no rectangle
+    """Whether different iterations of the loops that an index varies with come to one element."""
+    rectangle = steps_of(counting, access, shape_of(counting, access))
+    if rectangle is None:  # no rectangle
         return access.pattern == "affine"
     reached = 0
-    for step, count in sorted((abs(step), count) for step, count in found[1] if step and count > 1):
+    for step, count in sorted((abs(step), count) for step, count in rectangle[1] if step and count > 1):
         if step <= reached:
             return True
         reached += step * (count - 1)
@@ -87,13 +88,13 @@ def _come_back(counting: Counting, access: ArrayAccess) -> bool:
 
 
 def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
-    """The streams of one array with so many elements; none for accesses that do not happen."""
+    """Find the streams of one array with so many elements; none for accesses that do not happen."""
     moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
     by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
     nearness = {access: nearness_of(counting, access) for access in by_data}
-    found = []
+    made = []
     along = affine + [access for access in by_data if nearness[access]]
     if along:
         read, written = moved_elements(counting, affine)
@@ -109,7 +110,7 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
         among = math.inf if swept else _among(counting, along, nearness)
-        found.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
+        made.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
     read = written = places = 0.0
     away = [access for access in by_data if nearness[access] < 1.0]
     for part in sorted({nearness[access] for access in away}):
@@ -118,14 +119,14 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
     if away:
         reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
         level = min(access.level for access in away)
-        found.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
-    return tuple(found)
+        made.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
+    return tuple(made)
 
 
 def _reach_along(
     counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
 ) -> Reach:
-    """Of accesses that follow the iterations; data decide those that have a nearness."""
+    """Find where accesses lie that follow the iterations; data decide those that have a nearness."""
     limit = math.inf if size is None else size
     moving = [
         access
@@ -142,7 +143,7 @@ def _reach_along(
 def _places_along(
     counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], limit: float
 ) -> tuple[ElementRuns, ...]:
-    """Of loads or stores: even ones of accesses that happen in every iteration, and where others begin somewhere."""
+    """Find the runs of loads or stores: even ones of accesses in every iteration, and others that begin somewhere."""
     moves = functools.partial(runs_without, counting)
     whole = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
     dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
@@ -153,31 +154,31 @@ def _places_along(
         if access not in dense:
             others.setdefault(nearness.get(access, 1.0), []).append(access)
     by_data = any(access in nearness for access in dense)
-    found = None if by_data else even_places(counting, dense, moves)
-    if found is None:  # neighbours share elements, so that nothing is left out between them
-        found = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
+    runs = None if by_data else even_places(counting, dense, moves)
+    if runs is None:  # neighbours share elements, so that nothing is left out between them
+        runs = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
     count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
     if count:
         moved = max([max(elements(some, moves)) * near for near, some in others.items()])
         among = _among(counting, [access for some in others.values() for access in some], nearness)
-        found = (*found, ElementRuns(count, min(moved, limit) / count, among=among))
-    return found
+        runs = (*runs, ElementRuns(count, min(moved, limit) / count, among=among))
+    return runs
 
 
 def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:
-    """Of accesses at random: each is a place of its own."""
+    """Find where accesses at random lie: each is a run of its own."""
     loads, stores = ((ElementRuns(count, 1.0),) if count else () for count in (read, written))
     return Reach(ranges(counting, accesses, lambda access: 0.0), loads, stores)
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """The part of an access that `expect` calls near."""
+    """Return the part of an access that `expect` calls near."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
 
 def _places(counting: Counting, access: ArrayAccess) -> float:
-    """Runs of an access, but for the loops that step through neighbouring elements without leaving any out."""
+    """Return how often an access runs, but for the loops that step through neighbouring elements without a gap."""
     often = counting.runs(access.path)
     *others, index = access.index
     for part in reversed(access.path):
@@ -191,7 +192,7 @@ def _places(counting: Counting, access: ArrayAccess) -> float:
 
 
 def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
-    """The places that affine accesses would come to if no condition stood around them."""
+    """Count the places that affine accesses would come to if no condition stood around them."""
     if any(access in nearness for access in accesses):
         return math.inf
     return max(
@@ -203,12 +204,12 @@ def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mappin
 
 
 def _certain(counting: Counting, access: ArrayAccess) -> bool:
-    """Does no content of an array decide whether an affine access happens, and where?"""
+    """Whether no content of an array decides if an affine access happens, and where."""
     return access.pattern in ("constant", "affine") and counting.exact(access.path)
 
 
 def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Does each iteration of some loops of known length come to the same elements by one or another of them?"""
+    """Whether each iteration of some loops of known length comes to the same elements by one access or another."""
     nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
     for number, alike in enumerate(streams(accesses)):
         for access in alike:

@@ -40,12 +40,15 @@ class Waits:
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:
-        """What goes to and from memory for each load, of so many bytes in all; an element where it only stores."""
+        """Return the bytes that move for each load, of so many bytes in all; an element's where it only stores."""
         return nbytes / self.loads if self.loads and nbytes else ELEMENT
 
 
 def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
-    """Of a kernel's accesses. sizes: bytes of an array's elements; frequency: as for the bytes that they move."""
+    """Count the loads of a kernel's accesses, and the times that a thread waits for some.
+
+    sizes: bytes of an array's elements; frequency: as for the bytes that they move.
+    """
     by_array: dict[str, list[ArrayAccess]] = {}
     for access in accesses:
         by_array.setdefault(access.array, []).append(access)
@@ -79,12 +82,12 @@ def _differs_by_thread(access: ArrayAccess) -> bool:
 
 
 def _walks(access: ArrayAccess, loop: Loop) -> bool:
-    """Does a thread, or one thread after another, come to other elements with this loop?"""
+    """Whether a thread, or one thread after another, comes to other elements with this loop."""
     return loop.distributed or loop.symbol in access.loops
 
 
 def _loops(access: ArrayAccess) -> list[Loop]:
-    """The loops within a thread in whose body the load stands, as far as it varies with them."""
+    """Return the loops within a thread in whose body the load stands, as far as it varies with them."""
     return [loop for loop in loops_of(access.path) if not loop.distributed and loop.symbol in access.loops]
 
 
@@ -93,7 +96,7 @@ def _unrolled(loop: Loop) -> bool:
 
 
 def _along_a_row(access: ArrayAccess, inner: Sequence[Loop]) -> bool:
-    """Does the innermost loop step through neighbouring elements, and the next thread begin elsewhere?"""
+    """Whether the innermost loop steps through neighbouring elements, and the next thread begins elsewhere."""
     index = access.index[-1]
     if not inner or index is None:
         return False

@@ -53,7 +53,7 @@ class Counting:
     """By index and path."""
 
     def runs(self, path: Path) -> float:
-        """How often a launch runs a block."""
+        """Count how often a launch runs a block."""
         key = tuple(map(id, path))
         known = self._runs.get(key)
         if known is None:
@@ -76,7 +76,7 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Of the iterations of some loops, those in which a condition holds."""
+        """Return the share of some loops' iterations in which a condition holds."""
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]
             parts = [share for share in ranges if share is not None]
@@ -94,7 +94,10 @@ class Counting:
         return neither(product) if probability.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
-        """Exact where the index is affine in loops whose bounds are numbers; None where it cannot be told."""
+        """Return the share in which a range holds; None where it cannot be told.
+
+        It is exact where the index is affine in loops whose bounds are numbers.
+        """
         bounds = self.bounds_of(within)
         if bounds is None:
             return None
@@ -118,11 +121,11 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Do the bounds of loops and the ranges of indices alone decide how often a block runs?"""
+        """Whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Do the ranges of indices alone decide in which iterations a block runs?"""
+        """Whether the ranges of indices alone decide in which iterations a block runs."""
         for place, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact
@@ -135,13 +138,13 @@ class Counting:
         return True
 
     def bounds_of(self, within: Within) -> tuple[int, int] | None:
-        """The smallest and the largest value that a range allows; None where a bound is not known."""
+        """Return the smallest and the largest value that a range allows; None where a bound is not known."""
         low = -FAR if within.low is None else within.low.known(self.numbers).constant
         high = FAR if within.high is None else within.high.known(self.numbers).constant
         return None if low is None or high is None else (low, high)
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
-        """Iterations of a loop each time that it is entered, on average."""
+        """Return the iterations of a loop each time that it is entered, on average."""
         place = path.index(loop)
         entered, end = self.runs(path[:place]), place + 1
         if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:
@@ -149,7 +152,7 @@ class Counting:
         return self.runs(path[:end]) / entered if entered else 0.0
 
     def probability(self, hint: Hint, line: int) -> float:
-        """Of a branch: its hint, or 0.5."""
+        """Return the probability of a branch: its hint, or 0.5."""
         if hint is None:
             self.assumed.add(guessed_branch(line))
             return BRANCH
@@ -162,7 +165,7 @@ class Counting:
         return self.hinted(loop.trips, "how often a loop runs", math.inf)
 
     def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
-        """The number that `expect` was given, or that a scalar has which it names. KernelError when it is none."""
+        """Return the number that a hint is, or that the scalar has which it names. KernelError when it is none."""
         if not isinstance(hint, str):
             return float(hint)
         value = self.scalars[hint]
@@ -172,7 +175,10 @@ class Counting:
         return value
 
     def counted(self, loop: Loop) -> bool:
-        """Are the loop's bounds numbers, or polynomials in the variables of loops around it that are?"""
+        """Whether the loop's bounds are numbers, or polynomials in the variables of loops around it that are counted.
+
+        KernelError when a scalar or a length in a bound is not known.
+        """
         if loop.start is None or loop.stop is None:
             return False
         missing = {s for s in (loop.start.symbols | loop.stop.symbols) - set(self.numbers) if "@" not in s}
@@ -185,7 +191,7 @@ class Counting:
         return True
 
     def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
-        """Of a nest, for values of the variables around it, where all cuts hold."""
+        """Count the iterations of a nest in which all cuts hold, for values of the variables around it."""
         if not loops:
             return 1
         loop, *inner = loops
@@ -200,20 +206,20 @@ class Counting:
                 values = cut_range(values, cut, loop.symbol, known)
         bounds = [bound for other in inner for bound in (other.start, other.stop) if bound]
         depends = [*bounds, *(cut.index for cut in later)]
-        if not any(loop.symbol in one.symbols for one in depends):
+        if not any(loop.symbol in polynomial.symbols for polynomial in depends):
             return len(values) * self.iterations(inner, outer, later)
 
         def at(number: int) -> int:
             return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
 
-        found = summation.exact(at, len(values), breaks(loop, values, inner, later, known))
-        if found is None:
+        total = summation.exact(at, len(values), breaks(loop, values, inner, later, known))
+        if total is None:
             self.assumed.add("loops that depend on one another are counted from samples")
-            found = summation.sampled(at, len(values))
-        return found
+            total = summation.sampled(at, len(values))
+        return total
 
     def range_of(self, loop: Loop, known: Numbers) -> range | None:
-        """The values of a loop's variable; None when a bound is not known."""
+        """Return the values of a loop's variable; None when a bound is not known."""
         if loop.start is None or loop.stop is None:
             return None
         try:
@@ -225,17 +231,17 @@ class Counting:
         return values
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
-        """Smallest and largest value of an index (`index_ranges.extent`), in numbers."""
+        """Return the smallest and the largest value of an index (`index_ranges.extent`), in numbers."""
         key = index, *map(id, path)
         if key not in self._extents:
-            found = extent(index, path, self.numbers)
-            low, high = (None, None) if found is None else (found[0].constant, found[1].constant)
+            ends = extent(index, path, self.numbers)
+            low, high = (None, None) if ends is None else (ends[0].constant, ends[1].constant)
             self._extents[key] = path, None if low is None or high is None else (low, high)
         return self._extents[key][1]
 
 
 def _all(parts: Sequence[Share]) -> Share:
-    """Where all of some conditions hold."""
+    """Return the share in which all of some conditions hold."""
     product = EVERYWHERE
     for part in parts:
         product = both(product, part)

@@ -1,4 +1,4 @@
-"""From which to which value an index runs, as polynomials in what is not known: ``0`` to ``rows*cols - 1``."""
+"""The range of an index, as polynomials in what is not known: ``0`` to ``rows*cols - 1``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Range = tuple[Polynomial, Polynomial]
 
 
 def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
-    """Smallest and largest value of an index in a block; None when it is not affine, or runs over data.
+    """Return the smallest and the largest value of an index in a block.
 
-    Never narrower than what is touched; exact when no loop is empty and no branch excludes anything. Scalars and
-    lengths that are not `known` are taken not to be negative.
+    None when the index is not affine, or runs over data. The range is never narrower than what is touched, and exact
+    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are taken not to be
+    negative.
     """
     lowest = highest = index.known(known)
     for loop in reversed(loops_of(path)):
@@ -35,7 +36,7 @@ def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | N
 
 
 def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
-    """Smallest and largest value of a loop's variable, over the variables around it."""
+    """Return the smallest and the largest value of a loop's variable, over the variables around it."""
     if loop.start is None or loop.stop is None:
         return None
     start, stop = loop.start.known(known), loop.stop.known(known)
@@ -48,28 +49,28 @@ def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
 
 
 def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
-    """The index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
     dimensions: dict[int, list[Range | None]] = {}
     for access in accesses:
         for dimension, index in enumerate(access.index):
-            found = None if index is None or access.through else extent(index, access.path, {})
-            dimensions.setdefault(dimension, []).append(found)
+            ends = None if index is None or access.through else extent(index, access.path, {})
+            dimensions.setdefault(dimension, []).append(ends)
     return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
 
 
 def _hull(ranges: Sequence[Range | None]) -> str:
-    known = [found for found in ranges if found is not None]
+    known = [ends for ends in ranges if ends is not None]
     if not known or len(known) < len(ranges):
         return "any"
     lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
     highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
-    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(one.show() for one in lows)})"
-    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(one.show() for one in highs)})"
+    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
+    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
     return low if low == high else f"{low} … {high}"
 
 
 def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
-    """The bounds and another one, without those that are surely not the outermost."""
+    """Add a bound to others, and leave out those that are surely not the outermost."""
     if any((other - bound).sign == direction or other == bound for bound in bounds):
         return list(bounds)
     return [bound for bound in bounds if (bound - other).sign != direction] + [other]

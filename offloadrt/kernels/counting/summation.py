@@ -27,9 +27,10 @@ _MARGIN = 2
 
 
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
-    """function(0) + … + function(count - 1); None when that takes too long.
+    """Add function(0) + … + function(count - 1); None when that takes too long.
 
-    `breaks`: the degree of the polynomials that the function is between some places, and these; None: it is none.
+    `breaks`: the degree of the polynomials that the function is between some places, and these places; None when it is
+    no polynomial.
     """
     if breaks is None or count <= _ADDED_ONE_BY_ONE:
         return _one_by_one(function, 0, count) if count <= _ADDED_AT_MOST else None
@@ -39,19 +40,19 @@ def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequenc
         ends |= {place - _MARGIN, place + _MARGIN}
     total = 0
     for low, high in itertools.pairwise(sorted(end for end in ends if 0 <= end <= count)):
-        found = None
+        part = None
         if high - low > _ADDED_ONE_BY_ONE:
-            found = _by_differences(function, low, high, degree)
-        if found is None:
+            part = _by_differences(function, low, high, degree)
+        if part is None:
             if high - low > _ADDED_AT_MOST:
                 return None
-            found = _one_by_one(function, low, high)
-        total += found
+            part = _one_by_one(function, low, high)
+        total += part
     return total
 
 
 def sampled(function: Callable[[int], int], count: int) -> int:
-    """About the same sum."""
+    """Estimate the same sum from samples."""
     places = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
     return sum(function(place) for place in places) * count // _ADDED_AT_MOST
 
@@ -59,10 +60,10 @@ def sampled(function: Callable[[int], int], count: int) -> int:
 def breaks(
     loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
 ) -> tuple[int, list[int]] | None:
-    """The degree of the polynomials that the iterations of inner loops are in the number of an outer one's iteration,
-    and the numbers between which they are that; None when there are too many bounds to tell.
+    """Return the degree of the polynomials that count inner iterations, and the places where one becomes another.
 
-    Each is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
+    The polynomials are in the number of the outer loop's iteration. None when there are too many bounds to tell. Each
+    place is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     places = {symbol: place for place, symbol in enumerate(variables)}
@@ -85,8 +86,8 @@ def breaks(
     matrices, right = systems[:, :, :-1], -systems[:, :, -1]
     regular = np.abs(np.linalg.det(matrices)) > 0.5  # of whole numbers
     met = np.linalg.solve(matrices[regular], right[regular][:, :, np.newaxis])[:, 0, 0]
-    found = {round(float(place)) for place in (met - values.start) / values.step}
-    return 2 * len(inner) + 1, sorted(found)
+    meeting = {round(float(place)) for place in (met - values.start) / values.step}
+    return 2 * len(inner) + 1, sorted(meeting)
 
 
 def _row(side: Polynomial, places: Mapping[str, int]) -> list[float] | None:
@@ -103,7 +104,7 @@ def _one_by_one(function: Callable[[int], int], low: int, high: int) -> int:
 
 
 def _by_differences(function: Callable[[int], int], low: int, high: int, degree: int) -> int | None:
-    """The sum of a polynomial; None when samples show that it is none."""
+    """Add the values of a polynomial; None when samples show that it is none."""
     differences = [function(low + number) for number in range(degree + 1)]
     for order in range(1, degree + 1):
         for place in range(degree, order - 1, -1):
@@ -116,7 +117,7 @@ def _by_differences(function: Callable[[int], int], low: int, high: int, degree:
 
 
 def _newton(differences: Sequence[int], at: int, shift: int) -> int:
-    """Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
+    """Add Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
     total = 0
     for order, difference in enumerate(differences):
         total += difference * _choose(at, order + shift)

@@ -140,7 +140,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """The functions for the interpreter, by the names that `execution.py` writes."""
+    """Return the functions for the interpreter, by the names that `nest_body.py` writes."""
     return {
         "_load": _load,
         "_within": _within,
@@ -160,7 +160,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """The functions for Numba. Raises ImportError without it."""
+    """Return the functions for Numba. Raises ImportError without it."""
     import numba
 
     own = numba.njit(error_model="python")
@@ -186,10 +186,10 @@ def compiled() -> Functions:
 def _of_the_c_library() -> Functions:
     names = {"linux": "libm.so.6", "darwin": "libSystem.dylib", "win32": "ucrtbase.dll"}
     library = ctypes.CDLL(names.get(sys.platform))
-    found: Functions = {f"_{name}": getattr(math, name) for name in ("floor", "ceil", "fabs")}
+    functions: Functions = {f"_{name}": getattr(math, name) for name in ("floor", "ceil", "fabs")}
     for name in _IN_C:
         function = getattr(library, name)
         function.restype = ctypes.c_double
         function.argtypes = [ctypes.c_double] * (2 if name in ("atan2", "pow") else 1)
-        found[f"_{name}"] = function
-    return found
+        functions[f"_{name}"] = function
+    return functions

@@ -23,9 +23,7 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """An index outside of the part, met by a loop nest; raised with the array's place among the arguments, and the
-    index.
-    """
+    """A loop nest met an index outside of the part; it carries the array's place among the arguments, and the index."""
 
 
 @attrs.frozen(eq=False)
@@ -34,11 +32,11 @@ class MappedSection(NDArrayOperatorsMixin):
 
     name: str
     shape: tuple[int, ...]
-    """Of the whole array."""
+    """The shape of the whole array."""
     lower: int
     """The first index along the first dimension that the device has."""
     values: NDArray[Any]
-    """What the device has, from there on."""
+    """The elements that the device has, from `lower` on."""
     host_address: int | None = None
     """What the device got instead of an address of its own, when it has nothing."""
 
@@ -52,7 +50,7 @@ class MappedSection(NDArrayOperatorsMixin):
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def outside(self, index: object) -> BadAccess:
-        """What touching this index raises."""
+        """Return the error that touching this index raises."""
         if self.host_address is not None:
             had = f"the device got its host address {self.host_address:#x}"
             return BadAccess(self.name, f"{self.name} is not mapped: {had}")
@@ -92,7 +90,7 @@ class MappedSection(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def touch(self) -> NoReturn:
-        """All of it. Raises BadAccess."""
+        """Touch all of it. Raises BadAccess."""
         raise self.outside(":")
 
     def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:

@@ -59,7 +59,7 @@ class NestBody:
     analysis: KernelAnalysis = attrs.field(repr=False)
     work_done: float = attrs.field(default=0.0, init=False)
     _interpreted: dict[bool, Callable[..., None]] = attrs.field(factory=dict, init=False, repr=False)
-    """For whole arrays, and with sections of them among the arguments."""
+    """The built functions: for whole arrays (False), and with sections of arrays among the arguments (True)."""
     _compiled: dict[bool, Callable[..., None]] = attrs.field(factory=dict, init=False, repr=False)
 
     def __call__(self, *arguments: Any) -> None:
@@ -116,8 +116,9 @@ class NestBody:
         return total
 
     def _taken(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """The arguments as both ways of running take them; with sections among them, all wholes and first indices
-        come after.
+        """Return the arguments as both ways of running take them.
+
+        With sections among them, all arrays of the wholes' shapes and all first indices come after.
         """
         signature = self.analysis.signature
         signature.check_count(arguments)
@@ -146,7 +147,7 @@ class NestBody:
 
 @contextlib.contextmanager
 def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
-    """An index outside of a section is the section's to tell."""
+    """Turn an index outside of a section into the section's own error."""
     try:
         yield
     except OutsideSection as outside:
@@ -156,7 +157,7 @@ def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
 
 @functools.cache
 def numba_is_installed() -> bool:
-    """Can kernels be compiled?"""
+    """Whether Numba is installed, so that kernels can be compiled."""
     return importlib.util.find_spec("numba") is not None
 
 
@@ -259,7 +260,7 @@ class _InSections(_Rewriter):
         made = super().visit_Subscript(node)
         if isinstance(node.value, ast.Name) and (name := node.value.id) in self.nest.arrays:
             first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            lower, mine, whole = (ast.Name(one, ast.Load()) for one in (_lower(name), name, _whole(name)))
+            lower, mine, whole = (ast.Name(operand, ast.Load()) for operand in (_lower(name), name, _whole(name)))
             position = ast.Constant(self.nest.parameters.index(name))
             first = _call("_within", first, lower, _call("len", mine), _call("len", whole), position)
             node.slice = ast.Tuple([first, *others], ast.Load()) if others else first

@@ -26,7 +26,7 @@ class Outside:
 
     array: str
     position: int
-    """Of the array among the kernel's arguments."""
+    """The array's position among the kernel's arguments."""
     text: str
     line: int
     dimension: int
@@ -35,7 +35,7 @@ class Outside:
     length: int
 
     def error(self, kernel: str, file: str, argument: Any) -> IndexOutOfRange:
-        """What a launch with this argument raises."""
+        """Return the error that a launch with this argument raises."""
         where = f" of dimension {self.dimension + 1}" if len(argument.shape) > 1 else ""
         name = getattr(argument, "name", self.array)
         called = "" if name == self.array else f" (parameter {self.array})"
@@ -48,7 +48,10 @@ class Outside:
 def outside(
     counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """The first of these accesses to one array that surely leaves it; indices from -length on count from the end."""
+    """Return the first of these accesses to one array that surely leaves it.
+
+    Indices from -length on count from the end.
+    """
     corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
     seen: set[tuple[object, ...]] = set()
     for access in accesses:
@@ -82,8 +85,9 @@ def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
 
 
 def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """The variables in those iterations of a block that are first or last in every loop; none where that is not
-    certain.
+    """Yield the loop variables of those iterations of a block that are first or last in every loop.
+
+    None where that is not certain.
     """
     if not path:
         yield dict(known)

@@ -24,8 +24,8 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Boxes in which every element lies that an access may touch; None when data decide a place."""
-    found = []
+    """Return boxes in which every element lies that an access may touch; None when data decide a place."""
+    reached = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)
         if ends is None:
@@ -36,26 +36,26 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
         ]
         if None in box:
             return None
-        found.append(tuple(side for side in box if side is not None))
-    return found
+        reached.append(tuple(side for side in box if side is not None))
+    return reached
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """The cuts under one of which a block runs."""
-    found: list[Cuts] = [()]
+    """Return the cuts under one of which a block runs."""
+    ways: list[Cuts] = [()]
     for part in path:
         if isinstance(part, Branch):
-            found = _both(found, _of_condition(part.probability, counting))
-    return found
+            ways = _both(ways, _of_condition(part.probability, counting))
+    return ways
 
 
 def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
-    pairs = [intersection(one, other) for one in first for other in second]
+    pairs = [intersection(cuts_of_first, other) for cuts_of_first in first for other in second]
     return [cuts for cuts in dict.fromkeys(pairs) if cuts is not None]
 
 
 def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
-    """Where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
+    """Return the cuts where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
     if condition.kind == "not":
         return _of_condition(condition.parts[0], counting, not negated)
     if condition.kind == "branch":
@@ -72,19 +72,19 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
     if within.index is None or bounds is None:
         return [()]
     low, high = bounds
-    found: list[Cuts] = []
+    ways: list[Cuts] = []
     for first, last in [(-FAR, low - 1), (high + 1, FAR)] if negated else [bounds]:
         cut = Cut.of(within.index.known(counting.numbers), first, last)
         if cut.index.symbols and cut.low <= cut.high:
-            found.append((cut,))
+            ways.append((cut,))
         elif not cut.index.symbols and cut.low <= 0 <= cut.high:
-            found.append(())
-    return found
+            ways.append(())
+    return ways
 
 
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
-    """Smallest and largest value of the loops' variables; None when no iteration is left."""
-    found: dict[str, tuple[int, int]] = {}
+    """Return the smallest and the largest value of each loop's variable; None when no iteration is left."""
+    ends_by_loop: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
         ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
         if ends is None:
@@ -95,14 +95,14 @@ def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int
                 values = cut_range(values, cut, loop.symbol, {})
         if not values:
             return None
-        found[loop.symbol] = values[0], values[-1]
-    return found
+        ends_by_loop[loop.symbol] = values[0], values[-1]
+    return ends_by_loop
 
 
 def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
-    """What some cuts leave of the outer loops of a nest, the variables of all others being between their `ends`."""
+    """Return what some cuts leave of the outer loops of a nest, all other variables being between their `ends`."""
     kept = {loop.symbol for loop in loops}
-    found: list[Cut] = []
+    kept_cuts: list[Cut] = []
     for cut in cuts:
         inner = sorted(cut.index.symbols - kept)
         low, high = cut.low, cut.high
@@ -111,8 +111,8 @@ def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, i
             low, high = low - max(reached), high - min(reached)
         outer = cut.index.without(set(inner))
         if outer.symbols:
-            found.append(Cut(outer, low, high))
-    return functools.reduce(lambda one, other: intersection(one, (other,)) or (), found, ())
+            kept_cuts.append(Cut(outer, low, high))
+    return functools.reduce(lambda cuts_so_far, other: intersection(cuts_so_far, (other,)) or (), kept_cuts, ())
 
 
 def _dimension(
@@ -131,15 +131,15 @@ def _dimension(
         if constant is not None:
             place = constant + length if constant < 0 else constant
             return (place, place) if 0 <= place < length else _NOTHING
-    found = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
-    if found is None:
+    reached = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
+    if reached is None:
         return None
-    low, high = found
+    low, high = reached
     return (0, length - 1) if low < 0 or high >= length else (int(low), int(high))
 
 
 def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-    """What an index runs between under some cuts, its loops' variables being between their `ends`."""
+    """Return what an index runs between under some cuts, its loops' variables being between their `ends`."""
     low = high = None
     if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
         low = high = index.value(dict.fromkeys(index.symbols, 0))
@@ -156,8 +156,9 @@ def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]])
 
 
 def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
-    """By dimension: does a box reach from the first to the last index of all of these? Not when there are none: a share
-    comes to the second part of an `or` also where the launch never does.
+    """Say by dimension whether a box reaches from the first to the last index of all the others.
+
+    It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
     """
     if not found:
         return [False] * len(box)
@@ -168,7 +169,7 @@ def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
 
 
 def ranges(found: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
-    """The bytes of some boxes of an array in C order; pieces that meet are one."""
+    """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
     starts: list[int] = []
     ends: list[int] = []
     for box in found:

@@ -23,7 +23,7 @@ class Runs:
 
 
 def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
-    """The values of offset + Σ step·k, for each (step, count) with k from 0 to count - 1. None for too many runs."""
+    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None for too many runs."""
     starts, length = np.array([offset], np.int64), 1
     for step, count in sorted((abs(step), count) for step, count in steps):
         if step <= length:
@@ -36,14 +36,14 @@ def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
 
 
 def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
-    """The offset of the same values when every step counts upwards."""
+    """Return the offset of the same values when every step counts upwards."""
     for step, count in steps:
         offset += min(0, step * (count - 1))
     return offset
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """The same values, only the first ones of the loops with the longest steps where they are more than `most` runs."""
+    """Return the same values, at most `most` runs of them: the first ones of the loops with the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -53,24 +53,24 @@ def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs
             count = max(1, min(count, most // number))
             number *= count
         taken.append((step, count))
-    found = runs(offset, taken)
-    assert found is not None
-    return found
+    first = runs(offset, taken)
+    assert first is not None
+    return first
 
 
 def union(several: list[Runs]) -> int:
-    """How many different elements lie in any of them."""
+    """Count the different elements that lie in any of them."""
     return covered(*ends(several)) if several else 0
 
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
-    """The first element of each run, and the one after its last."""
-    starts = np.concatenate([found.starts for found in several])
-    return starts, np.concatenate([found.starts + found.length for found in several])
+    """Return the first element of each run, and the one after its last."""
+    starts = np.concatenate([run.starts for run in several])
+    return starts, np.concatenate([run.starts + run.length for run in several])
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """How many different numbers lie in some intervals."""
+    """Count the different numbers that lie in some intervals."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])

@@ -70,8 +70,8 @@ class _Stretch:
 def ranges(
     counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
-    """In which everything lies that some accesses to one array may touch; None when data decide."""
-    found: list[Range] = []
+    """Return the ranges in which everything lies that some accesses to one array may touch; None when data decide."""
+    pieces: list[Range] = []
     for access in accesses:
         shape = shape_of(counting, access)
         if shape is None:
@@ -80,7 +80,7 @@ def ranges(
             around = _near_its_iterations(counting, access, shape)
             if around is None:
                 return None
-            found.append(around)
+            pieces.append(around)
             continue
         sides = boxes(access, counting, shape)
         if sides is None:
@@ -89,14 +89,14 @@ def ranges(
             if any(low > high for low, high in box):
                 continue
             low, high = (_element([side[end] for side in box], shape) for end in (0, 1))
-            found.append((low, high))
-    return merged(found)
+            pieces.append((low, high))
+    return merged(pieces)
 
 
-def merged(found: Iterable[Range]) -> tuple[Range, ...]:
-    """The same elements in ranges that do not touch one another."""
+def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
+    """Merge ranges that touch one another."""
     apart: list[Range] = []
-    for low, high in sorted(found):
+    for low, high in sorted(pieces):
         if apart and low <= apart[-1][1] + 1:
             apart[-1] = apart[-1][0], max(apart[-1][1], high)
         else:
@@ -107,57 +107,57 @@ def merged(found: Iterable[Range]) -> tuple[Range, ...]:
 def even_places(
     counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
-    """The places of some affine accesses that follow the iterations; None when they cannot be told.
+    """Return the places of some affine accesses that follow the iterations; None when they cannot be told.
 
-    Runs that touch one another are one place; of accesses that walk the same elements under the same conditions one
+    Runs that touch one another are one place. Of accesses that walk the same elements under the same conditions one
     counts.
     """
     stretches: list[_Stretch] = []
     for alike in streams(accesses):
-        found: list[_Stretch] = []
+        walked: list[_Stretch] = []
         ways = _ways(counting, alike)
         for loops, cuts, access in ways:
             stretch = _stretch(counting, access, loops, cuts)
             if stretch is None:
                 return None
-            found.append(stretch)
-        if len(found) > 1 or any(cuts for _, cuts, _ in ways):
-            found = _joined(found)
-            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in found])
+            walked.append(stretch)
+        if len(walked) > 1 or any(cuts for _, cuts, _ in ways):
+            walked = _joined(walked)
+            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in walked])
             if total > most:  # what happens under several conditions, or where one has a slope
-                found = [attrs.evolve(one, count=one.count * most / total) for one in found]
-        stretches += found
+                walked = [attrs.evolve(one, count=one.count * most / total) for one in walked]
+        stretches += walked
     return tuple([ElementRuns(one.count, one.run, True, one.step) for one in _joined(stretches)])
 
 
 def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
-    """The conditions under which accesses walk the same elements, each once: none when they always do."""
+    """Return the conditions under which accesses walk the same elements, each once: none when they always do."""
     if not all(access.guarded and counting.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
         return [(loops_of(access.path), (), access)]
-    found: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
+    ways: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
     for access in alike:
-        found.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
+        ways.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
     return [
         (loops, cuts, access)
-        for (loops, several), access in found.items()
+        for (loops, several), access in ways.items()
         for cuts in several
         if counting.iterations(loops, {}, cuts)
     ]
 
 
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
-    """Those that touch one another as one."""
+    """Join the stretches that touch one another."""
     joined: list[_Stretch] = []
-    for one in sorted(stretches, key=lambda one: (one.slopes, one.repeats, one.first)):
+    for stretch in sorted(stretches, key=lambda stretch: (stretch.slopes, stretch.repeats, stretch.first)):
         last = joined[-1] if joined else None
-        alike = last is not None and (last.slopes, last.repeats) == (one.slopes, one.repeats)
-        if last is not None and alike and one.first <= last.first + last.run:
-            run = max(last.run, one.first + one.run - last.first)
-            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, one.count))
+        alike = last is not None and (last.slopes, last.repeats) == (stretch.slopes, stretch.repeats)
+        if last is not None and alike and stretch.first <= last.first + last.run:
+            run = max(last.run, stretch.first + stretch.run - last.first)
+            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, stretch.count))
         else:
-            joined.append(one)
+            joined.append(stretch)
     return joined
 
 
@@ -200,7 +200,7 @@ def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cut
 
 
 def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
-    """Does a cut set the first of the elements that a loop comes to by the variables of other loops?"""
+    """Whether a cut makes the first element that a loop comes to depend on the variables of other loops."""
     if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
         return False
     upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign
@@ -214,29 +214,31 @@ def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
 def _around(
     counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
 ) -> tuple[list[Loop], list[Loop]]:
-    """The loops that repeat what a loop walks, without and with it: those with longer steps, whichever is the outer one
-    in the source; those around it where bounds depend on one another.
+    """Return the loops that repeat what a loop walks, without and with it.
+
+    They are those with longer steps, whichever is the outer one in the source; those around it where bounds depend on
+    one another.
     """
-    if not all(_is_number(bound, counting) for one in distances for bound in (one.start, one.stop)):
+    if not all(_is_number(bound, counting) for each in distances for bound in (each.start, each.stop)):
         place = loops.index(loop)
         return list(loops[:place]), list(loops[: place + 1])
-    longer = [one for one in distances if distances[one] > distances[loop]]
-    return longer, [one for one in distances if one in longer or one is loop]
+    longer = [each for each in distances if distances[each] > distances[loop]]
+    return longer, [each for each in distances if each in longer or each is loop]
 
 
 def _trips(
     counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
 ) -> float:
-    """Iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
+    """Return the iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
     entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
     return often / entered if entered else 0.0
 
 
 def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
-    """An index that is data as it stands, and lies near its iteration of one loop: the range of that loop.
+    """Return the range of the loop near whose iteration an index from data lies; None where that is not known.
 
-    Where anything is computed with the data, or several loops count the iterations, it is not known which element is
-    near.
+    The index must be data as it stands. Where anything is computed with the data, or several loops count the
+    iterations, it is not known which element is near.
     """
     index = access.node.slice
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):

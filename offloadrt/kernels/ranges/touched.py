@@ -15,7 +15,7 @@ Shape = Sequence[int] | None
 
 
 def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
-    """Of the array, when it is known and has as many dimensions as the index."""
+    """Return the array's shape, when it is known and has as many dimensions as the index."""
     names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
     if names[-1] in counting.numbers or any(name not in counting.numbers for name in names[:-1]):
         return None
@@ -23,7 +23,7 @@ def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
 
 
 def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
-    """The index over the elements in C order; None when it has no polynomial."""
+    """Return the index over the elements in C order; None when it has no polynomial."""
     if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
         return None
     flat = Polynomial.number(0)
@@ -43,14 +43,14 @@ def range_around(
     size: int | None,
     kind: Literal["read", "write"],
 ) -> tuple[int, int] | None:
-    """The range around all accesses of a kind; where one is not known, the whole array, as far as that is known."""
+    """Return the range around all accesses of a kind: the whole array where that of one is not known."""
     indices = [
         (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
         for access in accesses
         if access.kind == kind and counting.runs(access.path)
     ]
     ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
-    known = [found for found in ranges if found is not None]
+    known = [ends for ends in ranges if ends is not None]
     if not ranges:
         return None
     if len(known) < len(ranges):
@@ -60,7 +60,7 @@ def range_around(
 
 
 def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
-    """Different elements, and whether that is a count."""
+    """Return how many different elements are touched, and whether that is a count."""
     surely: list[footprint.Runs] = []
     at_most = 0.0
     exact = True
@@ -74,20 +74,20 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
             continue
         seen.add(key)
         steps = None if _wraps_midway(counting, access) else steps_of(counting, access, shape)
-        found = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
-        if found is None or access.guarded:
+        elements = None if steps is None else footprint.runs(footprint.lowest(*steps), steps[1])
+        if elements is None or access.guarded:
             exact = False
             flat = flat_index(access, shape)
             reached = None if flat is None else counting.extent(flat, access.path)
             at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
         else:
-            surely.append(found)
+            surely.append(elements)
     total = footprint.union(surely) + at_most
     return (total if size is None else min(total, float(size))), exact
 
 
 def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
-    """Does an index count from the end in some iterations only, or otherwise than its constant term says?"""
+    """Whether an index counts from the end in some iterations only, or otherwise than its constant term says."""
     for index in access.index:
         reached = None if index is None else counting.extent(index, access.path)
         midway = reached is not None and reached[0] < 0 <= reached[1]
@@ -97,7 +97,7 @@ def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
 
 
 def steps_of(counting: Counting, access: ArrayAccess, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
-    """An affine index over a rectangle of loops: its first value, and step and count for each loop."""
+    """Return an affine index over a rectangle of loops: its first value, and step and count for each loop."""
     flat = flat_index(access, shape)
     if flat is None or access.through or any(isinstance(part, Branch) and part.of_loop for part in access.path):
         return None

@@ -1,4 +1,7 @@
-"""Which elements the arrays of a loop nest may have; asked of the types alone, so that phantoms are told the same."""
+"""Which elements the arrays of a loop nest may have.
+
+Only types are looked at, so that a phantom gets the same answer as an array.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Source:
 
     @classmethod
     def of(cls, function: Callable[..., Any], kind: str) -> Source:
-        """The source of `function`, which messages call a `kind`.
+        """Read the source of `function`, which messages call a `kind`.
 
         KernelError when it cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
         """
@@ -60,7 +60,7 @@ class Source:
         return source
 
     def rewritten(self, text: str, how: str) -> Source:
-        """Another text in the place of this one, with the same names around it."""
+        """Put another text in the place of this one, with the same names around it."""
         (tree,) = ast.parse(text).body
         assert isinstance(tree, ast.FunctionDef)
         return attrs.evolve(self, who=f"{how} {self.who}", file=f"{self.file} ({how})", tree=tree)
@@ -91,14 +91,14 @@ _TOO_DEEP = (f"a statement is nested more than {DEEPEST} levels deep", "divide i
 
 
 def _deeper_than(levels: int, tree: ast.AST) -> ast.stmt | None:
-    """The first statement with a part that lies deeper in the tree; found without recursion."""
-    found: list[tuple[int, ast.AST, ast.stmt | None]] = [(0, tree, None)]
-    while found:
-        depth, node, statement = found.pop()
+    """Find the first statement with a part that lies deeper in the tree, without recursion."""
+    waiting: list[tuple[int, ast.AST, ast.stmt | None]] = [(0, tree, None)]
+    while waiting:
+        depth, node, statement = waiting.pop()
         if depth > levels:
             return statement
         statement = node if isinstance(node, ast.stmt) else statement
-        found += [(depth + 1, child, statement) for child in reversed(list(ast.iter_child_nodes(node)))]
+        waiting += [(depth + 1, child, statement) for child in reversed(list(ast.iter_child_nodes(node)))]
     return None
 
 
@@ -110,12 +110,12 @@ def _content(cell: Any) -> Any:
 
 
 def is_loop_nest(source: Source) -> bool:
-    """Is a loop over a range among the outermost statements?"""
+    """Whether a loop over a range is among the outermost statements."""
     return any(isinstance(statement, ast.For) and range_of(statement.iter) for statement in source.body)
 
 
 def range_of(node: ast.expr) -> ast.Call | None:
-    """The call of `range` that a loop runs over, also inside of `expect`."""
+    """Return the call of `range` that a loop runs over, also inside of `expect`; None for another loop."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
         name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
         if name == "range":
@@ -132,10 +132,10 @@ def symbol_of(loop: ast.For) -> str:
 
 
 def text(node: ast.AST) -> str:
-    """A piece of the source in one line."""
+    """Write a piece of the source in one line."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 
 def first_line(node: ast.stmt) -> str:
-    """How a statement begins: ``if n > 3`` of one with a body."""
+    """Write how a statement begins: ``if n > 3`` of one with a body."""
     return text(node).splitlines()[0].rstrip(":")

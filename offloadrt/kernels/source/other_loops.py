@@ -18,7 +18,10 @@ WHILE = "write a for over a range with an if in it"
 
 
 def may_loop(code: CodeType) -> bool:
-    """Does its byte code, or that of functions in it, iterate or jump back? Never False for a function with a loop."""
+    """Whether a function's byte code, or that of functions in it, iterates or jumps back.
+
+    It is never False for a function with a loop.
+    """
     for instruction in dis.get_instructions(code):
         if instruction.opname == "FOR_ITER":
             return True
@@ -43,14 +46,16 @@ def refuse_loops(source: Source) -> None:
                 case ast.While():
                     source.refuse(node, f"{first_line(node)} is not in the subset", WHILE + _DECLARE)
                 case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                    if not _is_short([(one.target, one.iter) for one in node.generators], [node]):
+                    if not _is_short([(generator.target, generator.iter) for generator in node.generators], [node]):
                         source.refuse(node, f"a loop in {text(node)}", "write for i in range(n)" + _DECLARE)
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
-    """Do these loops go through dimensions or written names only, and does what they do index nothing with them?"""
+    """Whether loops only go through dimensions or written names, and what they do indexes nothing with them."""
     for _, iterated in loops:
-        named = isinstance(iterated, ast.Tuple | ast.List) and all(isinstance(one, ast.Name) for one in iterated.elts)
+        named = isinstance(iterated, ast.Tuple | ast.List) and all(
+            isinstance(element, ast.Name) for element in iterated.elts
+        )
         if not named and not (isinstance(iterated, ast.Attribute) and iterated.attr == "shape"):
             return False
     variables = {node.id for target, _ in loops for node in ast.walk(target) if isinstance(node, ast.Name)}
@@ -60,7 +65,7 @@ def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST
 
 
 def over_a_range(loop: ast.For | ast.AsyncFor) -> str:
-    """How to write a loop over something else: ``for i in reversed(range(n))`` as ``range(n - 1, -1, -1)``."""
+    """Say how to write a loop over something else: ``for i in reversed(range(n))`` as ``range(n - 1, -1, -1)``."""
     variable = loop.target.id if isinstance(loop.target, ast.Name) else "i"
     match loop.iter:
         case ast.Call(func=ast.Name(id="reversed"), args=[ast.Call(func=ast.Name(id="range"), args=[*bounds])]):
@@ -76,7 +81,7 @@ def over_a_range(loop: ast.For | ast.AsyncFor) -> str:
 
 
 def _before(bound: ast.expr) -> str:
-    """The number before a bound, as it is written."""
+    """Write the number before a bound."""
     if isinstance(bound, ast.Constant) and isinstance(bound.value, int):
         return str(bound.value - 1)
     return text(ast.BinOp(bound, ast.Sub(), ast.Constant(1)))

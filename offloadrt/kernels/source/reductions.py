@@ -12,7 +12,7 @@ _OPERATORS = {ast.Add: "+", ast.Sub: "+", ast.Mult: "*"}
 
 
 def reduction(statement: ast.stmt, target: str) -> tuple[str, ast.expr] | None:
-    """Operator and operand when the statement reduces into what is written `target`: ``s += e``, ``s = max(s, e)``."""
+    """Return operator and operand when the statement reduces into `target`: ``s += e``, ``s = max(s, e)``."""
     if isinstance(statement, ast.Assign) and not isinstance(statement.value, (ast.Call, ast.BinOp)):
         return None
     if isinstance(statement, ast.AugAssign) and text(statement.target) == target:
@@ -35,11 +35,11 @@ def reduction(statement: ast.stmt, target: str) -> tuple[str, ast.expr] | None:
 
 
 def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[str, str]:
-    """The scalars with a value before the distributed loop that it reduces, each with its operator.
+    """Return the scalars with a value before the distributed loop that it reduces, each with its operator.
 
     Raises SourceRefused for a scalar that one iteration takes over from another in any other way.
     """
-    found: dict[str, str] = {}
+    reduced: dict[str, str] = {}
     inside = [node for statement in loop.body for node in ast.walk(statement)]
     stored = [node for node in inside if isinstance(node, ast.Assign | ast.AugAssign)]
     for name in sorted({name for node in stored for name in assigned_scalars(node)} & assigned):
@@ -56,18 +56,18 @@ def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[s
                 f"{name} is handed from one iteration of the distributed loop to another",
                 f"reduce it ({name} += e, {name} = max({name}, e)) or assign it in the iteration that uses it",
             )
-        found[name] = operators.pop()
-    return found
+        reduced[name] = operators.pop()
+    return reduced
 
 
 def assigned_scalars(node: ast.stmt) -> set[str]:
-    """The names that an assignment gives a value."""
+    """Return the names that an assignment gives a value."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def statements_in(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a kernel and those in them."""
+    """Yield the statements of a kernel and those in them."""
     for node in body:
         yield node
         if isinstance(node, ast.For | ast.If):
@@ -76,13 +76,13 @@ def statements_in(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def stored_names(body: Iterable[ast.stmt]) -> set[str]:
-    """The names that statements of a kernel, and those in them, give a value, loop variables included."""
-    found: set[str] = set()
+    """Return the names that statements and those in them give a value, loop variables included."""
+    names: set[str] = set()
     for node in statements_in(body):
-        found |= assigned_scalars(node)
+        names |= assigned_scalars(node)
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
+            names.add(node.target.id)
+    return names
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
@@ -90,12 +90,12 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def reads_first(body: Sequence[ast.stmt], name: str) -> bool:
-    """Can an iteration read the scalar before it assigns it?"""
+    """Whether an iteration can read the scalar before it assigns it."""
     return _run(body, name, False)[0]
 
 
 def _run(statements: Sequence[ast.stmt], name: str, known: bool) -> tuple[bool, bool]:
-    """Is the scalar read before it is known, and is it known afterwards?"""
+    """Return whether the scalar is read before it is known, and whether it is known afterwards."""
     for node in statements:
         read = False
         if isinstance(node, ast.If):

@@ -64,22 +64,22 @@ class LoopNest:
         return tuple(parameter.arg for parameter in self.source.parameters)
 
     def function_of(self, call: ast.Call) -> str:
-        """The name of the function that is called, one of `MATH` or of those in this module's docstring."""
+        """Return the name of the function that is called, one of `MATH` or of those in this module's docstring."""
         return called(self.source, call) or ""
 
     def constant(self, name: str) -> complex | None:
-        """The number that a global name stands for: an int, a float or a complex one."""
+        """Return the number that a global name stands for: an int, a float or a complex one."""
         value = self.source.names.get(name)
         return value if isinstance(value, int | float | complex) else None
 
 
 def read(source: Source, collapse: int = 1) -> LoopNest:
-    """The loop nest in `source`. Raises SourceRefused."""
+    """Read the loop nest in `source`. Raises SourceRefused."""
     return _Reader(source).nest(collapse)
 
 
 def called(source: Source, call: ast.Call) -> str | None:
-    """Which function of the subset a call is of."""
+    """Return which function of the subset is called; None for any other."""
     function = call.func
     target: object = None
     if isinstance(function, ast.Name):
@@ -92,7 +92,7 @@ def called(source: Source, call: ast.Call) -> str | None:
 
 
 def literal(node: ast.expr) -> int | float | None:
-    """The number that is written there, with its sign."""
+    """Return the number that is written there, with its sign; None when it is no number."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = literal(node.operand)
         return None if value is None else -value
@@ -173,7 +173,7 @@ class _Reader:
         return assigned
 
     def statement(self, node: ast.stmt, assigned: set[str]) -> set[str]:
-        """Check a statement; the scalars that surely have a value after it."""
+        """Check a statement, and return the scalars that surely have a value after it."""
         match node:
             case ast.Pass():
                 return assigned

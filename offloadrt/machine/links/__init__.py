@@ -1,1 +1,14 @@
-"""Part of ``offloadrt.machine``: links."""
+"""What moves bytes: copy engines, DMA rings, and the links between devices.
+
+=====================  =======================================  ==================================================
+actor                  receives                                 waits for
+=====================  =======================================  ==================================================
+``CopyEngines``        ``CopyPacket``, from hardware queues     its share of the link's bandwidth
+``DmaRing`` (APU)      ``DmaPacket``, from host threads         a packet's dependency; its share of the memory
+``PeerRelay``          ``PeerPacket``, from hardware queues     the copies of which it makes up a copy between devices
+``RemotePort``         ``RemoteAccess``, from compute units     its share of the link's bandwidth
+=====================  =======================================  ==================================================
+
+Each is an actor because transfers queue for it; that they take longer when several share a link follows from
+``machine/share.py``.  ``Peers`` says which way a copy between two devices takes.  Open ``copy_engine.py`` first.
+"""

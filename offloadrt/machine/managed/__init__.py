@@ -1,1 +1,8 @@
-"""Part of ``offloadrt.machine``: managed."""
+"""Managed memory of a discrete device, as its hardware and its kernels see it.
+
+``pages.py`` (open it first) says who owns each page: the GPU, the CPU or nobody.  ``access.py`` describes what a kernel
+does with an array, ``sweep.py`` in which order it meets pages and ``kernels.py`` how it runs from one fault to the
+next.  ``tree_prefetch.py`` is the prefetcher's rule, a pure function.  There are no actors here: kernels run in the
+compute units' actor, which sends ``ManagedFault`` and receives ``ReplayFaults``; faults are served, and pages migrated,
+by ``driver/uvm``.
+"""

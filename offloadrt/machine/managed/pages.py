@@ -152,11 +152,13 @@ class ManagedPages:
         changed = pages.bit_count()
         local = (resident & pages).bit_count() if resident else 0
         over = (remote & pages).bit_count() if remote else 0
-        counts[LOCAL] -= local
-        counts[REMOTE] -= over
-        counts[UNMAPPED] -= changed - local - over
+        if local:
+            counts[LOCAL] -= local
+        if missing := changed - local - over:
+            counts[UNMAPPED] -= missing
         counts[state] += changed
         if over:
+            counts[REMOTE] -= over
             self.remote_pages -= over
             block.remote = remote = remote & ~pages
         if state == LOCAL:

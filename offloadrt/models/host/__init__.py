@@ -1,7 +1,8 @@
 """What the programming models share: the host side of an offloading program, before any clause is read.
 
 ====================  ===============================================================================================
-``program.py``        `Program`: devices, teams of host threads, arrays, globals, the end; open it first
+``program.py``        `OffloadProgram`: devices, teams of host threads, arrays, globals, the end; open it first
+``options.py``        `ProgramOptions`: what every program is told before its machine is built
 ``host_thread.py``    `ProgramThread`: a thread's arrays, its computing, its barrier
 ``directive.py``      one directive or routine from its begin to its end
 ``region.py``         a region that a program enters and leaves

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -18,7 +18,7 @@ Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
 async def in_directive(
-    program: Program[Any],
+    program: OffloadProgram[Any],
     name: str,
     device: int,
     work: Work,
@@ -75,7 +75,7 @@ async def in_directive(
     return where
 
 
-def leave_region(program: Program[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
+def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
     """A structured region is left early: the mappings of its items end without being copied back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
@@ -21,7 +21,7 @@ class ProgramThread(ABC):
     """Given to the body of a host thread as ``t``."""
 
     def __init__(
-        self, program: Program[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
+        self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
     ) -> None:
         self.program = program
         self.sim = program.sim

@@ -11,7 +11,7 @@ import attrs
 from offloadrt.driver import Rocr
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
@@ -43,7 +43,7 @@ class ProgramOptions(ABC):
         drivers: Sequence[UserModeDriver | Rocr],
         trace: Trace | None,
         environment: Mapping[str, str],
-    ) -> Program[Any]:
+    ) -> OffloadProgram[Any]:
         """Make the program on a machine, with a driver for each device and the environment variables that it sees.
 
         Raises ValueError for options that do not go with one another or with the machine.

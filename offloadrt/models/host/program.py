@@ -41,7 +41,7 @@ R = TypeVar("R")
 T = TypeVar("T", bound=TeamMember)
 
 
-class Program(ABC, Generic[T]):
+class OffloadProgram(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
     configuration, allocator, table_policy: names, or objects of one's own, for every device; without a policy that of

@@ -1,8 +1,8 @@
 """OpenACC as a program writes it: ``from offloadrt import openacc as acc``.
 
 =====================================  ===============================================================================
-``OpenACC``                            a program on a machine: devices, teams of host threads, async queues; `compiler`
-                                       and `pools` say whose run-time library it is linked with
+``OpenACC``                            a program on a machine: devices, teams of host threads, async queues
+``OpenACCOptions``                     whose run-time library it is linked with (`compiler`, `pools`), its devices
 ``HostThread`` (``t``)                 what a thread does: ``t.data``, ``t.enter_data``, ``t.exit_data``, ``t.update``,
                                        ``t.host_data``, ``t.parallel``, ``t.kernels``, ``t.wait``, ``t.acc_*``
 ``copy``, ``copyin``, ``copyout``,     data clauses; ``host`` and ``device`` of update
@@ -11,7 +11,8 @@
 ``Jacc``                               JACC's routines: ``jacc_create``, ``jacc_copyin``, ``jacc_kernel_push``, …
 ``jacc_arg_build``, ``jacc_args``      argument descriptors (`Argument`, `Attribute`)
 ``PushFlags``, ``Effects``             how a pushed kernel is specialised, and what that does to its time
-``Strategy``, ``strategy_named``       how several devices share kernels (`STRATEGIES`)
+``DeviceStrategy``,                    how several devices share kernels (`STRATEGIES`)
+``strategy_named``
 ``Rules``, ``AdaptiveController``      when a kernel is divided among devices
 =====================================  ===============================================================================
 
@@ -35,10 +36,10 @@ from offloadrt.models.openacc.clauses import (
 from offloadrt.models.openacc.compilers import COMPILERS, CompilerModel, compiler_model
 from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, ACC_ASYNC_SYNC, HostThread
 from offloadrt.models.openacc.jacc.arguments import Argument, Attribute, jacc_arg_build, jacc_args
-from offloadrt.models.openacc.jacc.dependences import Dependences, Placement
+from offloadrt.models.openacc.jacc.dependences import Dependences, QueuePlacement
 from offloadrt.models.openacc.jacc.devices.adaptive import AdaptiveController, KernelState, Rules, after_execution
 from offloadrt.models.openacc.jacc.devices.policy import Execution, Fixed, Mode, PushPolicy
-from offloadrt.models.openacc.jacc.devices.strategies import STRATEGIES, Strategy, strategy_named
+from offloadrt.models.openacc.jacc.devices.strategies import STRATEGIES, DeviceStrategy, strategy_named
 from offloadrt.models.openacc.jacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
 from offloadrt.models.openacc.jacc.generation import PushFlags, generate
 from offloadrt.models.openacc.jacc.pushes import Effects
@@ -70,6 +71,7 @@ __all__ = [
     "DataClause",
     "Dependences",
     "DevicePointer",
+    "DeviceStrategy",
     "Effects",
     "Execution",
     "Fixed",
@@ -89,12 +91,11 @@ __all__ = [
     "OpenACC",
     "OpenACCOptions",
     "OverlappingWrites",
-    "Placement",
     "PushFlags",
     "PushPolicy",
+    "QueuePlacement",
     "Rules",
     "Section",
-    "Strategy",
     "UpdateClause",
     "after_execution",
     "compiler_model",

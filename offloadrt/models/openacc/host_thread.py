@@ -22,7 +22,7 @@ from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.region import Region
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
@@ -55,7 +55,7 @@ class HostThread(ProgramThread):
 
     def __init__(
         self,
-        program: Program[Any],
+        program: OffloadProgram[Any],
         library: RuntimeLibrary,
         number: int,
         num_threads: int,

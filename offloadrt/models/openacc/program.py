@@ -8,7 +8,7 @@ from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
@@ -21,7 +21,7 @@ from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
 
-class OpenACC(Program[HostThread]):
+class OpenACC(OffloadProgram[HostThread]):
     """The program's view of the machine.
 
     compiler: whose run-time library it is linked with (`pgi`, `gcc`); pools: GCC with JACC's two pools. phantom: are

@@ -2,6 +2,7 @@
 
 ======================================  ==============================================================================
 ``OpenMP``                              a program on a machine: devices, teams of host threads, globals, mappers
+``OpenMPOptions``                       its memory configuration, its allocator, its devices
 ``HostThread`` (``t``)                  what a thread does: ``t.target_data``, ``t.target_enter_data``,
                                         ``t.target_exit_data``, ``t.target_update``, ``t.target``, ``t.taskwait``,
                                         ``t.omp_target_*``

@@ -36,7 +36,7 @@ from offloadrt.models.openmp.construct import (
 )
 from offloadrt.models.openmp.lowering import at_data_end, lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
-from offloadrt.models.openmp.routines import Routines
+from offloadrt.models.openmp.routines import MemoryRoutines
 from offloadrt.models.openmp.tasks import taskwait, wait_for
 from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
@@ -49,7 +49,7 @@ Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
 
 
-class HostThread(Routines):
+class HostThread(MemoryRoutines):
     """Given to the body of a host thread as ``t``.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().

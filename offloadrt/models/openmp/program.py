@@ -14,7 +14,7 @@ from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
@@ -27,7 +27,7 @@ from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
 
-class OpenMP(Program[HostThread]):
+class OpenMP(OffloadProgram[HostThread]):
     """The program's view of the machine.
 
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,

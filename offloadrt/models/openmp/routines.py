@@ -15,7 +15,7 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.declarations import Declarations
@@ -36,12 +36,12 @@ MAX_DIMENSIONS = 2**31 - 1
 Place = HostArray | Section | DevicePointer
 
 
-class Routines(ProgramThread):
+class MemoryRoutines(ProgramThread):
     """What a host thread can call besides directives."""
 
     def __init__(
         self,
-        program: Program[Any],
+        program: OffloadProgram[Any],
         declarations: Declarations,
         helpers: HiddenHelpers,
         number: int,

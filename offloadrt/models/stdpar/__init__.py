@@ -2,6 +2,7 @@
 
 ======================================  ==============================================================================
 ``StdPar``                              a program on a machine: its implementation, its heap, its device
+``StdParOptions``                       its implementation, its memory pool, its offload heuristic
 ``HostThread`` (``t``)                  what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
                                         ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
 ``seq``, ``par``, ``par_unseq``         execution policies

@@ -107,3 +107,9 @@ class UsmArray(HostArray):
     def forget(self, queue: object) -> None:
         """Everything in a queue has been waited for."""
         self.in_use[:] = [use for use in self.in_use if use.command.queue is not queue]
+
+
+def adopted(array: HostArray, memory: Memory, sim: Simulation) -> UsmArray:
+    """Make of an array one that knows which memory it is in, with the same values."""
+    fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
+    return UsmArray(**fields, memory=memory, sim=sim)

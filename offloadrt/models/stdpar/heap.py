@@ -6,21 +6,20 @@ runtime itself allocates, and when it is down, memory is the C library's. A pool
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import attrs
 
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.stdpar.allocation_map import Allocation, AllocationMap
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.errors import ForeignFree
 from offloadrt.models.stdpar.implementations import DataMemory, ForeignFreeing
 from offloadrt.models.stdpar.pool import MemoryPool, pool_size
+from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock
-
-if TYPE_CHECKING:
-    from offloadrt.models.stdpar.program import StdPar
 
 
 @attrs.frozen
@@ -33,23 +32,26 @@ class HeapCosts:
 
 
 class Heap:
-    """One of a program. `is_up`: is the runtime there to give shared memory?"""
+    """The heap of one program. pool_gb: the size of the pool in GiB, instead of the implementation's own."""
 
-    def __init__(self, program: StdPar) -> None:
+    def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
+        self._runtime = runtime
         self._program = program
-        spec, implementation = program.machine.spec, program.implementation
+        """Has the C library's heap."""
+        spec, implementation = runtime.machine.spec, runtime.implementation
         self._costs = HeapCosts(spec.value("host.malloc"), spec.value("stdpar.pool"), spec.value("stdpar.lookup"))
-        shared = implementation.memory is DataMemory.SHARED and not program.system_usm
-        self.interposes = program.usm.device is not None and shared
+        shared = implementation.memory is DataMemory.SHARED and not runtime.system_usm
+        self.interposes = runtime.usm.device is not None and shared
         self.is_up = True
+        """Is the runtime there to give shared memory?"""
         self.allocations = AllocationMap()
         """What the program has of shared USM, by address."""
         self.pool: MemoryPool | None = None
         if self.interposes and implementation.pool:
             memory = int(spec.value("mem.size"))
-            self.pool = MemoryPool(pool_size(memory, memory, requested_gb=program.pool_gb))
+            self.pool = MemoryPool(pool_size(memory, memory, requested_gb=pool_gb))
         self._pool_begin = 0
-        self.lock = Lock(program.sim, "memory pool")
+        self.lock = Lock(runtime.sim, "memory pool")
         self._contends = not spec.flag("stdpar_pool.uncontended")
 
     # what the program calls
@@ -60,11 +62,11 @@ class Heap:
         """
         if not (interposed and self.interposes and self.is_up):
             return await self.malloc_libc(nbytes, arena, align), False
-        counts = self._program.counts
+        counts = self._runtime.counts
         counts.interposed += 1
         address = await self._claim(nbytes, align)
         if address is None:
-            address = await self._program.usm.malloc_shared(max(nbytes, 1), name)
+            address = await self._runtime.usm.malloc_shared(max(nbytes, 1), name)
         else:
             counts.from_pool += 1
         self.allocations.add(address, max(nbytes, 1))
@@ -72,10 +74,10 @@ class Heap:
 
     async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
         """malloc of the C library."""
-        await self._work(self._costs.libc)
+        await self._runtime.work(self._costs.libc)
         address = arena.allocate(nbytes, max(align, 16))
         self._program.heap_blocks[address] = arena
-        self._program.usm.add_system(address, nbytes)
+        self._runtime.usm.add_system(address, nbytes)
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:
@@ -86,22 +88,22 @@ class Heap:
         """
         address = array.address
         if self.interposes:
-            await self._work(self._costs.lookup)
+            await self._runtime.work(self._costs.lookup)
         allocation = self.allocations.find(address)
         if allocation is not None and allocation.root == address:
-            if foreign and self._program.implementation.foreign_free is ForeignFreeing.CRASH:
+            if foreign and self._runtime.implementation.foreign_free is ForeignFreeing.CRASH:
                 raise ForeignFree(
                     f"free of {array.name!r} outside of the program's translation units: libc gets a pointer to "
                     "shared memory",
                     call="free",
                     array=array.name,
-                    thread=self._program.sim.current.name,
-                    time_s=self._program.sim.now,
+                    thread=self._runtime.sim.current.name,
+                    time_s=self._runtime.sim.now,
                 )
             await self._release(allocation)
         else:
             arena = self._program.take_heap_block(array)
-            await self._work(self._costs.libc)
+            await self._runtime.work(self._costs.libc)
             arena.release(address)
         array.freed = True
 
@@ -113,10 +115,10 @@ class Heap:
         if pool is None or not pool.size:
             return None
         if not self._pool_begin:
-            await take(self.lock, self._program.machine.host_time)
+            await take(self.lock, self._runtime.machine.host_time)
             try:
                 if not self._pool_begin:  # somebody else may have been the first
-                    self._pool_begin = await self._program.usm.malloc_shared(pool.size, "memory pool")
+                    self._pool_begin = await self._runtime.usm.malloc_shared(pool.size, "memory pool")
             finally:
                 self.lock.release()
         await self._work_in_pool()
@@ -130,18 +132,15 @@ class Heap:
             await self._work_in_pool()
             pool.release(offset)
         else:
-            await self._program.usm.free_shared(allocation.root)
+            await self._runtime.usm.free_shared(allocation.root)
 
     async def _work_in_pool(self) -> None:
         """One search of the pool, under its mutex."""
         if not self._contends:
-            await self._work(self._costs.pool)
+            await self._runtime.work(self._costs.pool)
             return
-        await take(self.lock, self._program.machine.host_time)
+        await take(self.lock, self._runtime.machine.host_time)
         try:
-            await self._work(self._costs.pool)
+            await self._runtime.work(self._costs.pool)
         finally:
             self.lock.release()
-
-    async def _work(self, dt: float) -> None:
-        await self._program.machine.work(dt, "runtime")

@@ -16,44 +16,39 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from offloadrt.compilers.stdpar.elision import Kept, Marker, Operation
+from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section, array_of
 from offloadrt.models.stdpar.algorithms import Algorithms, Call
-from offloadrt.models.stdpar.arrays import Memory, UsmArray
-from offloadrt.models.stdpar.execution import execute
-from offloadrt.models.stdpar.queue import Queue
+from offloadrt.models.stdpar.arrays import UsmArray, adopted
+from offloadrt.models.stdpar.execution import Executor
+from offloadrt.models.stdpar.heap import Heap
+from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
-from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
-from offloadrt.trace import events
-
-if TYPE_CHECKING:
-    from offloadrt.models.stdpar.program import StdPar
+from offloadrt.runtime.host_array import HostArray
 
 
 class HostThread(Algorithms, ProgramThread):
     """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue."""
 
-    program: StdPar
-
-    def __init__(self, program: StdPar, *place: Any) -> None:
+    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)
-        device = program.usm.device
-        self.own_queue = None if device is None else Queue(program, device, program.submit_s)
-        self.heuristic = program.make_heuristic()
-        self._window = program.make_window()
+        self.runtime = runtime
+        self._memory = heap
+        self.executor = Executor(runtime, heap)
         self._interposed = True
 
     async def leave_team(self) -> None:
         """The thread ends, and with it its queue."""
-        await self.meets(Marker.RETURN)
-        if self.own_queue is not None:
-            await self.own_queue.close()
+        await self.executor.meets(Marker.RETURN)
+        if self.executor.queue is not None:
+            await self.executor.queue.close()
 
     # the heap
 
@@ -71,16 +66,16 @@ class HostThread(Algorithms, ProgramThread):
         align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none;
         ArrayOutOfDeviceMemory where the array is device memory and does not fit.
         """
-        explicit = self.program.is_explicit
-        with self.calling("new"):
+        explicit = self.runtime.is_explicit
+        with self.runtime.calling("new"):
             if not explicit:
-                await self.meets(Marker.ALLOCATION, "new")
-            array = self.unplaced(name, shape, dtype, phantom, "heap")
-            if explicit and self.own_queue is not None:
-                array.address = await self.program.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
+                await self.executor.meets(Marker.ALLOCATION, "new")
+            array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
+            if explicit and self.executor.queue is not None:
+                array.address = await self.runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
                 array.memory = "device"
             else:
-                place = await self.program.heap.malloc(array.nbytes, array.name, self._heap, self._interposed, align)
+                place = await self._memory.malloc(array.nbytes, array.name, self._heap, self._interposed, align)
                 array.address = place[0]
                 array.memory = "shared" if place[1] else "heap"
         if fill is not None:
@@ -93,9 +88,9 @@ class HostThread(Algorithms, ProgramThread):
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
         """malloc in a translation unit of another compiler: the C library's memory, whatever the implementation."""
-        await self.meets(Marker.ALLOCATION, "foreign_malloc")
-        array = self.unplaced(name, shape, dtype, phantom, "heap")
-        array.address = await self.program.heap.malloc_libc(array.nbytes, self._heap)
+        await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
+        array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
+        array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
         return array
 
     def stack_array(
@@ -125,13 +120,13 @@ class HostThread(Algorithms, ProgramThread):
 
     async def _free(self, given: HostArray, foreign: bool) -> None:
         array = _of_model(given)
-        with self.calling("free"):
-            await self.meets(Marker.ALLOCATION, "free")
+        with self.runtime.calling("free"):
+            await self.executor.meets(Marker.ALLOCATION, "free")
             array.check_host_access(writes=True)
             if array.memory == "device":
-                await self.program.usm.free(array)
+                await self.runtime.usm.free(array)
             else:
-                await self.program.heap.free(array, foreign)
+                await self._memory.free(array, foreign)
 
     @contextmanager
     def interposition_disabled(self) -> Iterator[None]:
@@ -180,123 +175,70 @@ class HostThread(Algorithms, ProgramThread):
 
     async def _touch(self, place: HostArray | Section, writes: bool) -> None:
         array = _of_model(array_of(place))
-        await self.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
+        await self.executor.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
         array.check_alive("write" if writes else "read")
         array.check_host_access(writes)
         begin, nbytes = 0, array.nbytes
         if isinstance(place, Section):
             begin = place.begin - array.address
             nbytes = max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
-        await self.program.usm.host_touch(array, begin, nbytes)
+        await self.runtime.usm.host_touch(array, begin, nbytes)
 
     async def _copy(self, array: UsmArray, to_device: bool) -> None:
         """Copy device memory from or to what the program has of it on the host, and wait."""
-        queue = self.own_queue
+        queue = self.executor.queue
         assert queue is not None, "device memory without a device"
         array.check_alive("memcpy")
-        of_host = self.program.adopt(array, "heap")
-        await self.meets(Marker.HOST_ACCESS, array.name)
-        with self.calling("memcpy"):
+        of_host = adopted(array, "heap", self.sim)
+        await self.executor.meets(Marker.HOST_ACCESS, array.name)
+        with self.runtime.calling("memcpy"):
             await (queue.memcpy(array, of_host) if to_device else queue.memcpy(of_host, array))
             await queue.wait()
 
     # the flow of the program, as barriers see it
 
-    async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """The thread comes to something that matters to barriers: it waits for its queue where one stays here."""
-        program = self.program
-        decisions = self._window.meets(Operation(marker, name, file, line))
-        for decision in () if program.is_explicit else decisions:
-            program.decisions[decision] = program.decisions.get(decision, 0) + 1
-        if any(isinstance(decision, Kept) for decision in decisions):
-            await self._drain()
-
     async def external(self, name: str, seconds: float = 0.0) -> None:
         """A call of a function that the compiler cannot look into, which occupies a core for so long."""
-        with self.calling(name):
-            await self.meets_call(name)
+        with self.runtime.calling(name):
+            await self.executor.meets_call(name)
             if seconds:
                 await self.compute(seconds)
 
-    async def meets_call(self, name: str) -> None:
-        """The thread comes to a call that the compiler cannot look into; a program that waits itself need not wait."""
-        if not self.program.is_explicit:
-            await self.meets(Marker.CALL, name)
-
     async def sleep(self, seconds: float) -> None:
-        await self.meets_call("sleep")
+        await self.executor.meets_call("sleep")
         await super().sleep(seconds)
 
     async def barrier(self) -> None:
         """Wait for all threads of the team."""
-        await self.meets_call("barrier")
+        await self.executor.meets_call("barrier")
         await super().barrier()
 
     @asynccontextmanager
     async def function(self) -> AsyncIterator[None]:
         """``async with t.function():`` the body of a function of the program, which returns at the end."""
         yield
-        if not self.program.is_explicit:
-            await self.meets(Marker.RETURN)
+        if not self.runtime.is_explicit:
+            await self.executor.meets(Marker.RETURN)
 
     async def wait(self) -> None:
         """Wait for the thread's queue. Raises what a kernel in it did wrong."""
-        await self.meets(Marker.CALL, "wait")
-        if self.own_queue is not None and self.own_queue.outstanding:
-            await self._drain()
-
-    async def _drain(self) -> None:
-        if self.own_queue is not None:
-            with self.calling("wait"):
-                await self.own_queue.wait()
+        await self.executor.meets(Marker.CALL, "wait")
+        if self.executor.queue is not None and self.executor.queue.outstanding:
+            await self.executor.drain()
 
     def queue(self) -> SyclQueue:
         """A SYCL queue on the default device, in order, with USM of all kinds. ValueError where there is no device."""
-        device = self.program.usm.device
+        device = self.runtime.usm.device
         if device is None:
-            raise ValueError(f"queue: {self.program.machine.spec.name} has no device (usm.shared = no_device)")
-        return SyclQueue(self, device)
+            raise ValueError(f"queue: {self.runtime.machine.spec.name} has no device (usm.shared = no_device)")
+        return SyclQueue(self.executor, device)
 
     # algorithms
 
     async def invoke(self, call: Call) -> Any:
         """Run one algorithm as the implementation does; what it returns."""
-        with self.calling(call.algorithm):
-            return await execute(self, call)
-
-    def result_array(self, call: Call) -> UsmArray:
-        """Where the kernel of an algorithm leaves what that returns: one element that host and device both reach."""
-        made = self.unplaced("result", 1, call.dtype, False, "scratch")
-        assert made.values is not None
-        made.values[0] = call.init
-        return made
-
-    # below
-
-    def unplaced(
-        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
-    ) -> UsmArray:
-        """An array that lies nowhere yet."""
-        lengths, element = shape_of(name, shape), element_of(name, dtype)
-        ghost = self.program.phantom if phantom is None else phantom
-        values = None if ghost else make_values(name, lengths, element, None)
-        return UsmArray(name, 0, lengths, element, "heap", 0, values, memory=memory, sim=self.sim)
-
-    @contextmanager
-    def calling(self, name: str) -> Iterator[None]:
-        """One call of the implementation's library, numbered as its cause."""
-        program = self.program
-        actor, trace = program.sim.running or program.sim.current, program.trace
-        number = program.next_directive()
-        outer, actor.cause = actor.cause, number
-        if trace is not None:
-            trace(events.DirectiveBegin, 0, -1, number, number, name)
-        try:
-            yield
-        finally:
-            actor.cause = outer
-            if trace is not None:
-                trace(events.DirectiveEnd, 0, -1, number, number, name)
+        with self.runtime.calling(call.algorithm):
+            return await self.executor.execute(call)
 
 
 def _of_model(array: HostArray) -> UsmArray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,27 +15,23 @@ from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import Program
-from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.stdpar.arrays import UsmArray, adopted
 from offloadrt.models.stdpar.heap import Heap
-from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
+from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.host_thread import HostThread
-from offloadrt.models.stdpar.implementations import DataMemory, HostPointer, Implementation, SubmitPath, implementation
-from offloadrt.models.stdpar.launches import Launches
-from offloadrt.models.stdpar.usm import Usm
-from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.models.stdpar.implementations import HostPointer, Implementation, implementation
+from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
+from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
 R = TypeVar("R")
 
-_SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
 
-
-class StdPar(Program[HostThread]):
+class StdPar(OffloadProgram[HostThread]):
     """The program's view of the machine, and of its default device.
 
     implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
@@ -64,37 +59,21 @@ class StdPar(Program[HostThread]):
         phantom: bool = False,
     ) -> None:
         super().__init__(machine, drivers, trace=trace, configuration="copy", allocator="direct", phantom=phantom)
-        self.implementation = _named(implementation)
-        self.counts = Counts()
-        self.pool_gb = pool_gb
-        self.system_usm = system_usm and bool(self.devices)
-        self.is_explicit = self.implementation.memory is DataMemory.DEVICE
-        """Has the program device memory, copies and waits of its own, where it needs them?"""
-        self.make_window = make_window or functools.partial(
-            Window, self.implementation.elision or self.is_explicit, self.system_usm
+        self.runtime = StdParRuntime(
+            machine,
+            self.devices[0] if self.devices else None,
+            trace,
+            _named(implementation),
+            system_usm=system_usm,
+            rules=heuristic or HeuristicRules(),
+            database=HeuristicDatabase() if database is None else HeuristicDatabase.read(database),
+            make_window=make_window,
+            next_directive=self.next_directive,
+            phantom=phantom,
         )
-        """How a thread decides about barriers."""
-        self.decisions: dict[Decision, int] = {}
-        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
-        spec = machine.spec
-        self.submit_s = 0.0
-        """Host time of one command in the implementation's own layers."""
-        if (entry := _SUBMIT.get(self.implementation.submit)) is not None:
-            self.submit_s = spec.value(entry)
-        self.dispatch_s = spec.value("stdpar.dispatch")
-        self.lookup_s = spec.value("stdpar.lookup")
-        self.independent_progress = spec.flag("gpu.independent_progress")
-        self.usm = Usm(machine, self.devices[0] if self.devices else None, self.system_usm)
-        self.heap = Heap(self)
-        self.rules = heuristic or HeuristicRules()
-        self.database = HeuristicDatabase() if database is None else HeuristicDatabase.read(database)
-        """Runtimes of operations, as the heuristic knows them."""
+        self.implementation, self.usm, self.counts = self.runtime.implementation, self.runtime.usm, self.runtime.counts
+        self.heap = Heap(self.runtime, self, pool_gb)
         self._database_file = database
-        self.heuristics: list[OffloadHeuristic] = []
-        """Of the threads, in order of their first algorithm: what each decided."""
-        self.launches = Launches(self.implementation.kernel_factor.value)
-        self.batches = 0
-        """Batches of operations that have been completed by a wait, of all threads."""
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """A team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts."""
@@ -103,7 +82,7 @@ class StdPar(Program[HostThread]):
         return await super().parallel(body, num_threads)
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
-        return HostThread(self, number, num_threads, barrier, heap, stack)
+        return HostThread(self, self.runtime, self.heap, number, num_threads, barrier, heap, stack)
 
     def make_array(
         self,
@@ -120,19 +99,12 @@ class StdPar(Program[HostThread]):
         """A C array on the stack, or memory that somebody has of the C library: neither is the device's."""
         made = super().make_array(name, shape, dtype, fill, phantom, kind, align, heap, stack)
         self.usm.add_system(made.address, made.nbytes)
-        return self.adopt(made, "heap" if kind == "heap" else "stack")
+        return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
 
-    def adopt(self, array: HostArray, memory: Any) -> UsmArray:
-        """An array as this model has it."""
-        fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
-        return UsmArray(**fields, memory=memory, sim=self.sim)
-
-    def make_heuristic(self) -> OffloadHeuristic | None:
-        """That of a thread, where the implementation has one and there is anything to decide."""
-        if not (self.implementation.heuristic and self.devices):
-            return None
-        self.heuristics.append(OffloadHeuristic(self.database, self.rules))
-        return self.heuristics[-1]
+    @property
+    def decisions(self) -> Mapping[Decision, int]:
+        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
+        return self.runtime.decisions
 
     def locks(self) -> dict[str, LockStatistics]:
         """Statistics of the runtime's locks, by name, the memory pool's among them."""
@@ -145,7 +117,7 @@ class StdPar(Program[HostThread]):
 
     def algorithms(self) -> dict[str, int]:
         """What the program did so far, in numbers: its `Counts`, barriers elided, decisions of the heuristic."""
-        decisions = [decision for one in self.heuristics for decision in one.decisions]
+        decisions = [decision for heuristic in self.runtime.heuristics for decision in heuristic.decisions]
         return {
             **attrs.asdict(self.counts),
             "elided": self.elided,
@@ -165,7 +137,7 @@ class StdPar(Program[HostThread]):
         self.heap.is_up = False
         await super().shutdown()
         if self._database_file is not None:
-            self.database.write(self._database_file)
+            self.runtime.database.write(self._database_file)
 
 
 def _named(given: str | Implementation) -> Implementation:

@@ -7,7 +7,6 @@ the thread ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -16,11 +15,9 @@ from offloadrt.kernels import Launch
 from offloadrt.models.stdpar.arrays import Command, InUse, UsmArray
 from offloadrt.models.stdpar.errors import PrefetchCrash
 from offloadrt.models.stdpar.heuristic_database import OperationId
+from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-
-if TYPE_CHECKING:
-    from offloadrt.models.stdpar.program import StdPar
 
 
 @attrs.frozen
@@ -34,13 +31,13 @@ class ArrayInKernel:
 class Queue:
     """`outstanding`: operations since the last wait; `algorithms`: those of them that are measured."""
 
-    def __init__(self, program: StdPar, device: OffloadDevice, submit_s: float) -> None:
+    def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
-        self.compute_units = program.machine.devices[device.number].compute.spec.sms
+        self.compute_units = runtime.machine.devices[device.number].compute.spec.sms
         self.outstanding = 0
         self.algorithms: list[OperationId] = []
         self._batch_begin_s = 0.0
-        self._program = program
+        self._runtime = runtime
         self._submit_s = submit_s
         self._queue = DirectiveQueue(0, lasts=True)
         self._used: dict[int, UsmArray] = {}
@@ -49,7 +46,7 @@ class Queue:
     def measure(self, operation: OperationId) -> None:
         """An algorithm begins, whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
         if not self.algorithms:
-            self._batch_begin_s = self._program.sim.now
+            self._batch_begin_s = self._runtime.sim.now
         self.algorithms.append(operation)
 
     # commands
@@ -108,22 +105,22 @@ class Queue:
         if array.memory == "shared" and self.outstanding:
             await self.wait()
         array.check_host_access(writes, self)
-        await self._program.usm.host_touch(array)
+        await self._runtime.usm.host_touch(array)
 
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
         """Have shared USM migrate to the device, in the order of the queue. Raises PrefetchCrash where the machine's
         software crashes at one.
         """
-        program = self._program
-        what = program.usm.on_prefetch
+        runtime = self._runtime
+        what = runtime.usm.on_prefetch
         if what == "crashes":
-            message = f"a prefetch of {nbytes} bytes crashes on {program.machine.spec.name} (usm.prefetch = crashes)"
-            thread, now = program.sim.current.name, program.sim.now
+            message = f"a prefetch of {nbytes} bytes crashes on {runtime.machine.spec.name} (usm.prefetch = crashes)"
+            thread, now = runtime.sim.current.name, runtime.sim.now
             raise PrefetchCrash(message, call="prefetch", array=name, thread=thread, time_s=now)
         queue = self._begin()
         await self._submission()
-        program.counts.prefetches += 1
-        program.counts.prefetched_bytes += nbytes
+        runtime.counts.prefetches += 1
+        runtime.counts.prefetched_bytes += nbytes
         await self.device.plugin.prefetch(queue, address, nbytes if what == "migrates" else 0, False)
 
     # waits
@@ -133,13 +130,13 @@ class Queue:
         queue = self._queue
         if queue.stream is None:
             return
-        queue.cause = self._program.sim.current.cause
+        queue.cause = self._runtime.sim.current.cause
         await self.device.plugin.synchronize(queue)
-        self._program.counts.waits += 1
+        self._runtime.counts.waits += 1
         if self.outstanding:
-            self._program.batches += 1
+            self._runtime.batches += 1
         if self.algorithms:
-            self._program.database.add_batch(self.algorithms, self._program.sim.now - self._batch_begin_s)
+            self._runtime.database.add_batch(self.algorithms, self._runtime.sim.now - self._batch_begin_s)
             self.algorithms = []
         self.outstanding = 0
         used, self._used = self._used, {}
@@ -159,17 +156,17 @@ class Queue:
     # accounting
 
     def _begin(self) -> DirectiveQueue:
-        self._queue.cause = self._program.sim.current.cause
+        self._queue.cause = self._runtime.sim.current.cause
         return self._queue
 
     async def _submission(self) -> None:
-        await self._program.machine.work(self._submit_s, "runtime")
+        await self._runtime.work(self._submit_s)
 
     def _submitted(self) -> None:
         self.outstanding += 1
 
     def _use(self, name: str, arrays: Sequence[ArrayInKernel]) -> Command:
-        sim = self._program.sim
+        sim = self._runtime.sim
         command = Command(name, self, sim.current.name, sim.now)
         for use in arrays:
             use.array.in_use.append(InUse(command, use.writes))

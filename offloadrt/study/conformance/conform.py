@@ -18,21 +18,29 @@ import attrs
 import msgspec
 
 from offloadrt.sim import Gear, Simulation
-from offloadrt.study.conformance.recorded import Case
-from offloadrt.study.conformance.replay import Difference, Replay
+from offloadrt.study.conformance.recorded import RecordedProgram
+from offloadrt.study.conformance.replay import Replay, ReplayDifference
 
-__all__ = ["Case", "ConformanceFileError", "Difference", "Report", "conform", "read_cases", "replay_case"]
+__all__ = [
+    "ConformanceFileError",
+    "ConformanceReport",
+    "RecordedProgram",
+    "ReplayDifference",
+    "conform",
+    "read_cases",
+    "replay_case",
+]
 
 MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
 """On which machine a case replays, by its mode: one whose devices can do what the mode asks of them."""
 
 
 @attrs.frozen
-class Report:
+class ConformanceReport:
     """cases: how many were replayed; differences: the first of each case that differs."""
 
     cases: int
-    differences: tuple[Difference, ...]
+    differences: tuple[ReplayDifference, ...]
 
     @property
     def agrees(self) -> bool:
@@ -52,7 +60,7 @@ class ConformanceFileError(ValueError):
     """A file that cannot be read as conformance cases; the message names file, line, and what in it."""
 
 
-def read_cases(path: Path) -> Iterator[Case]:
+def read_cases(path: Path) -> Iterator[RecordedProgram]:
     """The cases of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
     try:
         raw = path.read_bytes()
@@ -61,7 +69,7 @@ def read_cases(path: Path) -> Iterator[Case]:
         raise ConformanceFileError(f"{path}: {error.strerror or error}") from None
     except (EOFError, zlib.error) as error:
         raise ConformanceFileError(f"{path}: {error}") from None
-    decoder = msgspec.json.Decoder(Case)
+    decoder = msgspec.json.Decoder(RecordedProgram)
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -76,13 +84,13 @@ def conform(
     gear: Gear = "turbo",
     machine: str = "",
     progress: Callable[[str], None] | None = None,
-) -> Report:
+) -> ConformanceReport:
     """Replay every case of the files. machine: as in `replay_case`. progress is told each case's name as it begins.
 
     Raises ConformanceFileError.
     """
     cases = 0
-    first: list[Difference] = []
+    first: list[ReplayDifference] = []
     for path in paths:
         for case in read_cases(Path(path)):
             if progress is not None:
@@ -91,10 +99,12 @@ def conform(
             first.extend(replay_case(case, gear, machine)[:1])
     if not cases:
         raise ConformanceFileError(f"{', '.join(map(str, paths))}: holds no case")
-    return Report(cases, tuple(first))
+    return ConformanceReport(cases, tuple(first))
 
 
-def replay_case(case: Case, gear: Gear = "turbo", machine: str = "", lowering: bool = False) -> list[Difference]:
+def replay_case(
+    case: RecordedProgram, gear: Gear = "turbo", machine: str = "", lowering: bool = False
+) -> list[ReplayDifference]:
     """All differences of one case, in order; empty if the emulator does what was recorded.
 
     machine: the one of `MACHINES` for the case's mode if not given. lowering: compare the lowered items (order,
@@ -105,5 +115,7 @@ def replay_case(case: Case, gear: Gear = "turbo", machine: str = "", lowering: b
     try:
         sim.run(replay.run)
     except Exception as error:  # the emulator differs from the record by whatever it raises
-        replay.differences.append(Difference(case.name, replay.step, "error", None, f"{type(error).__name__}: {error}"))
+        replay.differences.append(
+            ReplayDifference(case.name, replay.step, "error", None, f"{type(error).__name__}: {error}")
+        )
     return replay.differences

@@ -85,70 +85,70 @@ class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
     nowait: bool = False
 
 
-class Host(StepSpec, frozen=True, tag="host"):
+class HostStep(StepSpec, frozen=True, tag="host"):
     """Code on the host."""
 
     body: list[Statement]
 
 
-class Enter(StepSpec, frozen=True, tag="enter"):
+class EnterStep(StepSpec, frozen=True, tag="enter"):
     """target enter data."""
 
     maps: list[MapItemSpec]
 
 
-class Exit(StepSpec, frozen=True, tag="exit"):
+class ExitStep(StepSpec, frozen=True, tag="exit"):
     """target exit data."""
 
     maps: list[MapItemSpec]
 
 
-class Update(StepSpec, frozen=True, tag="update"):
+class UpdateStep(StepSpec, frozen=True, tag="update"):
     """target update."""
 
     maps: list[MapItemSpec]
 
 
-class DataBegin(StepSpec, frozen=True, tag="data_begin"):
+class DataBeginStep(StepSpec, frozen=True, tag="data_begin"):
     """A target data region begins."""
 
     maps: list[MapItemSpec]
 
 
-class DataEnd(StepSpec, frozen=True, tag="data_end"):
+class DataEndStep(StepSpec, frozen=True, tag="data_end"):
     """The region that began in step `begin` ends."""
 
     begin: int
 
 
-class Target(StepSpec, frozen=True, tag="target"):
+class TargetStep(StepSpec, frozen=True, tag="target"):
     """A target region."""
 
     maps: list[MapItemSpec]
     body: list[Statement]
 
 
-class DeviceTarget(StepSpec, frozen=True, tag="dtarget"):
+class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
     """A target region on the block `h` of omp_target_alloc."""
 
     h: str
     body: list[Statement]
 
 
-class Alloc(StepSpec, frozen=True, tag="alloc"):
+class AllocStep(StepSpec, frozen=True, tag="alloc"):
     """omp_target_alloc."""
 
     h: str
     bytes: int
 
 
-class Free(StepSpec, frozen=True, tag="free"):
+class FreeStep(StepSpec, frozen=True, tag="free"):
     """omp_target_free."""
 
     h: str
 
 
-class Associate(StepSpec, frozen=True, tag="assoc"):
+class AssociateStep(StepSpec, frozen=True, tag="assoc"):
     """omp_target_associate_ptr; hoff: offset in the block."""
 
     arr: str
@@ -158,14 +158,14 @@ class Associate(StepSpec, frozen=True, tag="assoc"):
     hoff: int
 
 
-class Disassociate(StepSpec, frozen=True, tag="disassoc"):
+class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
     """omp_target_disassociate_ptr."""
 
     arr: str
     off: int
 
 
-class Memcpy(StepSpec, frozen=True, tag="memcpy"):
+class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
     """omp_target_memcpy between an array and a block."""
 
     h: str
@@ -177,12 +177,12 @@ class Memcpy(StepSpec, frozen=True, tag="memcpy"):
 
 
 Step = (
-    Host | Enter | Exit | Update | DataBegin | DataEnd | Target
-    | DeviceTarget | Alloc | Free | Associate | Disassociate | Memcpy
+    HostStep | EnterStep | ExitStep | UpdateStep | DataBeginStep | DataEndStep | TargetStep
+    | DeviceTargetStep | AllocStep | FreeStep | AssociateStep | DisassociateStep | MemcpyStep
 )  # fmt: skip
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RecordedOutcome(msgspec.Struct, frozen=True):
     """How the program ended; errors: the lines of its standard error."""
 
     completed: bool
@@ -191,7 +191,7 @@ class Outcome(msgspec.Struct, frozen=True):
     final_device: DeviceValues | None = None
 
 
-class Case(msgspec.Struct, frozen=True):
+class RecordedProgram(msgspec.Struct, frozen=True):
     """A sequential program on one device. device_fill: what the recorder filled new device blocks with."""
 
     name: str
@@ -199,7 +199,7 @@ class Case(msgspec.Struct, frozen=True):
     device_fill: int
     arrays: dict[str, ArraySpec]
     steps: list[Step]
-    outcome: Outcome
+    outcome: RecordedOutcome
     element_bytes: Literal[4] = 4
 
     ELEMENT_BYTES: ClassVar[int] = 4
@@ -217,15 +217,15 @@ class Case(msgspec.Struct, frozen=True):
             for name in _arrays_of(step):
                 if name not in self.arrays:
                     raise ValueError(f"step {number}: no array {name!r}")
-            if isinstance(step, Alloc):
+            if isinstance(step, AllocStep):
                 blocks.add(step.h)
-            elif isinstance(step, (Free, Memcpy, Associate, DeviceTarget)) and step.h not in blocks:
+            elif isinstance(step, (FreeStep, MemcpyStep, AssociateStep, DeviceTargetStep)) and step.h not in blocks:
                 raise ValueError(f"step {number}: no block {step.h!r}")
-            if isinstance(step, Free):
+            if isinstance(step, FreeStep):
                 blocks.remove(step.h)
-            elif isinstance(step, DataBegin):
+            elif isinstance(step, DataBeginStep):
                 regions.add(number)
-            elif isinstance(step, DataEnd):
+            elif isinstance(step, DataEndStep):
                 if step.begin not in regions:
                     raise ValueError(f"step {number}: no region began in step {step.begin}")
                 regions.remove(step.begin)
@@ -233,10 +233,10 @@ class Case(msgspec.Struct, frozen=True):
 
 def _arrays_of(step: Step) -> Iterable[str]:
     """The names of arrays that a step uses; a `dtarget` has statements on a block."""
-    if isinstance(step, (Enter, Exit, Update, DataBegin, Target)):
+    if isinstance(step, (EnterStep, ExitStep, UpdateStep, DataBeginStep, TargetStep)):
         yield from (item.arr for item in step.maps)
-    if isinstance(step, (Host, Target)):
+    if isinstance(step, (HostStep, TargetStep)):
         yield from (statement.arr for statement in step.body)
-    elif isinstance(step, (Associate, Disassociate, Memcpy)):
+    elif isinstance(step, (AssociateStep, DisassociateStep, MemcpyStep)):
         yield step.arr
     yield from (name for names in (step.truth.host, step.truth.device) for name in names)

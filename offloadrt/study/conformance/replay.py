@@ -33,7 +33,7 @@ WHOLE_CASE: Final = -1
 
 
 @attrs.frozen
-class Difference:
+class ReplayDifference:
     """Where the emulator and the record part. step is -1 for the outcome of the whole program."""
 
     case: str
@@ -90,11 +90,11 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 class Replay:
     """One case while it runs."""
 
-    def __init__(self, case: recorded.Case, sim: Simulation, machine: str, lowering: bool) -> None:
+    def __init__(self, case: recorded.RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case
         self.lowering = lowering
         self.step = 0
-        self.differences: list[Difference] = []
+        self.differences: list[ReplayDifference] = []
         self.machine = Machine(sim, load(machine))
         driver = open_driver(self.machine)
         self.program = OpenMP(self.machine, [driver], configuration=case.mode, allocator="malloc")
@@ -145,26 +145,26 @@ class Replay:
     async def _do(self, t: HostThread, number: int, step: recorded.Step) -> int | None:
         """Returns what the step's routine returned."""
         match step:
-            case recorded.Host():
+            case recorded.HostStep():
                 for statement in step.body:
                     _apply(statement, self.arrays[statement.arr].data)
-            case recorded.Enter():
+            case recorded.EnterStep():
                 await t.target_enter_data(*self._maps(step.maps), nowait=step.nowait)
-            case recorded.Exit():
+            case recorded.ExitStep():
                 await t.target_exit_data(*self._maps(step.maps), nowait=step.nowait)
-            case recorded.Update():
+            case recorded.UpdateStep():
                 await t.target_update(*self._motions(step.maps), nowait=step.nowait)
-            case recorded.DataBegin():
+            case recorded.DataBeginStep():
                 self.regions[number] = t.target_data(*self._maps(step.maps))
                 await self.regions[number].__aenter__()
-            case recorded.DataEnd():
+            case recorded.DataEndStep():
                 await self.regions.pop(step.begin).__aexit__(None, None, None)
-            case recorded.Target():
+            case recorded.TargetStep():
                 names = list(dict.fromkeys(statement.arr for statement in step.body))
                 kernel = _kernel(step.body, names)
                 arguments = [self.arrays[name] for name in names]
                 await t.target(kernel, *arguments, maps=self._maps(step.maps), nowait=step.nowait)
-            case recorded.DeviceTarget():
+            case recorded.DeviceTargetStep():
                 block = self._block(step.h).viewed(ELEMENT)
                 await t.target(_kernel(step.body, [step.h]), block, is_device_ptr=block)
             case _:
@@ -176,22 +176,26 @@ class Replay:
     async def _routine(
         self,
         t: HostThread,
-        step: recorded.Alloc | recorded.Free | recorded.Associate | recorded.Disassociate | recorded.Memcpy,
+        step: recorded.AllocStep
+        | recorded.FreeStep
+        | recorded.AssociateStep
+        | recorded.DisassociateStep
+        | recorded.MemcpyStep,
     ) -> int | None:
         match step:
-            case recorded.Alloc():
+            case recorded.AllocStep():
                 self.blocks[step.h] = await t.omp_target_alloc(step.bytes)
                 return int(self.blocks[step.h] is not None)
-            case recorded.Free():
+            case recorded.FreeStep():
                 await t.omp_target_free(self.blocks.pop(step.h))
                 return None
-            case recorded.Disassociate():
+            case recorded.DisassociateStep():
                 place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
                 return await t.omp_target_disassociate_ptr(place)
-            case recorded.Associate():
+            case recorded.AssociateStep():
                 place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
                 return await t.omp_target_associate_ptr(place, self._block(step.h), step.bytes, step.hoff)
-            case recorded.Memcpy():
+            case recorded.MemcpyStep():
                 array, block = self.arrays[step.arr], self._block(step.h)
                 if step.dir == "h2d":
                     return await t.omp_target_memcpy(block, array, step.bytes, step.hoff, step.off)
@@ -228,7 +232,7 @@ class Replay:
 
     def _check(self, step: int, field: str, expected: Any, actual: Any) -> None:
         if expected != actual:
-            self.differences.append(Difference(self.case.name, step, field, expected, actual))
+            self.differences.append(ReplayDifference(self.case.name, step, field, expected, actual))
 
     def _compare_step(
         self, number: int, truth: recorded.Truth, code: int | None, host: dict[str, Any], device: dict[str, Any]

@@ -26,7 +26,7 @@ from offloadrt.study.reporting.table import Cell, row
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import Outcome, sweep
+from offloadrt.study.sweep import SweepOutcome, sweep
 
 ELAPSED = "elapsed_s"
 MOST = 3
@@ -72,7 +72,7 @@ class Difference:
 
 
 @attrs.frozen
-class Variant:
+class ComparedVariant:
     """One run (the median one of several) beside its baseline. `differences` are the largest, by seconds; a baseline
     has none.
     """
@@ -91,7 +91,7 @@ class Case:
     """Variants that are compared with one another, the baseline first; whatever else was swept is the same in all."""
 
     parameters: dict[str, Value]
-    variants: list[Variant]
+    variants: list[ComparedVariant]
 
 
 @attrs.frozen
@@ -135,7 +135,7 @@ def compare(
     measures: Sequence[str] = (),
     options: Options | None = None,
     jobs: int = 1,
-    advanced: Callable[[Outcome], None] | None = None,
+    advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> Comparison:
     """Runs all combinations of `axes` (texts are read as on the command line) on `pool` and sets them side by side.
 
@@ -160,7 +160,7 @@ def compare(
     points = grid(scenario, read, options)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
-    def looked_at(outcome: Outcome) -> None:
+    def looked_at(outcome: SweepOutcome) -> None:
         if outcome.failures:
             failure = outcome.failures[0]
             named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
@@ -284,7 +284,7 @@ def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Ma
     return chosen
 
 
-def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[Variant]:
+def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """The results of a case beside the one that is its baseline, which comes first."""
     base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
     ordered = [base, *(one for one in results if one is not base)]
@@ -292,7 +292,7 @@ def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: 
     names = list(dict.fromkeys(name for one in ordered for name in calls[id(one)]))
     names.sort(key=lambda name: -calls[id(base)].get(name, _NO_CALLS).total_s)
     return [
-        Variant(
+        ComparedVariant(
             parameters={name: one.parameters[name] for name in chosen},
             figures={name: _figure(name, base, one) for name in measures},
             calls={

@@ -137,7 +137,7 @@ class Result:
     """By object, those of one name together; empty without managed memory. Their sums are those of `faults`."""
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Of a stdpar program: `Run.algorithms`, of the measured windows; empty for other models."""
-    repeats: list[Repeat] = attrs.field(factory=list)
+    repeats: list[RepeatedRun] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
@@ -154,7 +154,7 @@ class Result:
 
 
 @attrs.frozen
-class Repeat:
+class RepeatedRun:
     """One of several runs with different seeds."""
 
     seed: int
@@ -206,7 +206,7 @@ def median(results: list[Result]) -> Result:
     if len(results) == 1:
         return results[0]
     middle = sorted(results, key=lambda result: (result.elapsed_s, result.seed))[(len(results) - 1) // 2]
-    repeats = [Repeat(result.seed, result.elapsed_s, result.measured, result.trace_hash) for result in results]
+    repeats = [RepeatedRun(result.seed, result.elapsed_s, result.measured, result.trace_hash) for result in results]
     return attrs.evolve(middle, repeats=repeats, spreads=_spreads(results))
 
 

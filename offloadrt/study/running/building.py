@@ -10,7 +10,7 @@ import attrs
 from offloadrt.driver import Driver, Rocr, open_driver
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.models.host.options import ProgramOptions
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import UserError
@@ -25,7 +25,7 @@ class Built:
     spec: MachineSpec
     machine: Machine
     drivers: list[Driver | Rocr]
-    program: Program[Any]
+    program: OffloadProgram[Any]
 
 
 def build(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.models.host.options import ProgramOptions
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.sim import Fifo, Random, Simulation
@@ -185,7 +185,7 @@ class Run:
     """The option of that name of an OpenMP program: how device blocks are obtained."""
 
     @property
-    def program(self) -> Program[Any]:
+    def program(self) -> OffloadProgram[Any]:
         """The program, in whichever model."""
         return self._parts.program
 

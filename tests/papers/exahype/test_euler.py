@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from offloadrt.papers.exahype.program import euler
-from offloadrt.papers.exahype.program.domain import Domain, grid_of
+from offloadrt.papers.exahype.program.domain import PatchDomain, grid_of
 from offloadrt.papers.exahype.program.geometry import PatchGeometry
 from offloadrt.papers.exahype.program.reference import rusanov_reference
 
 SMALL = [PatchGeometry(2, 4, 4, 2), PatchGeometry(3, 3, 5, 3)]
 
 
-def updated(domain: Domain, batch: int, dt_over_dx: float, in_place: bool) -> list[NDArray[np.float64]]:
+def updated(domain: PatchDomain, batch: int, dt_over_dx: float, in_place: bool) -> list[NDArray[np.float64]]:
     """All patches of the domain after one step of the kernel body, in batches."""
     geometry = domain.geometry
     results: list[NDArray[np.float64]] = []
@@ -37,7 +37,7 @@ def updated(domain: Domain, batch: int, dt_over_dx: float, in_place: bool) -> li
 @pytest.mark.parametrize("batch", [1, 3, 6])
 @pytest.mark.parametrize("in_place", [True, False])
 def test_kernel_equals_the_reference_bit_by_bit(geometry: PatchGeometry, batch: int, in_place: bool) -> None:
-    domain = Domain.with_patches(geometry, 6)
+    domain = PatchDomain.with_patches(geometry, 6)
     dt_over_dx = domain.dt_over_dx(0.5)
     expected = [rusanov_reference(block.reshape(geometry.input_shape), dt_over_dx) for block in domain.with_halos()]
     results = updated(domain, batch, dt_over_dx, in_place)
@@ -46,7 +46,7 @@ def test_kernel_equals_the_reference_bit_by_bit(geometry: PatchGeometry, batch: 
 
 @pytest.mark.parametrize("geometry", SMALL, ids=["2d", "3d"])
 def test_mass_is_conserved_on_a_periodic_box(geometry: PatchGeometry) -> None:
-    domain = Domain.with_patches(geometry, 6)
+    domain = PatchDomain.with_patches(geometry, 6)
     before, start = domain.mass, domain.state.copy()
     for _ in range(10):
         domain.take(updated(domain, 4, domain.dt_over_dx(0.5), in_place=True))
@@ -57,7 +57,7 @@ def test_mass_is_conserved_on_a_periodic_box(geometry: PatchGeometry) -> None:
 
 def test_a_uniform_flow_stays_as_it_is() -> None:
     geometry = SMALL[0]
-    domain = Domain.with_patches(geometry, 4)
+    domain = PatchDomain.with_patches(geometry, 4)
     domain.state[...] = [1.0, 0.25, -0.5, 3.0]
     before = domain.state.tobytes()
     domain.take(updated(domain, 4, domain.dt_over_dx(0.5), in_place=False))
@@ -67,7 +67,7 @@ def test_a_uniform_flow_stays_as_it_is() -> None:
 def test_patches_join_without_a_seam() -> None:
     """One box cut into four patches or kept as one gives the same numbers: halos carry what neighbours hold."""
     cut, whole = PatchGeometry(2, 4, 4, 2), PatchGeometry(2, 8, 4, 2)
-    four, one = Domain.with_patches(cut, 4), Domain.with_patches(whole, 1)
+    four, one = PatchDomain.with_patches(cut, 4), PatchDomain.with_patches(whole, 1)
     assert four.grid == (2, 2) and four.state.tobytes() == one.state.tobytes()
     for _ in range(3):
         dt_over_dx = one.dt_over_dx(0.4)
@@ -97,4 +97,4 @@ def test_grid(patches: int, dimensions: int, grid: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("cfl", [0.0, 1.0, -1.0])
 def test_cfl_number_out_of_range(cfl: float) -> None:
     with pytest.raises(ValueError, match="the CFL number lies between 0 and 1"):
-        Domain.with_patches(SMALL[0], 4).dt_over_dx(cfl)
+        PatchDomain.with_patches(SMALL[0], 4).dt_over_dx(cfl)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from offloadrt.papers.exahype.program import Setup, SetupError
+from offloadrt.papers.exahype.program import Setup
 from offloadrt.papers.exahype.program.kernels import UpdateKernels
+from offloadrt.study.errors import ParameterError
 
 
 def test_defaults_are_those_of_the_paper() -> None:
@@ -52,7 +53,7 @@ def test_strong_scaling_may_leave_threads_without_work() -> None:
     ],
 )
 def test_mistakes_name_the_parameter_and_the_reason(given: dict[str, Any], parameter: str, reason: str) -> None:
-    with pytest.raises(SetupError, match=reason) as caught:
+    with pytest.raises(ParameterError, match=reason) as caught:
         Setup.create(**given)
     assert caught.value.parameter == parameter
 

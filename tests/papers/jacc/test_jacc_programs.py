@@ -9,7 +9,7 @@ from jacc_rig import run_benchmark
 
 from offloadrt import ParameterError, kernel
 from offloadrt import openacc as acc
-from offloadrt.papers.jacc.programs.benchmark import Number, OnHost, Program, Repeat, call, extent
+from offloadrt.papers.jacc.programs.benchmark import BenchmarkProgram, Number, OnHost, RepeatedSteps, call, extent
 from offloadrt.papers.jacc.programs.code_quality import EP_BY_GCC, SLOWER_WITH_RESTRICT
 from offloadrt.study import execute, find_scenario
 
@@ -23,7 +23,7 @@ def scale(x, factor):  # type: ignore[no-untyped-def]
 def test_executions_are_counted_through_repetitions() -> None:
     x = extent("x", 8)
     one, other = call(scale, x, 2.0), call(scale, x, 3.0)
-    program = Program((one,), (other, Repeat(3, (one, OnHost((x,)))), one), (other,), 10, copyin=(x,))
+    program = BenchmarkProgram((one,), (other, RepeatedSteps(3, (one, OnHost((x,)))), one), (other,), 10, copyin=(x,))
     assert program.executions() == {one: 1 + 10 * 4, other: 10 + 1}
     assert program.launches(2) == {"scale": 1 + 2 * 4 + 2 + 1}
     assert program.nbytes == 64

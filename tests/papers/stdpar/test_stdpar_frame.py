@@ -86,8 +86,8 @@ def test_the_stopwatch_starts_when_the_application_is_set_up(program: Applicatio
     async def body(t: std.HostThread) -> None:
         @asynccontextmanager
         async def timed() -> AsyncIterator[None]:
-            assert t.own_queue is not None
-            outstanding.append(t.own_queue.outstanding)
+            assert t.executor.queue is not None
+            outstanding.append(t.executor.queue.outstanding)
             yield
 
         await program.run(t, timed)
@@ -105,7 +105,7 @@ class Careless(std.Window):
 
 def test_a_wrongly_elided_barrier_in_an_application_is_caught() -> None:
     run = made(attrs.evolve(std.implementation("acpp"), heuristic=False))
-    run.stdpar.make_window = Careless
+    run.stdpar.runtime.make_window = Careless
 
     async def body(t: std.HostThread) -> None:
         await Lulesh(4, steps=1).run(t, run.measure)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.papers.zerocopy.qmcpack import Setup, SetupError
+from offloadrt.papers.zerocopy.qmcpack import QmcpackSetup
 from offloadrt.papers.zerocopy.qmcpack.counts import START_UP_ALLOCATIONS, START_UP_COPIES, Plan, part
+from offloadrt.study.errors import ParameterError
 
 
 def plan(**parameters: object) -> Plan:
     """The plan of a full run."""
-    return Setup.create(**parameters).plan  # type: ignore[arg-type]
+    return QmcpackSetup.create(**parameters).plan  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_without_nonlocal_jobs_the_kernels_are_moves() -> None:
     ],
 )
 def test_a_mistake_names_its_parameter(parameters: dict[str, object], named: str) -> None:
-    with pytest.raises(SetupError, match=named):
+    with pytest.raises(ParameterError, match=named):
         plan(**parameters)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup
+from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES
 from offloadrt.study import Run
 from offloadrt.study.running.execution import execute
@@ -18,9 +18,9 @@ RunProgram = Callable[..., Any]
 FRACTION = 0.001
 
 
-async def whole(run: Run, **parameters: Any) -> Experiment:
+async def whole(run: Run, **parameters: Any) -> QmcpackExperiment:
     """Initialisation and steps, the latter measured."""
-    experiment = Experiment(run.openmp, Setup.create(fraction=FRACTION, **parameters))
+    experiment = QmcpackExperiment(run.openmp, QmcpackSetup.create(fraction=FRACTION, **parameters))
     await experiment.initialise()
     async with run.measure():
         await experiment.advance()
@@ -38,8 +38,8 @@ def test_the_plan_is_what_runs(run_program: RunProgram) -> None:
 def test_the_measured_time_starts_behind_the_initialisation_of_all_threads(run_program: RunProgram) -> None:
     began: list[float] = []
 
-    async def program(run: Run) -> Experiment:
-        experiment = Experiment(run.openmp, Setup.create(fraction=FRACTION, threads=3))
+    async def program(run: Run) -> QmcpackExperiment:
+        experiment = QmcpackExperiment(run.openmp, QmcpackSetup.create(fraction=FRACTION, threads=3))
         await experiment.initialise()
         began.append(run.sim.now)
         async with run.measure():
@@ -137,8 +137,8 @@ def test_progress_is_told_up_to_the_end(run_program: RunProgram) -> None:
     told: list[tuple[int, int]] = []
 
     async def program(run: Run) -> None:
-        setup = Setup.create(fraction=0.005, threads=2)
-        experiment = Experiment(run.openmp, setup, lambda done, total: told.append((done, total)))
+        setup = QmcpackSetup.create(fraction=0.005, threads=2)
+        experiment = QmcpackExperiment(run.openmp, setup, lambda done, total: told.append((done, total)))
         await experiment.initialise()
         await experiment.advance()
 

@@ -18,14 +18,14 @@ Range = tuple[int, int]
 
 
 @attrs.frozen
-class Placement:
+class QueuePlacement:
     """The queue of an operation, and the queues behind which it has to come, in ascending order."""
 
     queue: int
     waits: tuple[int, ...] = ()
 
 
-_ONLY = Placement(0)
+_ONLY = QueuePlacement(0)
 """Where there is one queue."""
 
 
@@ -61,7 +61,7 @@ class Dependences:
         """Up to which operation of each queue all comes before whatever a queue gets next."""
         self._bytes: dict[Range, _Bytes] = {}
 
-    def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> Placement:
+    def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> QueuePlacement:
         """Place the next operation of the program. Empty ranges depend on nothing."""
         read, written = self._known(reads), self._known(writes)
         placement = _ONLY if len(self._placed) == 1 else self._placement(self._last(read, written))
@@ -74,7 +74,7 @@ class Dependences:
             bytes_.written[queue] = self._number
         return placement
 
-    def _placement(self, last: list[int]) -> Placement:
+    def _placement(self, last: list[int]) -> QueuePlacement:
         """Of an operation that depends on these ones, by queue."""
         unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
         queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
@@ -82,7 +82,7 @@ class Dependences:
         for one in waits:
             self._behind[queue] = list(map(max, self._behind[queue], self._behind[one]))
             self._behind[queue][one] = self._placed[one]
-        return Placement(queue, waits)
+        return QueuePlacement(queue, waits)
 
     def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:
         """The host reads and writes these bytes: the queues that it has to wait for first, in ascending order."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.host.program import Program
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.jacc.dependences import Dependences, Range
 from offloadrt.models.openacc.jacc.errors import LeftEarly
@@ -25,7 +25,7 @@ ExecutionStep = Literal["sync", "async", "overlap"]
 class Order:
     """Of one host thread. Every coroutine raises LeftEarly after a directive that was left early."""
 
-    program: Program[Any]
+    program: OffloadProgram[Any]
     queues: AsyncQueues
     devices: range
     """Their numbers."""

@@ -25,7 +25,7 @@ from offloadrt.models.openacc.jacc.dependences import Dependences, Range
 from offloadrt.models.openacc.jacc.devices.division import Divider
 from offloadrt.models.openacc.jacc.devices.exchange import Communication, Exchange
 from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
-from offloadrt.models.openacc.jacc.devices.strategies import Strategy, strategy_named
+from offloadrt.models.openacc.jacc.devices.strategies import DeviceStrategy, strategy_named
 from offloadrt.models.openacc.jacc.errors import AliasedArgument, OverlappingWrites
 from offloadrt.models.openacc.jacc.generation import PushFlags
 from offloadrt.models.openacc.jacc.launching import Launching
@@ -47,7 +47,7 @@ class Jacc:
     """The runtime of one host thread.
 
     execution: see `ExecutionStep`. queues: how many activity queues `overlap` uses (the paper does not say). devices:
-    of the program, from 0; every one gets all data. strategy: how they share kernels, a `Strategy` or its name.
+    of the program, from 0; every one gets all data. strategy: how they share kernels, a `DeviceStrategy` or its name.
     communication: see `Communication`. effects: by kernel name. ValueError for what does not exist, and for a strategy
     that divides kernels among devices which cannot copy to one another; InvalidDevice when the program has fewer
     devices.
@@ -62,7 +62,7 @@ class Jacc:
         execution: ExecutionStep = "async",
         queues: int = 8,
         devices: int = 1,
-        strategy: str | Strategy = "duplicated",
+        strategy: str | DeviceStrategy = "duplicated",
         communication: Communication = "all-to-all",
         effects: Mapping[str, Effects] | None = None,
     ) -> None:

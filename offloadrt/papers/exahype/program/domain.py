@@ -60,7 +60,7 @@ def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
 
 
 @attrs.define
-class Domain:
+class PatchDomain:
     """The state of a periodic box of equal patches; volumes have length one over those along the first dimension."""
 
     geometry: PatchGeometry
@@ -69,7 +69,7 @@ class Domain:
     """Volumes of the whole box in each dimension, then the unknowns."""
 
     @classmethod
-    def with_patches(cls, geometry: PatchGeometry, patches: int) -> Domain:
+    def with_patches(cls, geometry: PatchGeometry, patches: int) -> PatchDomain:
         """Make a box of `patches` patches with the initial state."""
         grid = grid_of(patches, geometry.dimensions)
         return cls(geometry, grid, _initial_state(grid, geometry))

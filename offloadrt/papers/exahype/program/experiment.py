@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from offloadrt.models import openmp as omp
 from offloadrt.papers.exahype.program.algorithms import Offload, OffloadManaged, OffloadMap
 from offloadrt.papers.exahype.program.arrival import EnclaveQueue, MakePatch, burst, enclave
-from offloadrt.papers.exahype.program.domain import Domain
+from offloadrt.papers.exahype.program.domain import PatchDomain
 from offloadrt.papers.exahype.program.kernels import UpdateKernels
 from offloadrt.papers.exahype.program.reference import rusanov_reference
-from offloadrt.papers.exahype.program.setup import Setup, SetupError
+from offloadrt.papers.exahype.program.setup import Setup
 from offloadrt.papers.exahype.program.unified_memory import OffloadUnified
+from offloadrt.study.errors import ParameterError
 
 MAX_WARM_UP_PASSES = 10
 
@@ -59,12 +60,12 @@ class Updated:
 class Experiment:
     """A `Setup` on an OpenMP program. With real data it owns the domain that the patches come from.
 
-    Raises SetupError for managed memory where the machine has none.
+    Raises ParameterError for managed memory where the machine has none.
     """
 
     program: omp.OpenMP
     setup: Setup
-    domain: Domain | None = attrs.field(init=False)
+    domain: PatchDomain | None = attrs.field(init=False)
     manager: omp.GpuMemoryManager | None = attrs.field(init=False)
     """The manager of device memory, where the setup uses one."""
     unified_manager: omp.UnifiedMemoryManager | None = attrs.field(init=False)
@@ -73,11 +74,11 @@ class Experiment:
 
     def __attrs_post_init__(self) -> None:
         setup = self.setup
-        self.domain = None if setup.phantom else Domain.with_patches(setup.geometry, setup.total_patches)
+        self.domain = None if setup.phantom else PatchDomain.with_patches(setup.geometry, setup.total_patches)
         try:
             self.unified_manager = omp.UnifiedMemoryManager(self.program) if setup.migrates else None
         except omp.UnifiedMemoryUnavailable as error:
-            raise SetupError("memory", f"{setup.memory}: {error}") from None
+            raise ParameterError("memory", f"{setup.memory}: {error}") from None
         on_device = setup.memory == "pool" or (setup.migrates and setup.temporaries == "device")
         self.manager = omp.GpuMemoryManager(self.program) if on_device else None
         self.kernels = UpdateKernels.of(setup)

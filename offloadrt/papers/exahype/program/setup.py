@@ -12,6 +12,7 @@ import attrs
 
 from offloadrt.papers.exahype.program.equations import EQUATIONS, Equations
 from offloadrt.papers.exahype.program.geometry import PatchGeometry
+from offloadrt.study.errors import ParameterError
 
 Scaling = Literal["weak", "strong"]
 Memory = Literal["map", "pool", "managed", "managed+prefetch"]
@@ -21,15 +22,6 @@ Arrival = Literal["burst", "enclave"]
 KernelRange = Literal["low", "mean", "high"]
 
 _Name = TypeVar("_Name", bound=str)
-
-
-class SetupError(ValueError):
-    """A parameter, or a combination of them, that the program cannot run. `parameter` names it, `reason` says why."""
-
-    def __init__(self, parameter: str, reason: str) -> None:
-        super().__init__(f"{parameter}: {reason}")
-        self.parameter = parameter
-        self.reason = reason
 
 
 @attrs.frozen
@@ -77,22 +69,22 @@ class Setup:
         cfl: float = 0.5,
         kernel_work: str = "mean",
     ) -> Setup:
-        """Check the parameters and make the experiment that they describe. Raises SetupError."""
+        """Check the parameters and make the experiment that they describe. Raises ParameterError."""
         name = _choice("equations", equations, *EQUATIONS)
         system = EQUATIONS[name]
         if system.phantom_only and not phantom:
-            raise SetupError(
+            raise ParameterError(
                 "phantom", f"{equations} is modelled by its sizes and its work only: it runs with phantom=true"
             )
         for counted, number in (("batch", batch), ("threads", threads), ("patches", patches), ("devices", devices)):
             if number < 1:
-                raise SetupError(counted, f"{number} is less than 1")
+                raise ParameterError(counted, f"{number} is less than 1")
         if not 0.0 < cfl < 1.0:
-            raise SetupError("cfl", f"{cfl} does not lie between 0 and 1")
+            raise ParameterError("cfl", f"{cfl} does not lie between 0 and 1")
         try:
             geometry = system.geometry(patch)
         except ValueError as error:
-            raise SetupError("patch", str(error)) from None
+            raise ParameterError("patch", str(error)) from None
         return cls(
             system,
             geometry,
@@ -151,4 +143,4 @@ def _choice(parameter: str, given: str, *choices: _Name) -> _Name:
     for choice in choices:
         if given == choice:
             return choice
-    raise SetupError(parameter, f"{given} is none of {', '.join(choices)}")
+    raise ParameterError(parameter, f"{given} is none of {', '.join(choices)}")

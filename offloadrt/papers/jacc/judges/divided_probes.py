@@ -93,9 +93,9 @@ async def division(
     runtimes: list[acc.Jacc] = []
 
     async def body(t: acc.HostThread) -> bool:
-        chosen: str | acc.Strategy = strategy
+        chosen: str | acc.DeviceStrategy = strategy
         if strategy == "adaptive":
-            chosen = acc.Strategy(acc.AdaptiveController(acc.Rules(gpus, eff_dup=eff_dup)), predicate)
+            chosen = acc.DeviceStrategy(acc.AdaptiveController(acc.Rules(gpus, eff_dup=eff_dup)), predicate)
         jacc = acc.Jacc(t, execution="async", devices=gpus, strategy=chosen)
         runtimes.append(jacc)
         values = np.random.default_rng(1).normal(size=(planes, rows, COLUMNS)) if data else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from offloadrt.kernels import Kernel
 from offloadrt.papers.jacc.programs.benchmark import Benchmark, extent
-from offloadrt.papers.jacc.programs.experiment import Experiment, KernelRow, Outcome
+from offloadrt.papers.jacc.programs.experiment import BenchmarkExperiment, BenchmarkOutcome, KernelRow
 
 _NAMES = ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno")
 BENCHMARKS = {name: name.lower().replace("-", "_") for name in _NAMES}
@@ -34,4 +34,4 @@ def kernels() -> Iterable[Kernel]:
         yield from (call.kernel for call in benchmark(name).program(extent).executions())
 
 
-__all__ = ["BENCHMARKS", "Benchmark", "Experiment", "KernelRow", "Outcome", "benchmark", "kernels"]
+__all__ = ["BENCHMARKS", "Benchmark", "BenchmarkExperiment", "BenchmarkOutcome", "KernelRow", "benchmark", "kernels"]

@@ -41,14 +41,14 @@ class Number:
     """A real or complex number."""
 
 
-class Step(Protocol):
+class ProgramStep(Protocol):
     """A part of a program."""
 
     async def run(self, layer: Layer) -> None: ...
 
 
 @attrs.define(eq=False)
-class Call:
+class KernelCall:
     """A kernel with its arguments: arrays, numbers, and `Number`s whose value is taken when the kernel runs."""
 
     kernel: Kernel
@@ -67,17 +67,17 @@ class Call:
         return tuple(one.value if isinstance(one, Number) else one for one in self.args)
 
 
-def call(kernel: Kernel, *args: Any) -> Call:
+def call(kernel: Kernel, *args: Any) -> KernelCall:
     """Make a call of a kernel with these arguments."""
-    return Call(kernel, args)
+    return KernelCall(kernel, args)
 
 
 @attrs.frozen(eq=False)
-class Repeat:
+class RepeatedSteps:
     """Steps that run `times` times, one after the other."""
 
     times: int
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
 
     async def run(self, layer: Layer) -> None:
         for _ in range(self.times):
@@ -103,12 +103,12 @@ class OnHost:
 
 
 @attrs.frozen(eq=False)
-class Program:
+class BenchmarkProgram:
     """A benchmark with its arrays. The iteration runs `iterations` times between setup and finish."""
 
-    setup: tuple[Step, ...]
-    iteration: tuple[Step, ...]
-    finish: tuple[Step, ...]
+    setup: tuple[ProgramStep, ...]
+    iteration: tuple[ProgramStep, ...]
+    finish: tuple[ProgramStep, ...]
     iterations: int
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
@@ -125,10 +125,14 @@ class Program:
         """Return the size of all arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
-    def executions(self, iterations: int | None = None) -> dict[Call, int]:
+    def executions(self, iterations: int | None = None) -> dict[KernelCall, int]:
         """Count how often each call is made in all iterations, or in the given number of them."""
-        found: dict[Call, int] = {}
-        _count((*self.setup, Repeat(self.iterations if iterations is None else iterations, self.iteration)), 1, found)
+        found: dict[KernelCall, int] = {}
+        _count(
+            (*self.setup, RepeatedSteps(self.iterations if iterations is None else iterations, self.iteration)),
+            1,
+            found,
+        )
         _count(self.finish, 1, found)
         return found
 
@@ -148,12 +152,12 @@ class Program:
 
     async def start(self, layer: Layer, iterations: int) -> None:
         """Run the setup and the given number of iterations."""
-        for step in (*self.setup, Repeat(iterations, self.iteration)):
+        for step in (*self.setup, RepeatedSteps(iterations, self.iteration)):
             await step.run(layer)
 
     async def compute(self, layer: Layer, iterations: int) -> None:
         """Run the given number of iterations and the finish."""
-        for step in (Repeat(iterations, self.iteration), *self.finish):
+        for step in (RepeatedSteps(iterations, self.iteration), *self.finish):
             await step.run(layer)
         await layer.wait()
 
@@ -164,11 +168,11 @@ class Program:
             await layer.delete(*rest)
 
 
-def _count(steps: Sequence[Step], times: int, found: dict[Call, int]) -> None:
+def _count(steps: Sequence[ProgramStep], times: int, found: dict[KernelCall, int]) -> None:
     for step in steps:
-        if isinstance(step, Call):
+        if isinstance(step, KernelCall):
             found[step] = found.get(step, 0) + times
-        elif isinstance(step, Repeat):
+        elif isinstance(step, RepeatedSteps):
             _count(step.steps, times * step.times, found)
 
 
@@ -200,14 +204,14 @@ class Benchmark:
     launches: int
     timed: tuple[Timed, ...]
     sizes: Mapping[str, tuple[int, ...]]
-    build: Callable[[Arrays, tuple[int, ...]], Program]
+    build: Callable[[Arrays, tuple[int, ...]], BenchmarkProgram]
 
     @property
     def size(self) -> str:
         """Return the name of the paper's size."""
         return next(iter(self.sizes))
 
-    def program(self, arrays: Arrays, size: str = "") -> Program:
+    def program(self, arrays: Arrays, size: str = "") -> BenchmarkProgram:
         """Build the program at a size, by default the paper's. Raises ValueError for an unknown size."""
         if size and size not in self.sizes:
             raise ValueError(f"{self.name} has no size {size!r}; there are: {', '.join(self.sizes)}")

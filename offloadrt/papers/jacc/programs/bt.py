@@ -14,12 +14,12 @@ import numpy as np
 from offloadrt.papers.jacc.programs.benchmark import (
     Arrays,
     Benchmark,
-    Call,
+    BenchmarkProgram,
+    KernelCall,
     Number,
     OnHost,
-    Program,
-    Repeat,
-    Step,
+    ProgramStep,
+    RepeatedSteps,
     Timed,
     call,
 )
@@ -48,7 +48,7 @@ RHS: Final = {
 ADD: Final = named("add", add_fields)
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a cube of n points a side. One of the iterations is the public code's warm-up."""
     n, iterations = size
     cube = (n, n, n)
@@ -71,7 +71,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
         return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
-    def right_hand_side(axis: str) -> tuple[Call, ...]:
+    def right_hand_side(axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         return (
             call(RHS[f"flux_{axis}"], rhs, u, velocity[axis], square, qs, rho_i, *cube, *step, 0.1, 0.2),
@@ -79,7 +79,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(RHS[f"dissipation_{axis}"], rhs, u, *inside(axis, 3, n - 3), *step, 0.25),
         )
 
-    def solve(axis: str) -> tuple[Step, ...]:
+    def solve(axis: str) -> tuple[ProgramStep, ...]:
         of = SOLVERS[axis]
         return (
             call(of["jacobian"], f, u, rho_i, qs, square, n, 1.4, 0.4),
@@ -93,10 +93,10 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(of["last_block"], lhs, n),
             call(of["last_point"], lhs, rhs, n),
             OnHost((), last_plane),
-            Repeat(n - 1, (call(of["substitute"], lhs, rhs, n, plane), OnHost((), next_plane))),
+            RepeatedSteps(n - 1, (call(of["substitute"], lhs, rhs, n, plane), OnHost((), next_plane))),
         )
 
-    return Program(
+    return BenchmarkProgram(
         setup=(),
         iteration=(
             call(RHS["primitives"], u, rho_i, us, vs, ws, square, qs, *cube),

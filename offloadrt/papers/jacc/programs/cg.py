@@ -16,11 +16,11 @@ from offloadrt.kernels import expect
 from offloadrt.papers.jacc.programs.benchmark import (
     Arrays,
     Benchmark,
+    BenchmarkProgram,
     Number,
     OnHost,
-    Program,
-    Repeat,
-    Step,
+    ProgramStep,
+    RepeatedSteps,
     Timed,
     call,
 )
@@ -166,7 +166,7 @@ def random_matrix(n: int, per_row: int, seed: int = 314159265) -> Matrix:
     return Matrix(dense[rows, columns], columns.astype(np.int32), starts.astype(np.int32))
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program from: rows, mean elements of a row, room for elements (0: as many as there are), iterations."""
     n, per_row, elements, iterations = size
     made = None if elements else random_matrix(n, (per_row - 1) // 2)
@@ -193,12 +193,12 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     def find_scale() -> None:
         scale.value = 1.0 / math.sqrt(float(total[1]))
 
-    def gradients(times: int) -> tuple[Step, ...]:
+    def gradients(times: int) -> tuple[ProgramStep, ...]:
         return (
             call(KERNELS["start_gradients"], q, z, r, p, x, n),
             call(KERNELS["first_rho"], r, total, n),
             OnHost((total,), first_rho),
-            Repeat(
+            RepeatedSteps(
                 times,
                 (
                     call(KERNELS["multiply"], *matrix, p, q, n, float(per_row)),
@@ -215,7 +215,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             OnHost((total,)),
         )
 
-    def iteration(norms: str, normalise: str) -> tuple[Step, ...]:
+    def iteration(norms: str, normalise: str) -> tuple[ProgramStep, ...]:
         return (
             *gradients(INNER),
             call(KERNELS[norms], x, z, total, n),
@@ -223,7 +223,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(KERNELS[normalise], x, z, n, scale),
         )
 
-    return Program(
+    return BenchmarkProgram(
         setup=(
             call(KERNELS["clear_vectors"], q, z, r, p, n),
             call(KERNELS["fill_x"], x, n),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Number, OnHost, Program, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, Number, OnHost, Timed, call
 
 Doubles = NDArray[np.float64]
 BINS: Final = 10
@@ -127,7 +127,7 @@ def jump(exponent: int) -> int:
     return pow(MULTIPLIER, exponent, ALL + 1)
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program from the numbers of blocks, of batches in a block and of pairs in a batch."""
     blocks, batches, pairs = size
     q = arrays("q", BINS)
@@ -143,7 +143,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         if not q.phantom:
             first.value += batches
 
-    return Program(
+    return BenchmarkProgram(
         setup=(call(clear_counts, q),),
         iteration=(
             call(clear_batches, qq, batches),

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from offloadrt.models import openacc as acc
 from offloadrt.papers.jacc.programs.benchmark import Benchmark, Values
 from offloadrt.papers.jacc.programs.code_quality import effects
-from offloadrt.papers.jacc.programs.layer import Directives, Layer, Routines
+from offloadrt.papers.jacc.programs.layer import Directives, JaccRoutines, Layer
 
 LayerName = Literal["original", "jacc"]
 
@@ -50,7 +50,7 @@ class KernelRow:
 
 
 @attrs.frozen
-class Outcome:
+class BenchmarkOutcome:
     """What a run of a benchmark gave.
 
     kernels: rows by name. fraction: the part of the iterations that was run. computed_s: virtual seconds between the
@@ -97,7 +97,7 @@ class Outcome:
 
 
 @attrs.frozen
-class Experiment:
+class BenchmarkExperiment:
     """A part of a benchmark's iterations, at least one of them.
 
     warm_up: iterations before them, which are not measured, nor is the setup. `devices` and the fields after it are for
@@ -110,12 +110,12 @@ class Experiment:
     fraction: float = 1.0
     warm_up: int = 0
     devices: int = 1
-    strategy: str | acc.Strategy = "single"
+    strategy: str | acc.DeviceStrategy = "single"
     execution: Literal["sync", "async", "overlap"] = "async"
     communication: Literal["all-to-all", "needed"] = "all-to-all"
     flags: acc.PushFlags = acc.PushFlags.NONE
 
-    async def run(self, t: acc.HostThread) -> Outcome:
+    async def run(self, t: acc.HostThread) -> BenchmarkOutcome:
         """Run the experiment on one host thread."""
 
         def array(
@@ -140,7 +140,7 @@ class Experiment:
                 communication=self.communication,
                 effects=quality,
             )
-            on = Routines(jacc, self.flags)
+            on = JaccRoutines(jacc, self.flags)
         await program.begin(on)
         began = t.sim.now
         before: dict[str, KernelRow] = {}
@@ -151,7 +151,7 @@ class Experiment:
         await program.compute(on, iterations)
         computed_s = t.sim.now - began
         await program.end(on)
-        return Outcome(
+        return BenchmarkOutcome(
             devices=self.devices,
             kernels={name: row.since(before.get(name, KernelRow())) for name, row in _rows(t, jacc).items()},
             refused={} if jacc is None else jacc.refused,

@@ -13,7 +13,16 @@ import math
 from typing import Any, Final
 
 from offloadrt.kernels import Kernel
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, OnHost, Program, Repeat, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import (
+    Arrays,
+    Benchmark,
+    BenchmarkProgram,
+    KernelCall,
+    OnHost,
+    RepeatedSteps,
+    Timed,
+    call,
+)
 from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 
 
@@ -159,7 +168,7 @@ KERNELS: Final[dict[str, Kernel]] = {
 }
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a cube of 2**stages points a side, with a number of iterations."""
     stages, iterations = size
     n = 1 << stages
@@ -173,7 +182,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         u0_real.data[...] = between("u0_real", shape, -1.0, 1.0)()
         u0_imag.data[...] = between("u0_imag", shape, -1.0, 1.0)()
 
-    def transform(kernel: str, real: Any, imag: Any, sign: float) -> Call:
+    def transform(kernel: str, real: Any, imag: Any, sign: float) -> KernelCall:
         return call(KERNELS[kernel], real, imag, u_real, u_imag, stages, n, sign)
 
     prepare = (
@@ -182,10 +191,10 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         *(call(KERNELS["roots"], u_real, u_imag, 1 << stage, math.pi / (1 << stage)) for stage in range(stages)),
         *(transform(f"cffts{dimension}_pos", u0_real, u0_imag, 1.0) for dimension in (1, 2, 3)),
     )
-    return Program(
+    return BenchmarkProgram(
         setup=(
             call(KERNELS["initialise"], u0_real, u0_imag, u1_real, u1_imag, twiddle, n, n + 1),
-            Repeat(2, (OnHost((), start, (u0_real, u0_imag)), *prepare)),
+            RepeatedSteps(2, (OnHost((), start, (u0_real, u0_imag)), *prepare)),
         ),
         iteration=(
             call(KERNELS["evolve"], u0_real, u0_imag, u1_real, u1_imag, twiddle, n),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Program, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, Timed, call
 
 Floats = NDArray[np.float32]
 OMEGA = 0.8
@@ -79,7 +79,7 @@ def _diagonal(shape: tuple[int, int, int]) -> Any:
     return values
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a grid with the values of the public code; the last number is that of the iterations."""
     imax, jmax, kmax, iterations = size
     shape = (imax, jmax, kmax)
@@ -93,7 +93,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     wrk2 = arrays("wrk2", shape, f4)
     gosa = arrays("gosa", 1, f4)
     steps = (call(jacobi, a, b, c, p, bnd, wrk1, wrk2, gosa, *shape, OMEGA), call(copy_back, p, wrk2, *shape))
-    return Program(
+    return BenchmarkProgram(
         setup=(),
         iteration=steps,
         finish=(),

@@ -102,7 +102,7 @@ class Directives:
         return code, iterations
 
 
-class Routines:
+class JaccRoutines:
     """JACC's routines. `flags` say how kernels are specialised; a number that varies never specialises a kernel."""
 
     def __init__(self, jacc: acc.Jacc, flags: acc.PushFlags) -> None:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from offloadrt.papers.jacc.programs.benchmark import (
     Arrays,
     Benchmark,
-    Call,
+    BenchmarkProgram,
+    KernelCall,
     Number,
     OnHost,
-    Program,
-    Repeat,
-    Step,
+    ProgramStep,
+    RepeatedSteps,
     Timed,
     call,
 )
@@ -108,7 +108,7 @@ NORMS: Final = {
 }
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a cube of n points a side, with a number of iterations."""
     n, iterations = size
     cube = (n, n, n)
@@ -135,7 +135,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
         return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
-    def direction(of: dict[str, Any], axis: str) -> tuple[Call, ...]:
+    def direction(of: dict[str, Any], axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         back = tuple(-one for one in step)
         return (
@@ -148,7 +148,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(of[f"last_walls_{axis}"], rsd, u, *inside(axis, n - 3, n - 1), *back, 0.25),
         )
 
-    def right_hand_side(of: dict[str, Any]) -> tuple[Call, ...]:
+    def right_hand_side(of: dict[str, Any]) -> tuple[KernelCall, ...]:
         return (
             call(of["start"], rsd, frct, u, rho_i, qs, n),
             *direction(of, "x"),
@@ -157,7 +157,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             *direction(of, "z"),
         )
 
-    def sweep(jacobian: str, system: str, first: int, step: int) -> tuple[Step, ...]:
+    def sweep(jacobian: str, system: str, first: int, step: int) -> tuple[ProgramStep, ...]:
         side = step
 
         def advance() -> None:
@@ -166,7 +166,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
 
         return (
             OnHost((), lambda: go_to(first)),
-            Repeat(
+            RepeatedSteps(
                 planes,
                 (
                     call(PLANES[jacobian], a, b, c, d, u, rho_i, qs, indxp, jndxp, plane, points, side, 0.1),
@@ -184,7 +184,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         call(NORMS["root_norms"], norms),
         OnHost((norms,)),
     )
-    return Program(
+    return BenchmarkProgram(
         setup=(
             *right_hand_side(ERHS),
             call(OTHERS["clear_blocks"], a, b, c, d, n * n),

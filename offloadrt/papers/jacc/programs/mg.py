@@ -12,7 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from offloadrt.kernels import Kernel
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, OnHost, Program, Step, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import (
+    Arrays,
+    Benchmark,
+    BenchmarkProgram,
+    KernelCall,
+    OnHost,
+    ProgramStep,
+    Timed,
+    call,
+)
 from offloadrt.papers.jacc.programs.fields import Doubles, named
 
 
@@ -196,7 +205,7 @@ KERNELS: Final[dict[str, Kernel]] = {
 IN_PLACE: Final = named("resid", residual_in_place)
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program with a number of grids, the finest of 2**grids points a side, and a number of iterations."""
     grids, iterations = size
     sides = [(1 << level) + 2 for level in range(grids + 1)]
@@ -210,10 +219,10 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
     v = arrays("v", (sides[grids],) * 3, np.float64, lambda: _charges(sides[grids]))
     total = arrays("total", 2)
 
-    def walls(array: Any, level: int) -> tuple[Call, ...]:
+    def walls(array: Any, level: int) -> tuple[KernelCall, ...]:
         return tuple(call(KERNELS[f"comm3_{axis}"], array, sides[level]) for axis in "ijk")
 
-    def psinv(level: int) -> tuple[Call, ...]:
+    def psinv(level: int) -> tuple[KernelCall, ...]:
         n = sides[level]
         return (
             call(KERNELS["psinv_sums"], t1[level], t2[level], r[level], n),
@@ -221,7 +230,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             *walls(u[level], level),
         )
 
-    def resid(level: int) -> tuple[Call, ...]:
+    def resid(level: int) -> tuple[KernelCall, ...]:
         n = sides[level]
         scratch = (t1[level], t2[level], n, -8 / 3, 1 / 6, 1 / 12)
         return (
@@ -232,7 +241,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             *walls(r[level], level),
         )
 
-    def rprj3(level: int) -> tuple[Call, ...]:
+    def rprj3(level: int) -> tuple[KernelCall, ...]:
         """Project to the next coarser grid."""
         m = sides[level - 1]
         return (
@@ -241,7 +250,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             *walls(r[level - 1], level - 1),
         )
 
-    def interp(level: int) -> tuple[Call, ...]:
+    def interp(level: int) -> tuple[KernelCall, ...]:
         """Interpolate from the next coarser grid."""
         below, m = level - 1, sides[level - 1]
         return (
@@ -252,13 +261,13 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(KERNELS["interp_11"], u[level], t3[below], m, 1, 1, 0.25),
         )
 
-    def zero3(level: int) -> Call:
+    def zero3(level: int) -> KernelCall:
         return call(KERNELS["zero3"], u[level], sides[level])
 
-    def norm2u3() -> tuple[Step, ...]:
+    def norm2u3() -> tuple[ProgramStep, ...]:
         return call(KERNELS["norm2u3"], total, r[grids], sides[grids]), OnHost((total,))
 
-    return Program(
+    return BenchmarkProgram(
         setup=(zero3(grids), *resid(grids), *norm2u3()),
         iteration=(
             *(one for level in range(grids, 1, -1) for one in rprj3(level)),

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, Program, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, KernelCall, Timed, call
 from offloadrt.papers.jacc.programs.fields import (
     AXES,
     Doubles,
@@ -273,7 +273,7 @@ POINTS: Final = {name: named(name, rotate) for name in ("txinvr", "ninvr", "pinv
 ADD: Final = named("add", add_fields)
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a cube of n points a side, with a number of iterations."""
     n, iterations = size
     cube = (n, n, n)
@@ -290,7 +290,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
         """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
         return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
-    def right_hand_side(axis: str) -> tuple[Call, ...]:
+    def right_hand_side(axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         back = tuple(-one for one in step)
         return (
@@ -302,7 +302,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             call(RHS[f"last_wall_{axis}"], rhs, u, *inside(axis, n - 2, n - 1), *back, 0.25),
         )
 
-    def solve(axis: str) -> tuple[Call, ...]:
+    def solve(axis: str) -> tuple[KernelCall, ...]:
         of, right = SOLVERS[axis], rhs_x if axis == "x" else rhs
         filled = (
             (call(of["coefficients"], rhon, rho_i, n, 0.1), call(of["fill"], lhs, rhon, ws, n, 0.1, 0.2))
@@ -327,10 +327,10 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
             return steps
         return (call(of["transpose"], rhs, rhs_x, n), *steps, call(of["transpose_back"], rhs_x, rhs, n))
 
-    def point(name: str) -> Call:
+    def point(name: str) -> KernelCall:
         return call(POINTS[name], rhs, us, vs, qs, speed, n, 0.7)
 
-    return Program(
+    return BenchmarkProgram(
         setup=(),
         iteration=(
             call(RHS["primitives"], u, rho_i, us, vs, ws, square, qs, *cube),

@@ -44,7 +44,7 @@ class Graph:
 
 
 @attrs.frozen
-class Level:
+class SearchLevel:
     """One level of a search, as parts of the whole."""
 
     active: float
@@ -61,7 +61,7 @@ class Level:
 class Frontier:
     """All levels of a search from node 0; in the last one nothing new is reached."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[SearchLevel, ...]
 
     @classmethod
     def of(cls, graph: Graph) -> Frontier:
@@ -80,7 +80,9 @@ class Frontier:
             reached = np.unique(fresh)
             visited[reached] = True
             levels.append(
-                Level(frontier.size / count, total / frontier.size, fresh.size / max(total, 1), reached.size / count)
+                SearchLevel(
+                    frontier.size / count, total / frontier.size, fresh.size / max(total, 1), reached.size / count
+                )
             )
             frontier = reached.astype(np.int64)
         return cls(tuple(levels))

@@ -181,13 +181,15 @@ async def sampled(
     if host or offload:
         await run.parallel(body)
     if host and offload:
-        run.stdpar.rules = std.HeuristicRules(sampling=std.Sampling.OFFLOAD)
+        run.stdpar.runtime.rules = std.HeuristicRules(sampling=std.Sampling.OFFLOAD)
         await run.parallel(body)
-    run.stdpar.rules = std.HeuristicRules()
+    run.stdpar.runtime.rules = std.HeuristicRules()
     before = attrs.evolve(run.stdpar.counts)
     await run.parallel(body)
-    after, decision = run.stdpar.counts, run.stdpar.heuristics[-1].decisions[0]
-    samples = {sample.place: sample.seconds for sample in run.stdpar.database.samples(f"for_each({increment.name})")}
+    after, decision = run.stdpar.counts, run.stdpar.runtime.heuristics[-1].decisions[0]
+    samples = {
+        sample.place: sample.seconds for sample in run.stdpar.runtime.database.samples(f"for_each({increment.name})")
+    }
     return {
         "offloaded": after.offloaded - before.offloaded,
         "on_host": after.on_host - before.on_host,
@@ -213,7 +215,7 @@ async def transfer(
     known |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}
     for (one, place), taken in known.items():
         for _ in range(3):
-            run.stdpar.database.add(OperationId(names[one], LARGE), place, taken)
+            run.stdpar.runtime.database.add(OperationId(names[one], LARGE), place, taken)
 
     async def body(t: std.HostThread) -> None:
         a = await t.new_array("a", LARGE)
@@ -224,13 +226,13 @@ async def transfer(
             await t.for_each(P, double, a)
 
     await run.parallel(body)
-    decisions = run.stdpar.heuristics[0].decisions
+    decisions = run.stdpar.runtime.heuristics[0].decisions
     last = decisions[-1]
     return {
         "stayed": not decisions[-2].offload,
         "offload": last.offload,
         "said_host_s": last.host_s,
         "said_offload_s": last.offload_s,
-        "transfer_s": LARGE * 8 / run.stdpar.rules.transfer_bytes_per_s,
+        "transfer_s": LARGE * 8 / run.stdpar.runtime.rules.transfer_bytes_per_s,
         "why": last.why.value,
     }

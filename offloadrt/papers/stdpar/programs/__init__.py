@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from offloadrt.papers.stdpar.programs.babelstream import BabelStream
 from offloadrt.papers.stdpar.programs.cloverleaf import CloverLeaf
-from offloadrt.papers.stdpar.programs.frame import KEPT, Application, Outcome, Stopwatch, variant
+from offloadrt.papers.stdpar.programs.frame import KEPT, Application, ApplicationOutcome, Stopwatch, variant
 from offloadrt.papers.stdpar.programs.lulesh import Lulesh
 from offloadrt.papers.stdpar.programs.minibude import MiniBude
 from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
@@ -23,11 +23,11 @@ from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
 __all__ = [
     "KEPT",
     "Application",
+    "ApplicationOutcome",
     "BabelStream",
     "CloverLeaf",
     "Lulesh",
     "MiniBude",
-    "Outcome",
     "Stopwatch",
     "TeaLeaf",
     "variant",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.papers.stdpar.programs.frame import Outcome, Timed
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed
 
 Doubles = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class BabelStream:
     steps: int = 100
     phantom: bool = True
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Allocate, initialise on the device, iterate, and read the arrays. Rates are in bytes per second."""
         p = std.par_unseq
         a, b, c = [await t.new_array(name, self.n, phantom=self.phantom) for name in "abc"]
@@ -89,7 +89,7 @@ class BabelStream:
                     begin = t.sim.now
                     async with t.function():
                         await call()
-                        if t.program.is_explicit:
+                        if t.runtime.is_explicit:
                             await t.wait()
                     seconds[name].append(t.sim.now - begin)
         results = {array.name: await t.read(array) for array in (a, b, c)}
@@ -98,7 +98,7 @@ class BabelStream:
         peak = t.program.machine.spec.value("mem.bw")
         rates = {name: ARRAYS[name] * 8 * self.n / min(taken[1:] or taken) for name, taken in seconds.items()}
         figures = {f"{name}_gbs": rate / 1e9 for name, rate in rates.items()}
-        return Outcome({**figures, "fraction_of_peak": rates["triad"] / peak}, {**results, "dot": total})
+        return ApplicationOutcome({**figures, "fraction_of_peak": rates["triad"] / peak}, {**results, "dot": total})
 
     def expected(self) -> tuple[float, float, float, float]:
         """Return what each array holds everywhere at the end, and the last sum, as the benchmark checks them."""

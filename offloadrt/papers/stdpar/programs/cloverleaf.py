@@ -18,7 +18,7 @@ from offloadrt.papers.cloverleaf import halo
 from offloadrt.papers.cloverleaf import lagrangian as lag
 from offloadrt.papers.cloverleaf.advection import SWEEPS, AxisKernels
 from offloadrt.papers.stdpar.programs import cloverleaf_kernels as kernels
-from offloadrt.papers.stdpar.programs.frame import Outcome, Timed, host_array, loads
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads
 
 FIRST_TIME_STEP: Final = 0.04
 LONGEST_TIME_STEP: Final = 0.04
@@ -46,7 +46,7 @@ class CloverLeaf:
     edge: tuple[float, float] = EDGE
     phantom: bool = True
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Set the grid up, and step. The kinetic energy is what the benchmark checks."""
         chunk = await _Chunk.allocate(t, self)
         await chunk.initialise(t)
@@ -57,7 +57,9 @@ class CloverLeaf:
             energy = await chunk.field_summary(t)
         density, internal = [await t.read(chunk.fields[name]) for name in ("density0", "energy0")]
         await chunk.release(t)
-        return Outcome({}, {"kinetic_energy": energy, "density": density, "energy": internal, "time": chunk.time})
+        return ApplicationOutcome(
+            {}, {"kinetic_energy": energy, "density": density, "energy": internal, "time": chunk.time}
+        )
 
 
 @attrs.define

@@ -39,7 +39,7 @@ KEPT: Final = tuple(_REASONS.values())
 
 
 @attrs.frozen
-class Outcome:
+class ApplicationOutcome:
     """What an application reports, and its results: values of arrays by name, without those of phantoms."""
 
     figures: Mapping[str, float | int] = attrs.field(factory=dict)
@@ -52,7 +52,7 @@ class Application(Protocol):
     @property
     def steps(self) -> int: ...
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Run the whole program on one host thread."""
 
 
@@ -83,19 +83,19 @@ def variant(
 
 async def host_array(t: std.HostThread, name: str, shape: int, dtype: DTypeLike = np.float64) -> std.UsmArray:
     """Allocate an array for the host: shared memory where the heap is shared, never device memory."""
-    make = t.foreign_malloc if t.program.is_explicit else t.new_array
+    make = t.foreign_malloc if t.runtime.is_explicit else t.new_array
     return await make(name, shape, dtype, phantom=False)
 
 
 async def loads(t: std.HostThread, place: std.UsmArray | std.Section) -> None:
     """Let the host load from such an array."""
-    if not t.program.is_explicit:
+    if not t.runtime.is_explicit:
         await t.read(place)
 
 
 async def stores(t: std.HostThread, place: std.UsmArray | std.Section, values: Any = None) -> None:
     """Let the host store to such an array."""
-    if not t.program.is_explicit:
+    if not t.runtime.is_explicit:
         await t.write(place, values)
 
 
@@ -104,7 +104,7 @@ def captured_by_reference(t: std.HostThread, name: str) -> None:
 
     Raises CompilationRefused under an implementation that does not compile that (icpx), wherever the object lies.
     """
-    implementation = t.program.implementation
+    implementation = t.runtime.implementation
     if implementation.host_pointer is HostPointer.REFUSED:
         raise std.CompilationRefused(
             f"{implementation.name} does not compile kernels that capture {name!r} by reference"
@@ -114,7 +114,7 @@ def captured_by_reference(t: std.HostThread, name: str) -> None:
 async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray, *arguments: Any) -> None:
     """Run a loop of the host over an array on one core; what a device owns of the array comes back first."""
     await t.read(array)
-    launch, _ = t.program.launches.of(kernel, (array, *arguments), None)
+    launch, _ = t.runtime.launches.of(kernel, (array, *arguments), None)
     await t.program.machine.host_workers.execute(launch, parallel=False)
 
 

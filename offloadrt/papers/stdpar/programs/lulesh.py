@@ -16,7 +16,7 @@ import attrs
 from offloadrt.models import stdpar as std
 from offloadrt.papers.stdpar.programs import lulesh_kernels as kernels
 from offloadrt.papers.stdpar.programs import lulesh_material as material
-from offloadrt.papers.stdpar.programs.frame import Outcome, Timed, captured_by_reference, sequential_loop
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, captured_by_reference, sequential_loop
 from offloadrt.papers.stdpar.programs.lulesh_domain import LAST_TIME, REGIONS, Domain, Mesh
 from offloadrt.papers.stdpar.programs.lulesh_eos import evaluate
 
@@ -42,7 +42,7 @@ class Lulesh:
     phantom: bool = True
     seed: int = 0
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Construct the domain on the host, and step. Raises VolumeError, and CompilationRefused under icpx."""
         captured_by_reference(t, "domain")
         domain = await Domain.create(t, Mesh(self.nx), self.phantom, self.seed)
@@ -62,7 +62,9 @@ class Lulesh:
             await t.delete(array)
         await domain.release(t)
         rate = self.nx**3 * cycle / seconds if cycle else 0.0
-        return Outcome({"cycles": cycle, "zones_per_second": rate}, {"e": energy, "time": domain.time, "dt": domain.dt})
+        return ApplicationOutcome(
+            {"cycles": cycle, "zones_per_second": rate}, {"e": energy, "time": domain.time, "dt": domain.dt}
+        )
 
 
 async def time_increment(t: std.HostThread, domain: Domain, cycle: int) -> None:
@@ -187,7 +189,7 @@ async def viscosity(t: std.HostThread, domain: Domain) -> None:
                 await t.for_each_n(p, size, material.monotonic_q, itself, std.indirect(elements), *around, *behind, *of)
         await domain.give(t, *reversed(lengths), *reversed(gradients))
         await domain.store(t)
-        if t.program.is_explicit:
+        if t.runtime.is_explicit:
             await check(t, "viscosity", await t.any_of(p, kernels.above, domain["q"], material.QSTOP))
         else:
             await sequential_loop(t, kernels.above, domain["q"], material.QSTOP)

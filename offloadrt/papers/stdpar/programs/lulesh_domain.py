@@ -173,7 +173,7 @@ class Domain:
 
     async def take(self, t: std.HostThread, n: int, *names: str) -> list[std.UsmArray]:
         """Allocate temporary arrays of `n` numbers."""
-        if not t.program.is_explicit:
+        if not t.runtime.is_explicit:
             return [await t.new_array(name, n, phantom=self.phantom) for name in names]
         for name in names:
             if (name, n) not in self.kept:
@@ -182,7 +182,7 @@ class Domain:
 
     async def give(self, t: std.HostThread, *arrays: std.UsmArray) -> None:
         """Free temporary arrays, in this order."""
-        if not t.program.is_explicit:
+        if not t.runtime.is_explicit:
             for array in arrays:
                 await t.delete(array)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.papers.stdpar.programs.frame import Outcome, Timed
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -111,7 +111,7 @@ class MiniBude:
     ligand: int = LIGAND
     seed: int = 0
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Copy the input to the heap, iterate, and read the energies."""
         given = self.input()
         arrays = []
@@ -128,7 +128,7 @@ class MiniBude:
         found = await t.read(energies)
         for array in (*arrays, energies):
             await t.delete(array)
-        return Outcome({}, {"energies": found})
+        return ApplicationOutcome({}, {"energies": found})
 
     async def iterate(self, t: std.HostThread, *arguments: std.UsmArray) -> None:
         async with t.function():

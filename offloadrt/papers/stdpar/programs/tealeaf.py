@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.models import stdpar as std
 from offloadrt.papers.stdpar.programs import tealeaf_kernels as kernels
-from offloadrt.papers.stdpar.programs.frame import Outcome, Timed, host_array, loads, stores
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads, stores
 
 HALO: Final = 2
 LENGTH: Final = 10.0
@@ -46,7 +46,7 @@ class TeaLeaf:
     steps: int = 200
     phantom: bool = True
 
-    async def run(self, t: std.HostThread, timed: Timed) -> Outcome:
+    async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Set the grid up, and solve. The total temperature is what the benchmark checks."""
         state = await _State.allocate(t, self)
         await state.initialise(t)
@@ -56,7 +56,7 @@ class TeaLeaf:
             total = await state.field_summary(t)
         energy = await t.read(state.fields["energy"])
         await state.release(t)
-        return Outcome({"iterations": iterations}, {"temperature": total, "energy": energy})
+        return ApplicationOutcome({"iterations": iterations}, {"temperature": total, "energy": energy})
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.papers.zerocopy.qmcpack import Experiment, Setup
+from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 from offloadrt.study.probing import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
@@ -269,7 +269,7 @@ def _copies(run: Run) -> int:
 async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
     """A part of QMCPACK's S2 with one thread: what its waits are for."""
     run.phantom = True
-    program = Experiment(run.openmp, Setup.create(size="S2", threads=1, fraction=0.01))
+    program = QmcpackExperiment(run.openmp, QmcpackSetup.create(size="S2", threads=1, fraction=0.01))
     await program.initialise()
     await program.advance()
     asked = {"memory_async_copy": "copy", "signal_wait_scacquire": "wait"}

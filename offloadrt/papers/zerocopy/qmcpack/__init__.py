@@ -14,6 +14,6 @@ which publishes how many calls a run makes; QMCPACK's public source (78340fd6) f
 
 from __future__ import annotations
 
-from offloadrt.papers.zerocopy.qmcpack.experiment import Experiment, Setup, SetupError
+from offloadrt.papers.zerocopy.qmcpack.experiment import QmcpackExperiment, QmcpackSetup
 
-__all__ = ["Experiment", "Setup", "SetupError"]
+__all__ = ["QmcpackExperiment", "QmcpackSetup"]

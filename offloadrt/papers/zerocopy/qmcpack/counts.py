@@ -70,7 +70,7 @@ def part(total: int, number: int, of: int) -> int:
 
 
 @attrs.frozen
-class Step:
+class MonteCarloStep:
     """What one crowd does in one Monte Carlo step."""
 
     moves: int
@@ -94,7 +94,7 @@ class CrowdPlan:
     """Kernels that evaluate the orbitals of walkers one by one in the initialisation."""
     warm_up_moves: int
     warm_up_jobs: int
-    steps: tuple[Step, ...]
+    steps: tuple[MonteCarloStep, ...]
     extra_kernels: int
     """Distance tables on top of the moves, so that the published number of kernels is met exactly."""
 
@@ -204,11 +204,11 @@ def plan(
     )
 
 
-def _steps(moves: int, jobs: int, updates: int, reallocations: int, electrons: int) -> tuple[Step, ...]:
+def _steps(moves: int, jobs: int, updates: int, reallocations: int, electrons: int) -> tuple[MonteCarloStep, ...]:
     """Cut moves into steps of `electrons` moves, the last one shorter, and divide the rest evenly over the steps."""
     count = max(1, -(-moves // electrons))
     return tuple(
-        Step(
+        MonteCarloStep(
             moves=min(electrons, moves - number * electrons),
             jobs=part(jobs, number, count),
             updates=part(updates, number, count),

@@ -13,7 +13,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.host_thread import TargetData
 from offloadrt.papers.zerocopy.qmcpack import structure
-from offloadrt.papers.zerocopy.qmcpack.counts import CrowdPlan, Step
+from offloadrt.papers.zerocopy.qmcpack.counts import CrowdPlan, MonteCarloStep
 from offloadrt.papers.zerocopy.qmcpack.inputs import THREADS_PER_TEAM, Inputs
 from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES, Size
 from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind
@@ -225,7 +225,7 @@ class Crowd:
         for step in self.plan.steps:
             await self._step(t, step)
 
-    async def _step(self, t: omp.HostThread, step: Step) -> None:
+    async def _step(self, t: omp.HostThread, step: MonteCarloStep) -> None:
         run, updates = t.run, self._updates
         for begin in range(0, step.moves, TOLD):
             moves = min(TOLD, step.moves - begin)

@@ -13,6 +13,7 @@ from offloadrt.papers.zerocopy.qmcpack.counts import Plan, PlanError, plan
 from offloadrt.papers.zerocopy.qmcpack.crowd import Arrays, Crowd, host_bytes
 from offloadrt.papers.zerocopy.qmcpack.inputs import ACCESSES_GROWTH, MAP_ITEMS, Inputs
 from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES, Size
+from offloadrt.study.errors import ParameterError
 
 MATRICES = 4
 """The number of a walker's large arrays: inverse and derivatives of two spins."""
@@ -20,17 +21,8 @@ ALLOCATIONS_PER_WALKER = MATRICES + 1 + 2
 """The large arrays, the positions and two distance tables."""
 
 
-class SetupError(ValueError):
-    """A parameter that the program cannot run. `parameter` names it, `reason` says why."""
-
-    def __init__(self, parameter: str, reason: str) -> None:
-        super().__init__(f"{parameter}: {reason}")
-        self.parameter = parameter
-        self.reason = reason
-
-
 @attrs.frozen
-class Setup:
+class QmcpackSetup:
     """One run; `create` checks what a user gives."""
 
     size: Size
@@ -54,24 +46,24 @@ class Setup:
         host_work: str = "mean",
         copy_growth: str = "mean",
         spread: float | None = None,
-    ) -> Setup:
+    ) -> QmcpackSetup:
         """Check the parameters and make the run that they describe.
 
         walkers: those of all crowds; the preset number as far as it fits when None. jobs: batches of the non-local
         pseudopotential per crowd in the full run; those that follow from the published copies when None. The rest are
-        ends of the ranges in `inputs`. Raises SetupError.
+        ends of the ranges in `inputs`. Raises ParameterError.
         """
         if size not in SIZES:
-            raise SetupError("size", f"{size} is none of {', '.join(SIZES)}")
+            raise ParameterError("size", f"{size} is none of {', '.join(SIZES)}")
         for name, number, least in (("threads", threads, 1), ("map_items", map_items, structure.FEWEST_MAP_ITEMS)):
             if number < least:
-                raise SetupError(name, f"{number} is less than {least}")
+                raise ParameterError(name, f"{number} is less than {least}")
         if not 0.0 < fraction <= 1.0:
-            raise SetupError("fraction", f"{fraction} does not lie between 0 and 1")
+            raise ParameterError("fraction", f"{fraction} does not lie between 0 and 1")
         try:
             inputs = Inputs.at(kernel_work, host_work, copy_growth, map_items, spread)
         except ValueError as error:
-            raise SetupError("kernel_work, host_work, copy_growth", str(error)) from None
+            raise ParameterError("kernel_work, host_work, copy_growth", str(error)) from None
         chosen = SIZES[size]
         population = chosen.walkers() if walkers is None else walkers
         try:
@@ -86,19 +78,19 @@ class Setup:
                 jobs,
             )
         except PlanError as error:
-            raise SetupError("walkers" if walkers is not None else "jobs", str(error)) from None
+            raise ParameterError("walkers" if walkers is not None else "jobs", str(error)) from None
         return cls(chosen, threads, population, fraction, inputs, counts)
 
 
 @attrs.define
-class Experiment:
-    """A `Setup` on an OpenMP program. Its generator gives the numbers by which kernels vary.
+class QmcpackExperiment:
+    """A `QmcpackSetup` on an OpenMP program. Its generator gives the numbers by which kernels vary.
 
     progress: called now and then with the moves done and all moves of the measured part.
     """
 
     program: omp.OpenMP
-    setup: Setup
+    setup: QmcpackSetup
     progress: Callable[[int, int], object] | None = None
     _done: int = 0
     shared: Arrays = attrs.field(factory=dict)

@@ -12,18 +12,18 @@ section V.B. The codes' sources are not public: sizes, run lengths and kernel wo
 
 from __future__ import annotations
 
-from offloadrt.papers.zerocopy.specaccel.base import Benchmark, Ends, Forget
+from offloadrt.papers.zerocopy.specaccel.base import Ends, Forget, SpecCode
 from offloadrt.papers.zerocopy.specaccel.ep import Ep
 from offloadrt.papers.zerocopy.specaccel.lbm import Lbm
 from offloadrt.papers.zerocopy.specaccel.solver import bt, spc
 from offloadrt.papers.zerocopy.specaccel.stencil import Stencil
 
-__all__ = ["BENCHMARKS", "Benchmark", "Ends", "Forget", "code"]
+__all__ = ["BENCHMARKS", "Ends", "Forget", "SpecCode", "code"]
 
 BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
 
 
-def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> Benchmark:
+def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> SpecCode:
     """Return a code by its name, with its ranges at `ends`.
 
     forget: what happens to stack arrays at a return, for spC and bt. Raises ValueError for another name.

@@ -40,7 +40,7 @@ class Ends:
         return of.at(self.kernel_work)
 
 
-class Benchmark(Protocol):
+class SpecCode(Protocol):
     """A code: `run` does it on one host thread, `assumed` lists the inputs that it ran with."""
 
     async def run(self, t: omp.HostThread) -> None: ...

@@ -29,7 +29,7 @@ FIELD_BYTES = UNKNOWNS * DOUBLE
 
 
 @attrs.frozen
-class Sweep:
+class CellSweep:
     """A kernel over all cells: the stack arrays that it uses, and its work for a cell."""
 
     name: str
@@ -46,7 +46,7 @@ class Solver:
     cells: int
     calls: int
     stack: dict[str, int]
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[CellSweep, ...]
     forget: Forget | None = None
     """What happens to each stack array when the function returns; nothing, unless an ablation asks for it."""
 
@@ -68,7 +68,7 @@ class Solver:
                         self.forget(local)
 
     def _kernel(
-        self, t: omp.HostThread, part: Sweep, stack: dict[str, omp.HostArray], fields: tuple[omp.HostArray, ...]
+        self, t: omp.HostThread, part: CellSweep, stack: dict[str, omp.HostArray], fields: tuple[omp.HostArray, ...]
     ) -> omp.Construct:
         kernel = Kernel(
             part.name, flops_per_iteration=part.flops, bytes_per_iteration=part.bytes, threads_per_team=THREADS
@@ -107,7 +107,7 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
         ("substitute acoustic", both),
         ("add", ("work",)),
     )
-    sweeps = tuple(Sweep(name, uses, 10.0 * len(uses), 2.0 * FIELD_BYTES * len(uses)) for name, uses in used)
+    sweeps = tuple(CellSweep(name, uses, 10.0 * len(uses), 2.0 * FIELD_BYTES * len(uses)) for name, uses in used)
     return Solver("spC", cells, ends.length(SP_CALLS), stack, sweeps, forget)
 
 
@@ -129,5 +129,5 @@ def bt(ends: Ends, forget: Forget | None = None) -> Solver:
         ("last inversion", ("blocks",), product / 10, 3 * block / 10),
         ("substitute", ("blocks",), 50, stride * block),
     )
-    sweeps = tuple(Sweep(name, uses, flops, traffic + FIELD_BYTES) for name, uses, flops, traffic in used)
+    sweeps = tuple(CellSweep(name, uses, flops, traffic + FIELD_BYTES) for name, uses, flops, traffic in used)
     return Solver("bt", ends.size(BT_CELLS), ends.length(BT_CALLS), stack, sweeps, forget)

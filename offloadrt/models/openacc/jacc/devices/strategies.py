@@ -24,7 +24,7 @@ STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
 
 
 @attrs.frozen
-class Strategy:
+class DeviceStrategy:
     """policy: when kernels are divided; divide: how, raising KernelError for one that cannot be. devices: how many of
     the program's are used, all for None. ValueError for less than one.
     """
@@ -36,21 +36,21 @@ class Strategy:
     @devices.validator
     def _check_devices(self, attribute: attrs.Attribute[int | None], value: int | None) -> None:
         if value is not None and (not is_whole(value) or value < 1):
-            raise ValueError(f"Strategy: devices is {value!r}, but must be a whole number from 1")
+            raise ValueError(f"DeviceStrategy: devices is {value!r}, but must be a whole number from 1")
 
 
-def strategy_named(name: str, devices: int) -> Strategy:
+def strategy_named(name: str, devices: int) -> DeviceStrategy:
     """For so many devices, with the default `Rules`. ValueError for a name that does not exist."""
     from offloadrt.compilers.multi_device import predicate, split_loop
 
     if name == "single":
-        return Strategy(devices=1)
+        return DeviceStrategy(devices=1)
     if name == "duplicated":
-        return Strategy()
+        return DeviceStrategy()
     if name == "adaptive":
-        return Strategy(AdaptiveController(Rules(devices)), predicate)
+        return DeviceStrategy(AdaptiveController(Rules(devices)), predicate)
     if name == "always":
-        return Strategy(Fixed(Mode.DIVIDED), predicate)
+        return DeviceStrategy(Fixed(Mode.DIVIDED), predicate)
     if name == "macc":
-        return Strategy(Fixed(Mode.DIVIDED), split_loop)
+        return DeviceStrategy(Fixed(Mode.DIVIDED), split_loop)
     raise ValueError(f"no strategy {name!r}; there are: {', '.join(STRATEGIES)}")

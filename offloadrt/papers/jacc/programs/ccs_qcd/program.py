@@ -15,11 +15,11 @@ import numpy as np
 from offloadrt.papers.jacc.programs.benchmark import (
     Arrays,
     Benchmark,
-    Call,
+    BenchmarkProgram,
+    KernelCall,
     Number,
     OnHost,
-    Program,
-    Step,
+    ProgramStep,
     Timed,
     Values,
     call,
@@ -56,7 +56,7 @@ class Memory:
 
 
 @attrs.frozen(eq=False)
-class Phases(Program):
+class Phases(BenchmarkProgram):
     """A program whose phases have arrays of their own."""
 
     @property
@@ -116,7 +116,7 @@ class Lattice:
 
     # the clover term
 
-    def clover(self) -> tuple[Step, ...]:
+    def clover(self) -> tuple[ProgramStep, ...]:
         """Compute field strengths from links, and the inverses of 1 - clover term on all sites."""
         legs = (*self.w.values(), *self.v.values())
         matrices = (*self.blocks, *self.inverses, self.work, self.d)
@@ -130,7 +130,7 @@ class Lattice:
             Memory(delete=(*matrices, *strengths)),
         )
 
-    def _plane(self, plane: int, m: int, n: int) -> list[Call]:
+    def _plane(self, plane: int, m: int, n: int) -> list[KernelCall]:
         """Compute the field strength of a plane; each kernel of the public code does the even and the odd sites."""
         nx, ny, nz, nt = self.size
         found = []
@@ -144,10 +144,10 @@ class Lattice:
             ]
         return found
 
-    def _inverse(self, one: str) -> list[Step]:
+    def _inverse(self, one: str) -> list[ProgramStep]:
         f, (first, second) = self.strength[one], self.blocks
         factor = CLOVER * KAPPA
-        steps: list[Step] = [
+        steps: list[ProgramStep] = [
             call(cl.block_diagonal_1, f, first, -factor),
             call(cl.block_off_1, f, first, -factor),
             call(cl.block_diagonal_2, f, second, factor),
@@ -166,7 +166,7 @@ class Lattice:
 
     # the solver
 
-    def begin(self) -> tuple[Step, ...]:
+    def begin(self) -> tuple[ProgramStep, ...]:
         """Start all vectors from the source."""
         fields = self.field
         rest = tuple(array for name, array in fields.items() if name != "b")
@@ -178,11 +178,11 @@ class Lattice:
             OnHost((self.sums,), self._begin),
         )
 
-    def end(self) -> tuple[Step, ...]:
+    def end(self) -> tuple[ProgramStep, ...]:
         """Free everything but the solution."""
         return (Memory(delete=tuple(array for name, array in self.field.items() if name != "x")),)
 
-    def iteration(self) -> tuple[Step, ...]:
+    def iteration(self) -> tuple[ProgramStep, ...]:
         """Run a round of BiCGStab, which applies the operator twice."""
         x, r, rt, p, q, t = (self.field[name] for name in ("x", "r", "rt", "p", "q", "t"))
         number, sums, size = self.number, self.sums, self.size
@@ -201,7 +201,7 @@ class Lattice:
             call(vectors.direction, p, r, q, beta, omega, *size),
         )
 
-    def _operator(self, source: str, target: str) -> list[Step]:
+    def _operator(self, source: str, target: str) -> list[ProgramStep]:
         """Apply the operator: even to odd to even, subtracted from the source."""
         y, out, my = (self.field[name] for name in (source, target, "my"))
         even, odd = self.u["e"], self.u["o"]
@@ -213,7 +213,7 @@ class Lattice:
             call(solver.subtract, y, out, KAPPA, *self.size),
         ]
 
-    def _rims(self, y: Any) -> list[Call]:
+    def _rims(self, y: Any) -> list[KernelCall]:
         return [call(one, y, *self.size) for one in (solver.rim_t, solver.rim_z, solver.rim_y, solver.rim_x)]
 
     # what the host computes
@@ -236,7 +236,7 @@ class Lattice:
         number["rho"].value = rho
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a lattice of sites in x, y, z, t; the last number is that of the operator's applications."""
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)

@@ -6,7 +6,7 @@ from typing import Any
 
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.papers.cloverleaf.halo import bottom, left, reflections, right, top
-from offloadrt.papers.jacc.programs.benchmark import Call, call
+from offloadrt.papers.jacc.programs.benchmark import KernelCall, call
 
 FIELDS = (
     *("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "soundspeed"),
@@ -22,7 +22,7 @@ HALO: dict[tuple[str, str], Kernel] = {
 """A kernel for each field and side, as JACC counts them."""
 
 
-def halo(field: str, array: Any, depth: int, nx: int, ny: int) -> list[Call]:
+def halo(field: str, array: Any, depth: int, nx: int, ny: int) -> list[KernelCall]:
     """Reflect a field at the four edges of the grid, so many cells deep."""
     return [
         call(HALO[field, side.__name__], array, *arguments) for side, arguments in reflections(field, nx, ny, depth)

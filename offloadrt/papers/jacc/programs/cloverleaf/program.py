@@ -8,7 +8,17 @@ from typing import Any, Final
 from offloadrt.papers.cloverleaf import lagrangian as lag
 from offloadrt.papers.cloverleaf.advection import SWEEPS
 from offloadrt.papers.cloverleaf.halo import CELLS, NODES, X_FACES, Y_FACES
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, Call, Number, OnHost, Program, Step, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import (
+    Arrays,
+    Benchmark,
+    BenchmarkProgram,
+    KernelCall,
+    Number,
+    OnHost,
+    ProgramStep,
+    Timed,
+    call,
+)
 from offloadrt.papers.jacc.programs.cloverleaf import boundaries as rim
 from offloadrt.papers.jacc.programs.cloverleaf.field_summary import field_summary
 
@@ -47,15 +57,15 @@ class Grid:
         self.dt_min, self.sums = arrays("dt_min", 1), arrays("sums", 5)
         self.dt = Number(FIRST_DT)
 
-    def on(self, kernel: Any, *args: Any) -> Call:
+    def on(self, kernel: Any, *args: Any) -> KernelCall:
         """Make a call of a kernel with arrays by name, numbers, and the size of the grid."""
         return call(kernel, *(self.of[one] if isinstance(one, str) else one for one in args), self.nx, self.ny)
 
-    def halos(self, fields: Sequence[str], depth: int) -> list[Call]:
+    def halos(self, fields: Sequence[str], depth: int) -> list[KernelCall]:
         """Reflect fields at the edges of the grid."""
         return [one for name in fields for one in rim.halo(name, self.of[name], depth, self.nx, self.ny)]
 
-    def start(self) -> tuple[Step, ...]:
+    def start(self) -> tuple[ProgramStep, ...]:
         """Make the grid and the initial state."""
         of = self.of
         dx, dy = WIDTH / self.nx, WIDTH / self.ny
@@ -81,15 +91,15 @@ class Grid:
         ]
         return (*steps, self.summary())
 
-    def summary(self) -> Call:
+    def summary(self) -> KernelCall:
         """Add up mass, energies and pressure over the grid."""
         return self.on(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums)
 
-    def step(self, order: str) -> list[Step]:
+    def step(self, order: str) -> list[ProgramStep]:
         """Make a time step; `order` is that of the sweeps, xy or yx."""
         return [*self.time_step(), *self.lagrangian(), *self.advection(order), *self.reset()]
 
-    def time_step(self) -> list[Step]:
+    def time_step(self) -> list[ProgramStep]:
         """Let the host compute the length of the step from what the cells allow."""
         return [
             self.on(lag.ideal_gas, "density0", "energy0", "pressure", "soundspeed"),
@@ -110,7 +120,7 @@ class Grid:
     def _choose_dt(self) -> None:
         self.dt.value = min(float(self.dt_min[0]), RISE * self.dt.value, FIRST_DT)
 
-    def lagrangian(self) -> list[Step]:
+    def lagrangian(self) -> list[ProgramStep]:
         """Take half a step to predict the pressure, and then the whole step."""
         thermal = ("density0", "density1", "energy0", "energy1", "pressure", "viscosity")
         return [
@@ -129,16 +139,16 @@ class Grid:
             ),
         ]  # fmt: skip
 
-    def advection(self, order: str) -> list[Step]:
+    def advection(self, order: str) -> list[ProgramStep]:
         """Sweep in each direction."""
         moved = ("density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y")
-        steps: list[Step] = [*self.halos(("energy1", "density1", "vol_flux_x", "vol_flux_y"), 2)]
+        steps: list[ProgramStep] = [*self.halos(("energy1", "density1", "vol_flux_x", "vol_flux_y"), 2)]
         for sweep, axis in enumerate(order, start=1):
             steps += [*self._cells(axis, sweep), *self.halos(moved, 2)]
             steps += [*self._momentum(axis, sweep, "xvel1", True), *self._momentum(axis, sweep, "yvel1", False)]
         return steps
 
-    def _cells(self, axis: str, sweep: int) -> list[Call]:
+    def _cells(self, axis: str, sweep: int) -> list[KernelCall]:
         """Move volume, mass and energy of the cells along an axis."""
         kernels, flux, across = SWEEPS[axis], f"vol_flux_{axis}", f"vol_flux_{_OTHER[axis]}"
         mass, energy, pre_vol, post_vol = f"mass_flux_{axis}", "work_array7", "work_array1", "work_array2"
@@ -153,7 +163,7 @@ class Grid:
             self.on(kernels.cell_update, "density1", "energy1", flux, mass, energy, pre_vol),
         ]
 
-    def _momentum(self, axis: str, sweep: int, velocity: str, first: bool) -> list[Call]:
+    def _momentum(self, axis: str, sweep: int, velocity: str, first: bool) -> list[KernelCall]:
         """Move the momentum of one velocity. The first velocity computes fluxes and masses of nodes for both."""
         kernels, across = SWEEPS[axis], f"vol_flux_{_OTHER[axis]}"
         flux, post, pre, momentum, pre_vol, post_vol = WORK[:6]
@@ -173,7 +183,7 @@ class Grid:
             self.on(kernels.momentum_update, velocity, pre, post, momentum),
         ]
 
-    def reset(self) -> list[Step]:
+    def reset(self) -> list[ProgramStep]:
         """Make the new state the old one of the next step."""
         return [
             self.on(lag.reset_cells, "density1", "density0", "energy1", "energy0"),
@@ -181,11 +191,11 @@ class Grid:
         ]
 
 
-def build(arrays: Arrays, size: tuple[int, ...]) -> Program:
+def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     """Build the program on a grid of cells, for a number of steps. An iteration is two steps, as sweeps alternate."""
     nx, ny, steps = size
     grid = Grid(arrays, nx, ny)
-    return Program(
+    return BenchmarkProgram(
         setup=grid.start(),
         iteration=(*grid.step("xy"), *grid.step("yx")),
         finish=(grid.summary(),),

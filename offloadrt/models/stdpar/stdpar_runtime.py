@@ -1,0 +1,114 @@
+"""The runtime that an implementation of C++ standard parallelism links a program with, and what that knows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from numpy.typing import DTypeLike
+
+from offloadrt.compilers.stdpar.elision import Decision, Window
+from offloadrt.machine import Machine
+from offloadrt.models.stdpar.arrays import Memory, UsmArray
+from offloadrt.models.stdpar.counts import Counts
+from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
+from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
+from offloadrt.models.stdpar.implementations import DataMemory, Implementation, SubmitPath
+from offloadrt.models.stdpar.launches import Launches
+from offloadrt.models.stdpar.usm import Usm
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.host_array import element_of, make_values, shape_of
+from offloadrt.trace import Trace, events
+
+_SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
+
+
+class StdParRuntime:
+    """The runtime of one program, which all of its threads share.
+
+    system_usm: does the device use all memory of the host as it is? rules, database: of the offload heuristic.
+    next_directive: gives the numbers by which a trace tells the program's calls apart. ValueError for system USM where
+    the device cannot have it.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        device: OffloadDevice | None,
+        trace: Trace | None,
+        implementation: Implementation,
+        *,
+        system_usm: bool,
+        rules: HeuristicRules,
+        database: HeuristicDatabase,
+        make_window: Callable[[], Window] | None,
+        next_directive: Callable[[], int],
+        phantom: bool,
+    ) -> None:
+        self.machine = machine
+        self.sim = machine.sim
+        self.implementation = implementation
+        self.system_usm = system_usm and device is not None
+        self.is_explicit = implementation.memory is DataMemory.DEVICE
+        """Has the program device memory, copies and waits of its own, where it needs them?"""
+        self.usm = Usm(machine, device, self.system_usm)
+        self.launches = Launches(implementation.kernel_factor.value)
+        self.counts = Counts()
+        self.decisions: dict[Decision, int] = {}
+        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
+        self.make_window = make_window or functools.partial(
+            Window, implementation.elision or self.is_explicit, self.system_usm
+        )
+        """Makes what decides about the barriers of a thread."""
+        self.rules = rules
+        self.database = database
+        """Runtimes of operations, as the heuristic knows them."""
+        self.heuristics: list[OffloadHeuristic] = []
+        """Of the threads, in order of their first algorithm: what each decided."""
+        self.batches = 0
+        """Batches of operations that have been completed by a wait, of all threads."""
+        spec = machine.spec
+        entry = _SUBMIT.get(implementation.submit)
+        self.submit_s = 0.0 if entry is None else spec.value(entry)
+        """Host time of one command in the implementation's own layers."""
+        self.dispatch_s = spec.value("stdpar.dispatch")
+        self.lookup_s = spec.value("stdpar.lookup")
+        self.independent_progress = spec.flag("gpu.independent_progress")
+        self._next_directive = next_directive
+        self._phantom = phantom
+        self._trace = trace
+
+    def make_heuristic(self) -> OffloadHeuristic | None:
+        """Make that of a thread, where the implementation has one and there is anything to decide."""
+        if not self.implementation.heuristic or self.usm.device is None:
+            return None
+        self.heuristics.append(OffloadHeuristic(self.database, self.rules))
+        return self.heuristics[-1]
+
+    async def work(self, seconds: float) -> None:
+        """Let the calling thread spend time of its core in the runtime."""
+        await self.machine.work(seconds, "runtime")
+
+    def unplaced(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
+    ) -> UsmArray:
+        """Make an array that lies nowhere yet."""
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        ghost = self._phantom if phantom is None else phantom
+        values = None if ghost else make_values(name, lengths, element, None)
+        return UsmArray(name, 0, lengths, element, "heap", 0, values, memory=memory, sim=self.sim)
+
+    @contextmanager
+    def calling(self, name: str) -> Iterator[None]:
+        """Number one call of the implementation's library, as the cause of what happens in it."""
+        actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
+        outer, actor.cause = actor.cause, number
+        if trace is not None:
+            trace(events.DirectiveBegin, 0, -1, number, number, name)
+        try:
+            yield
+        finally:
+            actor.cause = outer
+            if trace is not None:
+                trace(events.DirectiveEnd, 0, -1, number, number, name)
