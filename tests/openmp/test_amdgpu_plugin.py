@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
-from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
+from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
 from offloadrt.study.running.run import Run
 
 LIMIT = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE, TARGET_PARAM
+from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, PRIVATE, TARGET_PARAM
 
 
 @attrs.frozen

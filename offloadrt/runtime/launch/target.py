@@ -17,15 +17,13 @@ from offloadrt.kernels import Launch
 from offloadrt.kernels.execution.mapped_section import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.machine.managed.access import ManagedAccess
-from offloadrt.runtime.binding import NOWHERE, ON_HOST, Binding
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import IllegalAddress, MappingError
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.kernel_arguments import (
+from offloadrt.runtime.launch.kernel_arguments import (
     Pointees,
     Resolve,
     call_body,
@@ -33,15 +31,17 @@ from offloadrt.runtime.kernel_arguments import (
     pointer_view,
     section_view,
 )
-from offloadrt.runtime.managed_accesses import accesses_of
-from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.map_type import LITERAL, PRIVATE, TARGET_PARAM
-from offloadrt.runtime.placing import place_for_target, put_off_target_ended
-from offloadrt.runtime.private_arguments import PrivateArguments
-from offloadrt.runtime.reachable import Reachable, pointed_to
-from offloadrt.runtime.table_visits import pass_visited
-from offloadrt.runtime.touching import dying, touching_of
-from offloadrt.runtime.unmapping import find_present
+from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.launch.private_arguments import PrivateArguments
+from offloadrt.runtime.launch.reachable import Reachable, pointed_to
+from offloadrt.runtime.launch.touching import dying, touching_of
+from offloadrt.runtime.mapping.binding import NOWHERE, ON_HOST, Binding
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_type import LITERAL, PRIVATE, TARGET_PARAM
+from offloadrt.runtime.mapping.table_visits import pass_visited
+from offloadrt.runtime.mapping.unmapping import find_present
+from offloadrt.runtime.objects.placing import place_for_target, put_off_target_ended
 
 
 async def target(

@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugin import QueueLike, UserModeDriver
+from offloadrt.runtime.plugins.plugin import QueueLike, UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 

@@ -14,10 +14,10 @@ from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
 from offloadrt.machine.memory.backing import Bytes
-from offloadrt.runtime.amdgpu_resources import AmdgpuResources
-from offloadrt.runtime.amdgpu_stream import AmdgpuStream, DeviceBytes
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.plugin import QueueLike
+from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
+from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes
+from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import LockStatistics, Signal
 
 _IMAGE_COPY: Final = 64

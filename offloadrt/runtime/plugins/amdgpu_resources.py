@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
-from offloadrt.runtime.amdgpu_stream import AmdgpuStream
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugin import QueueLike
+from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream
+from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import Lock, LockStatistics
 
 
