@@ -119,8 +119,7 @@ async def _target_ended(device: OffloadDevice, table: ObjectTable, arrays: Seque
 
 async def _data_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
     for array in dict.fromkeys(arrays):
-        if table.leave(array, _has_block(device, array)):
-            device.table.generation += 1  # what is remembered of places in it holds no longer
+        table.leave(array, _has_block(device, array))
 
 
 def _accesses(launch: Launch, arguments: Sequence[Any]) -> dict[HostArray, float]:
