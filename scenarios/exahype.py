@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.exahype import figures
 from offloadrt.papers.exahype.program import Experiment, Setup
 
 
 @scenario(
     machine="alex-a100",
-    figure=Figure(
-        x="threads",
-        y="time_per_volume_s",
-        lines=("batch",),
-        panels="memory",
-        xlabel="host threads",
-        ylabel="time per volume update (s)",
-    ),
+    figure=figures.EXAHYPE,
     sweep={"threads": (1, 2, 4, 8, 16, 32, 64, 128), "batch": (1, 4, 16), "memory": ("map", "pool", "managed")},
 )
 async def exahype(

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.exahype import figures
 from offloadrt.papers.exahype.program import Experiment, Setup
 
 
 @scenario(
     machine="alex-a100",
-    figure=Figure(
-        x="batch",
-        y="time_per_volume_per_thread_s",
-        lines=("threads",),
-        xlabel="patches per offload",
-        ylabel="time per volume update of one thread (s)",
-        title="ExaHyPE, Euler 2D (17² volumes a patch), weak scaling, map clauses",
-        legend="host threads",
-    ),
+    figure=figures.EXAHYPE_FIG1,
     sweep={"batch": (1, 2, 4, 8, 16, 32), "threads": (1, 2, 4, 8, 16, 32, 64, 128)},
 )
 async def exahype_fig1(

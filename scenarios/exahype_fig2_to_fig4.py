@@ -1,12 +1,14 @@
-"""Figures 2, 3 and 4 of the ExaHyPE paper: strong scaling of 3D Euler and CCZ4, with map clauses, with the GPU memory
-manager, and in managed memory.
+"""Figures 2, 3 and 4 of the ExaHyPE paper: strong scaling of 3D Euler and CCZ4.
+
+They differ in the memory: map clauses, the GPU memory manager, and managed memory.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from offloadrt import Figure, Range, Run, Scenario, scenario
+from offloadrt import Range, Run, Scenario, scenario
+from offloadrt.papers.exahype import figures
 from offloadrt.papers.exahype.program import Experiment, Setup
 from offloadrt.papers.exahype.program.equations import CASES_3D
 
@@ -34,7 +36,7 @@ TWICE = """; they are offloaded before the measured time as well, until the memo
 
 
 def strong_scaling(name: str, memory: Literal["map", "pool", "managed"], title: str) -> Scenario:
-    """The scenario of one figure."""
+    """Make the scenario of one figure."""
 
     async def update(
         run: Run,
@@ -63,22 +65,7 @@ def strong_scaling(name: str, memory: Literal["map", "pool", "managed"], title: 
         return {"time_per_volume_s": run.elapsed / setup.total_volumes}
 
     update.__doc__ = DESCRIPTION.format(name=name, title=title, patches=ENOUGH if memory == "map" else TWICE)
-    figure = Figure(
-        x="threads",
-        y="time_per_volume_s",
-        lines=("batch",),
-        panels="case",
-        xlabel="host threads",
-        ylabel="time per volume update (s)",
-        title=f"ExaHyPE, strong scaling, {title}",
-        legend="patches per\noffload",
-        names={
-            "euler3d-5": "Euler 3D, 5³ volumes a patch",
-            "euler3d-9": "Euler 3D, 9³ volumes a patch",
-            "ccz4-5": "CCZ4, 5³ volumes a patch",
-        },
-    )
-    return scenario(name=name, machine="alex-a100", figure=figure, sweep=SWEEP)(update)
+    return scenario(name=name, machine="alex-a100", figure=figures.strong_scaling(title), sweep=SWEEP)(update)
 
 
 exahype_fig2 = strong_scaling("exahype_fig2", "map", "with map clauses")

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.zerocopy import figures
 from offloadrt.papers.zerocopy.first_touch import FirstTouch
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
 
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="bytes",
-        y="elapsed_s",
-        lines=("configuration",),
-        panels="remaps",
-        xlabel="bytes touched for the first time",
-        ylabel="time (s)",
-    ),
+    figure=figures.FIRST_TOUCH,
     sweep={
         "bytes": tuple(1 << k for k in range(16, 33, 2)),
         "configuration": ("copy", "implicit_zero_copy", "eager_maps"),

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import attrs
 
-from offloadrt import Figure, ParameterError, Range, Run, scenario
+from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
+from offloadrt.papers.jacc import figures
 from offloadrt.papers.jacc.programs import BenchmarkExperiment, BenchmarkOutcome, kernels
 from offloadrt.papers.jacc.programs import benchmark as benchmark_of
 
@@ -16,14 +17,7 @@ Figures = dict[str, float | int | str | bool]
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="gpus",
-        y="total_s",
-        lines=("strategy",),
-        panels="benchmark",
-        xlabel="GPUs",
-        ylabel="time (s)",
-    ),
+    figure=figures.JACC,
     sweep={
         "gpus": (1, 2, 4),
         "strategy": ("single", "adaptive", "always"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.jacc import figures
 from offloadrt.papers.jacc.programs import BENCHMARKS
 from offloadrt.study import find_scenario
 
@@ -25,24 +26,7 @@ PART = 0.01
 """Of the iterations."""
 WARM_UP = 12
 """Iterations in which the controller divides kernels, after five executions, and gives up those that lose by it."""
-TITLES = {
-    "original": "OpenACC",
-    "jacc": "JACC",
-    "async": "+ async",
-    "overlap": "+ overlap",
-    "restrict": "+ restrict",
-    "var_opt": "+ var opt",
-    "pgi": "PGI",
-    "gcc": "GCC",
-    "gcc_pools": "GCC with pools",
-    "single": "one GPU",
-    "adaptive": "adaptive",
-    "always": "always divided",
-    "macc": "MACC",
-    "kernels": "kernels",
-    "kernel_and_exchange": "kernels and exchanges",
-    "total": "the computation",
-}
+
 
 jacc = find_scenario("jacc")
 
@@ -54,20 +38,7 @@ def per_iteration(found: Figures) -> Figures:
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="benchmark",
-        y="iteration_s",
-        lines=("step",),
-        panels="compiler",
-        xlabel="benchmark",
-        ylabel="OpenACC's time over that of the step",
-        title="JACC on one V100: automated asynchronous execution and specialization",
-        legend="step",
-        names=TITLES,
-        bars=True,
-        log=False,
-        baseline={"step": "original"},
-    ),
+    figure=figures.JACC_STEPS,
     sweep={"benchmark": NAMES, "step": STEPS, "compiler": ("pgi", "gcc")},
 )
 async def jacc_steps(
@@ -106,19 +77,7 @@ async def jacc_steps(
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="benchmark",
-        y="iteration_s",
-        lines=("library",),
-        xlabel="benchmark",
-        ylabel="PGI's time over that of the library",
-        title="JACC on one V100: GCC with and without pools of device memory",
-        legend="run-time library",
-        names=TITLES,
-        bars=True,
-        log=False,
-        baseline={"library": "pgi"},
-    ),
+    figure=figures.JACC_POOLS,
     sweep={"benchmark": NAMES, "library": ("pgi", "gcc", "gcc_pools")},
 )
 async def jacc_pools(
@@ -150,20 +109,7 @@ async def jacc_pools(
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="benchmark",
-        y="share_s",
-        lines=("gpus",),
-        panels="what",
-        xlabel="benchmark",
-        ylabel="speed-up over one GPU",
-        title="JACC's adaptive strategy on one, two and four V100",
-        legend="GPUs",
-        names=TITLES,
-        bars=True,
-        log=False,
-        baseline={"gpus": 1},
-    ),
+    figure=figures.JACC_GPUS,
     sweep={
         "benchmark": NAMES,
         "gpus": (1, 2, 4),
@@ -202,17 +148,7 @@ async def jacc_gpus(
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="gpus",
-        y="execution_s",
-        lines=("benchmark",),
-        panels="what",
-        xlabel="GPUs",
-        ylabel="time of an execution (s)",
-        title="JACC on several V100, every kernel divided that can be: mean of all executions",
-        legend="benchmark",
-        names=TITLES,
-    ),
+    figure=figures.JACC_KERNELS,
     sweep={"gpus": (1, 2, 4), "benchmark": NAMES, "what": ("kernels", "kernel_and_exchange")},
 )
 async def jacc_kernels(
@@ -244,20 +180,7 @@ async def jacc_kernels(
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="size",
-        y="jacobi_s",
-        lines=("gpus",),
-        panels="what",
-        xlabel="size",
-        ylabel="speed-up over one GPU",
-        title="Himeno by size, its kernel divided",
-        legend="GPUs",
-        names=TITLES,
-        bars=True,
-        log=False,
-        baseline={"gpus": 1},
-    ),
+    figure=figures.JACC_HIMENO,
     sweep={"size": ("M", "L", "XL"), "gpus": (1, 2, 4), "what": ("kernels", "kernel_and_exchange")},
 )
 async def jacc_himeno(
@@ -286,19 +209,7 @@ async def jacc_himeno(
 
 @scenario(
     machine="dgx1-v100",
-    figure=Figure(
-        x="benchmark",
-        y="computed_s",
-        lines=("strategy",),
-        xlabel="benchmark",
-        ylabel="one GPU's time over that of the strategy",
-        title="Strategies on four V100",
-        legend="strategy",
-        names=TITLES,
-        bars=True,
-        log=False,
-        baseline={"strategy": "single"},
-    ),
+    figure=figures.JACC_STRATEGIES,
     sweep={
         "benchmark": NAMES,
         "strategy": ("single", "adaptive", "always", "macc"),

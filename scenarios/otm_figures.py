@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.otm import figures
 from offloadrt.study import find_scenario
 
 Benchmark: TypeAlias = Literal["bfs", "cfd", "srad"]
@@ -18,33 +19,14 @@ Figures: TypeAlias = dict[str, Any]
 FITTING = (2.0, 4.0, 8.0, 12.0, 14.0)
 SIZES = (*FITTING, 16.0, 18.0, 20.0, 24.0)
 BENCHMARKS = ("bfs", "cfd", "srad")
-TITLES = {
-    "bfs": "BFS",
-    "cfd": "CFD",
-    "srad": "SRAD",
-    "explicit": "explicit copies",
-    "um": "managed memory",
-    "otm": "OTM",
-    "h2d": "to the device",
-    "d2h": "to the host",
-}
+
 
 rodinia = find_scenario("rodinia")
 
 
 @scenario(
     machine="summitdev-p100",
-    figure=Figure(
-        x="size_gb",
-        y="time_s",
-        lines=("placement",),
-        panels="benchmark",
-        xlabel="bytes of all arrays (GB)",
-        ylabel="time (s)",
-        title="Rodinia on a P100 with 16 GB: computation and data transfer",
-        legend="placement",
-        names=TITLES,
-    ),
+    figure=figures.OTM_FIG1,
     sweep={"size_gb": SIZES, "benchmark": BENCHMARKS, "placement": ("explicit", "um")},
 )
 async def otm_fig1(
@@ -69,17 +51,7 @@ async def otm_fig1(
 
 @scenario(
     machine="summitdev-p100",
-    figure=Figure(
-        x="size_gb",
-        y="moved_gb",
-        lines=("direction", "placement"),
-        panels="benchmark",
-        xlabel="bytes of all arrays (GB)",
-        ylabel="bytes moved (GB)",
-        title="Rodinia on a P100 with 16 GB: traffic between host and device",
-        legend="direction",
-        names=TITLES,
-    ),
+    figure=figures.OTM_FIG2,
     sweep={"size_gb": SIZES, "benchmark": BENCHMARKS, "direction": ("h2d", "d2h")},
 )
 async def otm_fig2(
@@ -107,17 +79,7 @@ async def otm_fig2(
 
 @scenario(
     machine="summitdev-p100",
-    figure=Figure(
-        x="size_gb",
-        y="time_s",
-        lines=("placement",),
-        panels="benchmark",
-        xlabel="bytes of all arrays (GB)",
-        ylabel="time (s)",
-        title="Rodinia on a P100 with 16 GB: computation and data transfer",
-        legend="placement",
-        names=TITLES,
-    ),
+    figure=figures.OTM_FIG3,
     sweep={"size_gb": SIZES, "benchmark": BENCHMARKS, "placement": ("explicit", "um", "otm")},
 )
 async def otm_fig3(

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.zerocopy import figures
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
 from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="threads",
-        y="elapsed_s",
-        lines=("configuration",),
-        panels="size",
-        xlabel="host threads",
-        ylabel="time of the steps (s)",
-    ),
+    figure=figures.QMCPACK,
     sweep={"threads": (1, 2, 4, 8), "configuration": ("copy", "usm", "implicit_zero_copy", "eager_maps")},
 )
 async def qmcpack(

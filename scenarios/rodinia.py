@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, ParameterError, Range, Run, scenario
+from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.papers.otm import figures
 from offloadrt.papers.otm.rodinia import (
     CFD_ITERATIONS,
     CONFIGURATIONS,
@@ -27,15 +28,7 @@ SRAD = HostProgram.of(Srad.run)
 
 @scenario(
     machine="summitdev-p100",
-    figure=Figure(
-        x="size_gb",
-        y="time_s",
-        lines=("placement",),
-        panels="benchmark",
-        xlabel="bytes of all arrays (GB)",
-        ylabel="time (s)",
-        names={"bfs": "BFS", "cfd": "CFD", "srad": "SRAD", "explicit": "explicit copies", "um": "managed memory"},
-    ),
+    figure=figures.RODINIA,
     sweep={
         "size_gb": (4.0, 8.0, 12.0, 14.0, 18.0, 22.0),
         "benchmark": ("bfs", "cfd", "srad"),

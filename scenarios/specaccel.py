@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
 from offloadrt import openmp as omp
+from offloadrt.papers.zerocopy import figures
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
 from offloadrt.papers.zerocopy.specaccel import Ends, code
 
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="benchmark", y="elapsed_s", lines=("configuration",), xlabel="benchmark", ylabel="time (s)", log=False
-    ),
+    figure=figures.SPECACCEL,
     sweep={
         "benchmark": ("stencil", "lbm", "ep", "spC", "bt"),
         "configuration": ("copy", "usm", "implicit_zero_copy", "eager_maps"),

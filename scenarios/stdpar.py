@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from offloadrt import Figure, ParameterError, Range, Run, scenario
+from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
 from offloadrt.driver.cuda.call_names import call_name
+from offloadrt.papers.stdpar import figures
 from offloadrt.papers.stdpar.programs import (
     KEPT,
     Application,
@@ -44,15 +45,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
 
 @scenario(
     machine="isambard-a100",
-    figure=Figure(
-        x="size",
-        y="time_s",
-        lines=("implementation",),
-        panels="application",
-        xlabel="size",
-        ylabel="time (s)",
-        names={"acpp": "AdaptiveCpp", "nvcpp": "nvc++", "rocstdpar": "roc-stdpar", "icpx": "icpx"},
-    ),
+    figure=figures.STDPAR,
     sweep={"implementation": ("acpp", "nvcpp", "native")},
     measures=(
         "algorithms",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.stdpar import figures
 from offloadrt.study import find_scenario
 
 Side: TypeAlias = Literal["native", "vendor", "acpp", "sycl"]
@@ -18,23 +19,7 @@ Figures: TypeAlias = dict[str, Any]
 KERNELS: Final = ("copy", "mul", "add", "triad", "dot")
 SIDES: Final = ("vendor", "acpp", "sycl")
 SIZES: Final = (15, 30, 45, 60, 90)
-TITLES: Final = {
-    "native": "native",
-    "vendor": "vendor's stdpar",
-    "acpp": "AdaptiveCpp stdpar",
-    "sycl": "AdaptiveCpp SYCL",
-    "nvcpp": "nvc++",
-    "rocstdpar": "roc-stdpar",
-    "host": "host",
-    "none": "none",
-    "mp": "mp",
-    "mp+se": "mp, se",
-    "mp+pm": "mp, pm=first",
-    "mp+se+pm": "mp, se, pm=first",
-    "mp+xnack": "mp, XNACK",
-    "mp+se+xnack": "mp, se, XNACK",
-    "rocstdpar+xnack": "roc-stdpar, XNACK",
-}
+
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "none": {"pool": "off", "elision": "off", "prefetch": "never"},
     "mp": {"pool": "on", "elision": "off", "prefetch": "never"},
@@ -58,18 +43,7 @@ def implementation_of(run: Run, side: str) -> str:
 
 @scenario(
     machine="isambard-a100",
-    figure=Figure(
-        x="kernel",
-        y="fraction_of_peak",
-        lines=("implementation",),
-        xlabel="kernel",
-        ylabel="fraction of the memory's peak bandwidth",
-        title="BabelStream",
-        legend="implementation",
-        names=TITLES,
-        bars=True,
-        log=False,
-    ),
+    figure=figures.STDPAR_BABELSTREAM,
     sweep={"kernel": KERNELS, "implementation": SIDES},
 )
 async def stdpar_babelstream(
@@ -96,19 +70,7 @@ async def stdpar_babelstream(
 
 @scenario(
     machine="isambard-a100",
-    figure=Figure(
-        x="application",
-        y="time_s",
-        lines=("implementation",),
-        xlabel="application",
-        ylabel="performance over native",
-        title="Mini-apps beside the machine's own model",
-        legend="implementation",
-        names=TITLES,
-        bars=True,
-        log=False,
-        baseline={"implementation": "native"},
-    ),
+    figure=figures.STDPAR_MINIAPPS,
     sweep={"application": ("minibude", "cloverleaf", "tealeaf"), "implementation": ("native", *SIDES)},
 )
 async def stdpar_miniapps(
@@ -134,17 +96,7 @@ async def stdpar_miniapps(
 
 @scenario(
     machine="isambard-a100",
-    figure=Figure(
-        x="size",
-        y="time_s",
-        lines=("variant",),
-        xlabel="elements along an edge",
-        ylabel="performance over nvc++",
-        title="LULESH on an A100: memory pool (mp), synchronization elision (se), prefetches (pm)",
-        legend="AdaptiveCpp",
-        names=TITLES,
-        baseline={"variant": "nvcpp"},
-    ),
+    figure=figures.STDPAR_LULESH,
     sweep={"size": SIZES, "variant": (*VARIANTS, "nvcpp")},
 )
 async def stdpar_lulesh(
@@ -167,16 +119,7 @@ async def stdpar_lulesh(
 
 @scenario(
     machine="isambard-mi100",
-    figure=Figure(
-        x="size",
-        y="zones_per_second",
-        lines=("variant",),
-        xlabel="elements along an edge",
-        ylabel="elements and steps a second",
-        title="LULESH on an MI100, without prefetches, and on its host",
-        legend="implementation",
-        names=TITLES,
-    ),
+    figure=figures.STDPAR_LULESH_MI100,
     sweep={"size": SIZES, "variant": ("mp+se", "rocstdpar", "mp+se+xnack", "rocstdpar+xnack", "host")},
 )
 async def stdpar_lulesh_mi100(

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.otm import figures
 from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory
 
 
 @scenario(
     machine="summitdev-p100",
-    figure=Figure(
-        x="size_gb",
-        y="elapsed_s",
-        lines=("placement",),
-        panels="reuse",
-        xlabel="bytes of all arrays (GB)",
-        ylabel="time (s)",
-    ),
+    figure=figures.UNIFIED_MEMORY,
     sweep={
         "size_gb": (4.0, 8.0, 12.0, 15.0, 16.0, 17.0, 20.0, 24.0),
         "placement": ("managed", "prefetch", "host", "hybrid"),

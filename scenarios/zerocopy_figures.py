@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from offloadrt import Figure, Range, Run, scenario
+from offloadrt import Range, Run, scenario
+from offloadrt.papers.zerocopy import figures
 from offloadrt.study import find_scenario
 
 Size: TypeAlias = Literal["S1", "S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128"]
@@ -19,8 +20,7 @@ Figures: TypeAlias = dict[str, Any]
 SIZES = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
 CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps")
 BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
-OVER_COPY = {"configuration": "copy"}
-TITLES = {"copy": "Copy", "usm": "USM", "implicit_zero_copy": "Implicit Zero-Copy", "eager_maps": "Eager Maps"}
+
 
 qmcpack = find_scenario("qmcpack")
 specaccel = find_scenario("specaccel")
@@ -28,18 +28,7 @@ specaccel = find_scenario("specaccel")
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="threads",
-        y="elapsed_s",
-        lines=("size",),
-        panels="configuration",
-        baseline=OVER_COPY,
-        xlabel="host threads",
-        ylabel="time of Copy over time",
-        title="QMCPack NiO on MI300A",
-        legend="size",
-        names=TITLES,
-    ),
+    figure=figures.ZEROCOPY_FIG3,
     sweep={"size": SIZES, "threads": (1, 2, 4, 8), "configuration": CONFIGURATIONS},
 )
 async def zerocopy_fig3(
@@ -65,17 +54,7 @@ async def zerocopy_fig3(
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="size",
-        y="elapsed_s",
-        lines=("configuration",),
-        baseline=OVER_COPY,
-        xlabel="size",
-        ylabel="time of Copy over time",
-        title="QMCPack NiO on MI300A, 8 host threads",
-        legend="configuration",
-        names=TITLES,
-    ),
+    figure=figures.ZEROCOPY_FIG4,
     sweep={"size": SIZES, "configuration": CONFIGURATIONS},
 )
 async def zerocopy_fig4(
@@ -100,9 +79,7 @@ async def zerocopy_fig4(
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="threads", y="elapsed_s", baseline=OVER_COPY, xlabel="host threads", ylabel="time of Copy over time"
-    ),
+    figure=figures.ZEROCOPY_TABLE1,
     sweep={"threads": (1, 8), "configuration": ("copy", "implicit_zero_copy")},
 )
 async def zerocopy_table1(
@@ -134,18 +111,7 @@ async def run_qmcpack(run: Run, size: str, threads: int, configuration: str, fra
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="benchmark",
-        y="elapsed_s",
-        lines=("configuration",),
-        baseline=OVER_COPY,
-        xlabel="benchmark",
-        ylabel="time of Copy over time",
-        title="SPECaccel 2023 on MI300A",
-        legend="configuration",
-        names=TITLES,
-        bars=True,
-    ),
+    figure=figures.ZEROCOPY_TABLE2,
     sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
 )
 async def zerocopy_table2(
@@ -166,18 +132,7 @@ async def zerocopy_table2(
 
 @scenario(
     machine="mi300a",
-    figure=Figure(
-        x="benchmark",
-        y="memory_initialization_s",
-        lines=("configuration",),
-        xlabel="benchmark",
-        ylabel="memory initialisation, MI (s)",
-        title="SPECaccel 2023 on MI300A: kernels that wait for a first touch",
-        legend="configuration",
-        names=TITLES,
-        bars=True,
-        log=False,
-    ),
+    figure=figures.ZEROCOPY_TABLE3,
     sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
 )
 async def zerocopy_table3(

@@ -10,7 +10,7 @@ import attrs
 from offloadrt.driver import open_driver
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation, Strategy
-from offloadrt.sim.clock import SLICE
+from offloadrt.sim.simulation import SLICE
 from offloadrt.trace import Calls, Trace
 
 R = TypeVar("R")

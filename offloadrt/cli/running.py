@@ -258,7 +258,7 @@ def validate(
     from offloadrt.cli import render
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.validate import validate as judge
+    from offloadrt.study.validation.validate import validate as judge
 
     workers = jobs if jobs is not None else processors()
     options = options_of(machine, 0, "turbo", "fifo", set_, 1, False)

@@ -25,7 +25,7 @@ def console(stderr: bool = False) -> Console:
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """A bar on a terminal's standard error; when interrupted, says what was kept."""
+    """Show a bar on a terminal's standard error; when interrupted, say what was kept."""
     finished = 0
     try:
         with bars() as (progress, _):
@@ -90,7 +90,7 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """A bar for each stage on a terminal's standard error; elsewhere a line as it begins and every 100 runs."""
+    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every 100 runs."""
     with bars() as (progress, shown):
         tasks: dict[str, Any] = {}
         told: dict[str, int] = {}

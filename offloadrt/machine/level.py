@@ -20,7 +20,7 @@ class LevelOverTime:
         self.number = 0
 
     def rise(self) -> None:
-        """One more."""
+        """Count one more from now on."""
         now = self._sim.now
         if self.number:
             dt = now - self._since
@@ -30,7 +30,7 @@ class LevelOverTime:
         self.number += 1
 
     def fall(self) -> None:
-        """One fewer."""
+        """Count one fewer from now on."""
         now = self._sim.now
         dt = now - self._since
         self._total_s += self.number * dt

@@ -15,9 +15,13 @@ M = TypeVar("M")
 class Servers(Generic[M]):
     """As many actors as were started; with ``grow`` one more for each message that would find none idle.
 
-    serve: what an actor runs. It gets from ``mailbox`` for ever, and says what it does with each message: ``took`` it,
-    or ``took_unannounced``; and ``ended``, before it tells anybody that the message is served.
+    Messages that find nobody idle wait here, and not in the mailbox: an idle actor may be claimed by somebody who does
+    its work himself, and must not be handed another message meanwhile.
+
+    serve: what an actor runs. It gets from ``mailbox`` for ever, and calls ``ended`` when it has served a message,
+    before it tells anybody so; ``took_unannounced`` when it got one that was not left by ``submit``.
     name: what the actor with a number is called, from 0.
+    started: called with each actor that is spawned.
     """
 
     __slots__ = ("_grow", "_name", "_serve", "_sim", "_started", "idle", "mailbox", "number", "queue", "queued")
@@ -36,10 +40,11 @@ class Servers(Generic[M]):
         self.number = 0
         """How many there are."""
         self.idle = 0
-        """How many have nothing to do; negative: how many messages no actor has taken."""
+        """How many have nothing to do."""
         self.queue: deque[M] = deque()
+        """Messages by ``submit`` that found nobody idle."""
         self.queued = LevelOverTime(sim)
-        """Messages by ``submit`` that came when no actor waited for one."""
+        """How many these are over time."""
         self._sim = sim
         self._serve = serve
         self._name = name
@@ -64,7 +69,7 @@ class Servers(Generic[M]):
             self.queued.rise()
 
     def claim(self) -> bool:
-        """Whether there is an idle one: then it is the caller's, until ``ended``."""
+        """Claim an idle actor until ``ended``; returns False when there is none."""
         if self.idle <= 0:
             if not self._grow:
                 return False

@@ -27,8 +27,10 @@ import attrs
 from offloadrt.sim import Mailbox, Simulation
 
 _RESOLUTION = 8 * 2.0**-52
-"""A user is finished when what it lacks is lost in the rounding of the time, or of its mark: a few units in the last
-place of either.
+"""A user is finished when what it lacks is a few units in the last place of the time or of its mark.
+
+A timer is due at a rounded time, so that the clock of service may stand a little before the mark when it fires.
+Without this tolerance the user would set another timer, of less than the clock can resolve, and never end.
 """
 
 

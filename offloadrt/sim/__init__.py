@@ -7,7 +7,7 @@
 ``RWLock``              many readers or one writer, ``downgrade``
 ``Semaphore``           counted units
 ``Station``             servers and a queue: ``serve(dt)`` acquires, stays, releases in one suspension
-``Mailbox``, ``Call``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
+``Mailbox``, ``Request``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
 ``Signal``              one-shot completion
 ``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``)
 ``Observer``            protocol of whoever wants to be told
@@ -18,7 +18,6 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice
 """
 
 from offloadrt.sim.actor import PASSED, Actor
-from offloadrt.sim.clock import Gear
 from offloadrt.sim.errors import (
     BadChoice,
     Deadlock,
@@ -30,15 +29,15 @@ from offloadrt.sim.errors import (
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
-from offloadrt.sim.kernel import Simulation
 from offloadrt.sim.lock import Lock, LockStatistics
-from offloadrt.sim.mailbox import TIMED_OUT, Call, Mailbox, MailboxStatistics
+from offloadrt.sim.mailbox import TIMED_OUT, Mailbox, MailboxStatistics, Request
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.rwlock import RWLock, RWLockStatistics
 from offloadrt.sim.scope import TimeoutScope
 from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics
 from offloadrt.sim.signal import Signal, SignalStatistics
+from offloadrt.sim.simulation import Gear, Simulation
 from offloadrt.sim.station import Station, StationStatistics
 from offloadrt.sim.strategy import Fifo, Random, Strategy
 
@@ -47,7 +46,6 @@ __all__ = [
     "TIMED_OUT",
     "Actor",
     "BadChoice",
-    "Call",
     "Deadlock",
     "DetachedTrioCall",
     "Fifo",
@@ -63,6 +61,7 @@ __all__ = [
     "RWLockStatistics",
     "Random",
     "RealInputOutput",
+    "Request",
     "Semaphore",
     "SemaphoreStatistics",
     "Signal",

@@ -6,17 +6,13 @@ import math
 import types
 from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from types import TracebackType
+from typing import Any, Literal
 
 import attrs
 
-from offloadrt.sim.actor import PASSED, uninterrupted
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.simulation import Simulation
 
 Handoff = Literal["fifo", "barging"]
 

@@ -6,15 +6,13 @@ import types
 from collections import deque
 from collections.abc import Awaitable, Generator
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.actor import Actor, uninterrupted
+from offloadrt.sim.simulation import Simulation
+from offloadrt.sim.timers import remove
 
 
 class _TimedOut:
@@ -36,7 +34,7 @@ class MailboxStatistics:
     tasks_waiting: int
 
 
-class Call:
+class Request:
     """A message that somebody waits on: ``message``, ``caller``, ``reply(value)``."""
 
     __slots__ = ("box", "caller", "message", "open")
@@ -76,7 +74,7 @@ class Mailbox:
     """FIFO of messages, unbounded. Several actors may get from it; the longest waiting one is served first.
 
     ``put(x)`` never waits. ``await get()``; ``await get_until(t)`` returns TIMED_OUT at virtual time ``t``.
-    ``await call(message)`` puts a ``Call`` and waits for its ``reply``. ``served_for`` may be set to a function that
+    ``await call(message)`` puts a ``Request`` and waits for its ``reply``. ``served_for`` may be set to a function that
     names the actors on which a reply depends; a report of a deadlock shows them.
     """
 
@@ -153,14 +151,14 @@ class Mailbox:
             return (yield from sim.park(me, self))
         finally:
             if not expiry.fired:
-                sim.remove_timer(expiry)
+                remove(sim.heap, expiry)
 
     @uninterrupted
     def call(self, message: Any) -> Awaitable[Any]:
-        """Send ``message`` in a Call, wait for the reply, and return its value. Await it at once."""
+        """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
         sim = self.sim
         me = sim.running or sim.current
-        call = Call(self, me, message)
+        call = Request(self, me, message)
         self.put(call)
         return sim.park(me, call)
 

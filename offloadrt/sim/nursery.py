@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
-from offloadrt.sim.actor import hand_over, uninterrupted
-from offloadrt.sim.scope import RawSection
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim import life, story
+from offloadrt.sim.actor import Actor, Scheduler, hand_over, uninterrupted
+from offloadrt.sim.scope import RawSection, cancel
 
 
 class Nursery:
@@ -22,7 +19,7 @@ class Nursery:
     An error in a child or in the body cancels the others and is raised, in an ExceptionGroup as Trio does.
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
         self._manager: Any = None
         self._trio: trio.Nursery | None = None
@@ -38,24 +35,24 @@ class Nursery:
             await sim.pause(me)
         self._detached = me.detached
         if self._detached:
-            await sim.attach(me)
+            await me.attach()
         self._manager = trio.open_nursery()
         self._trio = await self._manager.__aenter__()
         if self._detached:
-            await sim.detach(me)
+            await me.detach()
         return self
 
     def spawn(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> Actor:
         """Start a child that runs ``await fn(*args)``."""
         assert self._trio is not None, "open the nursery with 'async with'"
-        return self._sim.spawn_in(self._trio, fn, args, name, daemon=False)
+        return life.start(self._sim, self._trio, fn, args, name, daemon=False)
 
     @uninterrupted
     def cancel(self) -> None:
         """Cancel the body and all children, in order of spawning."""
         assert self._trio is not None, "open the nursery with 'async with'"
         sim = self._sim
-        sim.cancel_scope(self._trio.cancel_scope)
+        cancel(sim, self._trio.cancel_scope)
         sim.trio_has_work = True
         if sim.turbo:
             sim.ready.appendleft(_LOOK_AT_TRIO)
@@ -68,12 +65,12 @@ class Nursery:
         sim = self._sim
         me = sim.current
         if error is not None:
-            error = sim.explained(me, error)
+            error = story.explained(sim, me, error)
             kind = type(error)
         if sim.trio_has_work:
             await sim.pause(me, cancellable=False)
         if me.detached:
-            await sim.attach(me)
+            await me.attach()
         outer, section = me.raw_section, RawSection(self._trio.cancel_scope)
         if outer is None:
             me.raw_section = section
@@ -82,7 +79,7 @@ class Nursery:
         finally:
             me.raw_section = outer
             if self._detached:
-                await sim.detach(me)
+                await me.detach()
         if section.expired is not None:
             raise section.expired
         return swallowed

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-
-
-class Named(Protocol):
-    """Anything that can be waited for."""
-
-    name: str
+from offloadrt.sim.actor import Actor
 
 
 class Observer(Protocol):

@@ -5,16 +5,13 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Awaitable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim.actor import Actor, uninterrupted
 from offloadrt.sim.lock import LockStatistics
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.simulation import Simulation
 
 
 @attrs.frozen

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from heapq import heappush
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import trio
 
-from offloadrt.sim.actor import hand_over, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, hand_over, uninterrupted
 from offloadrt.sim.errors import Expired, SimTimeout
+from offloadrt.sim.timers import remove
 
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+
+def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
+    """Cancel a Trio scope at an instant of the kernel's choosing."""
+    sim.by_kernel = True
+    scope.cancel()
+    sim.by_kernel = False
 
 
 @attrs.define
@@ -28,7 +32,7 @@ class RawSection:
 class Attached:
     """``async with sim.attached()``: the actor is a plain Trio task; nothing happens if it is one already."""
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
         self._detached = False
         self._section: RawSection | None = None
@@ -42,7 +46,7 @@ class Attached:
             return
         self._detached = me.detached
         if self._detached:
-            await self._sim.attach(me)
+            await me.attach()
         self._section = me.raw_section = RawSection(trio.CancelScope())
         self._section.scope.__enter__()
 
@@ -58,7 +62,7 @@ class Attached:
         finally:
             me.raw_section = None
             if self._detached:
-                await self._sim.detach(me)
+                await me.detach()
         if section.expired is not None:
             raise section.expired
         return swallowed
@@ -70,7 +74,7 @@ class TimeoutScope:
     ``timed_out`` says whether it did. Only the actor that opened the scope is concerned.
     """
 
-    def __init__(self, sim: Simulation, dt: float, *, fail: bool) -> None:
+    def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
         if not dt >= 0:
             raise ValueError(f"a timeout of {dt!r} virtual seconds: it must not be negative")
         self.timed_out = False
@@ -129,10 +133,10 @@ class Alarm:
         self.opened_in = target.raw_section
         self._armed = True
 
-    def disarm(self, sim: Simulation) -> None:
+    def disarm(self, sim: Scheduler) -> None:
         if self._armed:
             self._armed = False
-            sim.remove_timer(self)
+            remove(sim.heap, self)
 
     def send(self, _: Any) -> Any:
         actor = self.target
@@ -147,7 +151,7 @@ class Alarm:
             sim.ready.append(self)
             return None
         self._armed = False
-        if sim.interrupt(actor, self._raise):
+        if actor.interrupt(self._raise):
             return None
         raw = self.raw
         if (section := actor.raw_section) is not self.opened_in and section is not None:
@@ -155,7 +159,7 @@ class Alarm:
             raw = section.scope
         if raw is None:
             return None
-        sim.cancel_scope(raw)
+        cancel(sim, raw)
         return hand_over
 
     def _raise(self) -> None:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 import attrs
 
-from offloadrt.sim.actor import PASSED, uninterrupted
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.simulation import Simulation
 
 
 @attrs.frozen

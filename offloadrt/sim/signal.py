@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.actor import Actor, uninterrupted
+from offloadrt.sim.simulation import Simulation
 
 
 @attrs.frozen

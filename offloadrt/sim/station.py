@@ -7,15 +7,12 @@ from collections import deque
 from collections.abc import Generator
 from heapq import heappush
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import uninterrupted
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.kernel import Simulation
+from offloadrt.sim.actor import Actor, uninterrupted
+from offloadrt.sim.simulation import Simulation
 
 
 @attrs.frozen

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from offloadrt.sim.errors import Deadlock, Livelock
-
-if TYPE_CHECKING:
-    from offloadrt.sim.actor import Actor
-    from offloadrt.sim.clock import Clock
+from offloadrt.sim.actor import Actor, Scheduler
+from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock
 
 LISTED = 20
 """Actors named in one message."""
@@ -32,11 +29,11 @@ def waiting(actor: Actor) -> str:
     return f"{actor.name} waits in Trio, outside the primitives of the run"
 
 
-def held(sim: Clock, actor: Actor) -> list[str]:
+def held(sim: Scheduler, actor: Actor) -> list[str]:
     return [p.name for p in sim.primitives if hasattr(p, "holders") and actor in p.holders()]
 
 
-def told(sim: Clock, actor: Actor) -> str:
+def told(sim: Scheduler, actor: Actor) -> str:
     """One line about one actor: what it waits for, what it holds, its last waits."""
     parts = [waiting(actor)]
     if names := held(sim, actor):
@@ -47,7 +44,7 @@ def told(sim: Clock, actor: Actor) -> str:
     return "; ".join(parts)
 
 
-def everybody(sim: Clock) -> str:
+def everybody(sim: Scheduler) -> str:
     actors = [a for a in sim.actors.values() if not a.daemon]
     lines = [f"  {told(sim, actor)}" for actor in actors[:LISTED]]
     if len(actors) > LISTED:
@@ -55,17 +52,17 @@ def everybody(sim: Clock) -> str:
     return "\n".join(lines)
 
 
-def deadlock(sim: Clock) -> Deadlock:
+def deadlock(sim: Scheduler) -> Deadlock:
     count = len([a for a in sim.actors.values() if not a.daemon])
     who = "1 actor waits" if count == 1 else f"{count} actors wait"
     return Deadlock(f"t={sim.now:g}: {who}, nothing is ready and no timer is pending\n{everybody(sim)}")
 
 
-def livelock(sim: Clock, steps: int) -> Livelock:
+def livelock(sim: Scheduler, steps: int) -> Livelock:
     return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
-def unregistered(sim: Clock, inherited: Actor | None) -> str:
+def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
     if inherited is not None and inherited.sim is sim:
         return (
             f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
@@ -74,14 +71,23 @@ def unregistered(sim: Clock, inherited: Actor | None) -> str:
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
 
 
-def detached_call(sim: Clock, actor: Actor) -> str:
+def detached_call(sim: Scheduler, actor: Actor) -> str:
     return (
         f"t={sim.now:g}: {actor.name} made a plain Trio call while detached (gear turbo); "
         "put it inside 'async with run.sim.attached():' (sim.attached()), or use the run's own primitives"
     )
 
 
-def add(sim: Clock, actor: Actor, error: BaseException) -> None:
+def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
+    """Return the error itself, or DetachedTrioCall if it is Trio's complaint of a call out of a detached actor."""
+    if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
+        explained = DetachedTrioCall(detached_call(sim, actor))
+        explained.__cause__ = error
+        return explained
+    return error
+
+
+def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
     """Note on an error who raised it, when, and what the others did."""
     if getattr(error, "__notes__", None):
         return

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 from trio.lowlevel import Task, current_root_task, current_task
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import SELF
+from offloadrt.sim.actor import SELF, Scheduler
 from offloadrt.sim.errors import DetachedTrioCall, RealInputOutput, SimulationError, UncontrolledNondeterminism
-
-if TYPE_CHECKING:
-    from offloadrt.sim.clock import Clock
+from offloadrt.sim.watchdog import Watchdog
 
 OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
 """Modules of Trio in which a task waits for something that is not in virtual time (a diagnosis, pinned by a test)."""
@@ -21,15 +19,19 @@ OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wake
 HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'"
 
 
-class Watch(trio.abc.Instrument):
+class TrioWatch(trio.abc.Instrument):
     """Sees every wake-up that is not the kernel's own.
 
     The first violation becomes ``sim.trouble``.
     """
 
-    def __init__(self, sim: Clock) -> None:
+    def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:
         self.sim = sim
-        self.by_kernel = False
+        self._watchdog = watchdog
+        self._livelock_limit = livelock_limit
+        self._looks = 0
+        self._still = 0
+        self._still_at = -1.0
         self.root: Task | None = None
         self._passes: _Passes | None = None
         self._woken_in = -1
@@ -44,7 +46,7 @@ class Watch(trio.abc.Instrument):
             return
         if not sim.turbo:
             sim.running = None  # whoever runs next is not only the actor that the kernel knows of
-        if self.by_kernel or sim.trouble is not None or sim.ending:
+        if sim.by_kernel or sim.trouble is not None or sim.ending:
             return
         actor = task.context.get(SELF)
         if actor is None or actor.sim is not sim or inspect.getcoroutinestate(task.coro) == inspect.CORO_CREATED:
@@ -60,7 +62,7 @@ class Watch(trio.abc.Instrument):
             sim.trouble = self._outside(task, "was woken by")
             return
         if self._many_steps_at_one_instant():
-            sim.fail(story.livelock(sim, self._wakes))
+            self._watchdog.fail(story.livelock(sim, self._wakes))
             return
         if self._passes is None:
             self._passes = _Passes()
@@ -80,7 +82,24 @@ class Watch(trio.abc.Instrument):
             self._wakes_at = self.sim.now
             self._wakes = 0
         self._wakes += 1
-        return self._wakes > self.sim.livelock_limit
+        return self._wakes > self._limit()
+
+    def look_around(self, steps: int) -> None:
+        """Look for a livelock and for waits outside the run; the kernel calls this after so many ``steps``."""
+        sim = self.sim
+        self._still = self._still + steps if sim.now == self._still_at else 0
+        self._still_at = sim.now
+        self._looks += 1
+        if sim.trouble is not None:
+            return
+        if self._still > self._limit():
+            sim.trouble = story.livelock(sim, self._still)
+        elif self._looks & (self._looks - 1) == 0:  # at looks 1, 2, 4, 8, ...: walking through all frames is slow
+            sim.trouble = self.blocked_outside()
+
+    def _limit(self) -> int:
+        """Return after how many steps without virtual time advancing the run is stopped; many actors need more."""
+        return self._livelock_limit + 1000 * len(self.sim.actors)
 
     def blocked_outside(self) -> SimulationError | None:
         """Does a task of the run wait for the world outside?"""

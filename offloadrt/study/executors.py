@@ -27,7 +27,7 @@ class InProcess(Executor):
     """Runs each call at once in this process: one job needs no pool, and a debugger can follow it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """A future that is done when this returns."""
+        """Run the call, and return a future that is done."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -37,14 +37,14 @@ class InProcess(Executor):
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Count the processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _live_as_a_worker() -> None:
-    """Interrupts are left to the parent; where it is gone, however it ended, the worker ends too."""
+    """Leave interrupts to the parent; where it is gone, however it ended, the worker ends too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -58,7 +58,7 @@ def _live_as_a_worker() -> None:
 
 @contextlib.contextmanager
 def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
-    """An executor for as long as the block lasts; leaving it by an exception drops what has not run.
+    """Make an executor for as long as the block lasts; leaving it by an exception drops what has not run.
 
     Raises UserError when `kind` needs a package that is not installed.
     """
@@ -83,7 +83,7 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
 
 
 def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
-    """The cluster that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``); else one of processes on this machine.
+    """Join the cluster that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``), or start one on this machine.
 
     A worker of the latter has one thread: runs are Python from end to end.
     """

@@ -21,7 +21,7 @@ class InputRange:
     source: str
 
     def at(self, where: str = "mean") -> float:
-        """The value at the `low` end, the `high` end, or the geometric `mean`."""
+        """Return the value at the `low` end, the `high` end, or the geometric `mean`. Raises ValueError elsewhere."""
         if where == "low":
             return self.low
         if where == "high":

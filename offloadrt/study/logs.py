@@ -11,8 +11,9 @@ from offloadrt.trace import TraceStatistics
 
 
 def statistics_of(path: Path) -> TraceStatistics:
-    """The statistics of the log that `offloadrt run --log` wrote to `path`. Raises UserError when it cannot be read
-    as one.
+    """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
+
+    Raises UserError when it cannot be read as one.
     """
     from offloadrt.trace.logs import read_json_lines
 

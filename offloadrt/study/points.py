@@ -1,5 +1,6 @@
-"""The points of a sweep: one run each, described so that another process, or the same command tomorrow, can tell it
-again.
+"""The points of a sweep, one run each.
+
+A point describes its run so that another process, or the same command tomorrow, recognises it (`Point.key`).
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Names the run and all that its result depends on: the program, the emulator's source, the machine file,
-        every option. Raises ScenarioNotFound, ScriptFailed; UserError for a machine that does not exist.
+        """A hash of all that the result depends on: the program, the emulator's source, the machine file, every option.
+
+        Raises ScenarioNotFound, ScriptFailed; UserError for a machine that does not exist.
         """
         facts = [
             attrs.asdict(self),
@@ -65,7 +67,7 @@ class Point:
 
 
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options) -> list[Point]:
-    """Every combination of the values of `axes`, the last axis fastest, as points with all parameters bound.
+    """Combine the values of `axes`, the last axis fastest, to points with all parameters bound.
 
     Raises ParameterError before anything runs when one of the values is not a value of its parameter.
     """
@@ -78,7 +80,7 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options
 
 
 def varied(points: Sequence[Point]) -> str:
-    """In which parameters the points differ: `threads=64,128 batch=1,4,16`."""
+    """Say in which parameters the points differ: `threads=64,128 batch=1,4,16`."""
     axes = {name: tuple(dict.fromkeys(point.parameters[name] for point in points)) for name in points[0].parameters}
     return " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
 

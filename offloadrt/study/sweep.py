@@ -50,7 +50,7 @@ class SweepOutcome:
 
 
 def run_point(point: Point) -> bytes:
-    """Runs one point, in whichever process: its result as JSON, or `{"error": message}` when it cannot be run."""
+    """Run one point, in whichever process; return its result as JSON, or `{"error": message}`."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute_repeatedly(scenario, point.parameters, point.options))
@@ -59,7 +59,7 @@ def run_point(point: Point) -> bytes:
 
 
 def finished_points(file: Path) -> dict[str, Result]:
-    """The results that a file of points holds, by key; a last line that was cut short is ignored."""
+    """Read the results that a file of points holds, by key; a last line that was cut short is ignored."""
     found = {}
     if file.is_file():
         for line in file.read_bytes().splitlines():
@@ -79,7 +79,7 @@ def sweep(
     file: Path | None = None,
     advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> SweepOutcome:
-    """Runs what is missing of `points` on `pool`, at most 2·`jobs` submitted at a time.
+    """Run what is missing of `points` on `pool`, at most 2·`jobs` submitted at a time.
 
     `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the
     others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
@@ -104,7 +104,7 @@ def sweep(
 
 
 def _answers(points: Sequence[Point], missing: Sequence[int], pool: Executor, jobs: int) -> Iterator[tuple[int, bytes]]:
-    """Number and answer of each missing point, as they finish."""
+    """Yield number and answer of each missing point, as they finish."""
     waiting: dict[Future[bytes], int] = {}
     ahead = iter(missing)
     while True:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from offloadrt.trace import events
 from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
 from offloadrt.trace.lock_waits import LockWaits
-from offloadrt.trace.tracks import Canvas, Counters, Lanes, Notes, ThreadTracks
+from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTracks
 
 HOST = "host"
 LOCKS = "locks"
@@ -28,7 +28,7 @@ class Drawing:
         self._canvas = canvas
         self._threads = ThreadTracks(canvas, HOST)
         self._lanes = Lanes(canvas)
-        self._counters = Counters(canvas)
+        self._counters = CounterTracks(canvas)
         self._waits = LockWaits()
         self._blocks: dict[tuple[int, int], list[int]] = {}
         self._directives: set[int] = set()

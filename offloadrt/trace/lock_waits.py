@@ -4,7 +4,7 @@ import attrs
 
 
 @attrs.frozen
-class LockWait:
+class EndedWait:
     """A wait that is over."""
 
     lock: str
@@ -21,7 +21,7 @@ class LockWaits:
         self._holders: dict[str, int] = {}
         self._released: dict[str, int] = {}
 
-    def follow(self, label: str, time_ps: int, actor: int, lock: str) -> LockWait | None:
+    def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
         """The wait that an event of its actor shows to be over. `lock` matters for events of locks only.
 
         Whoever waits and then does anything but get the lock has given up; so has who gets one that was free before.
@@ -29,7 +29,7 @@ class LockWaits:
         ended = None
         if (wait := self._waits.pop(actor, None)) is not None:
             was_free = not self._holders.get(wait[0]) and self._released.get(wait[0]) != time_ps
-            ended = LockWait(*wait, label == "LockAcquire" and lock == wait[0] and not was_free)
+            ended = EndedWait(*wait, label == "LockAcquire" and lock == wait[0] and not was_free)
         if label == "LockWait":
             self._waits[actor] = lock, time_ps
         elif label == "LockAcquire":

@@ -10,7 +10,7 @@ import attrs
 
 from offloadrt.trace.calls import Calls
 from offloadrt.trace.event import Row, lock_family
-from offloadrt.trace.lock_waits import LockWait, LockWaits
+from offloadrt.trace.lock_waits import EndedWait, LockWaits
 
 S_PER_PS = 1e-12
 
@@ -99,7 +99,7 @@ class TraceStatistics:
     def close(self) -> None:
         """Nothing is left to write."""
 
-    def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: LockWait | None) -> None:
+    def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: EndedWait | None) -> None:
         family = lock_family(name)
         use = self.locks.get(family)
         if use is None:

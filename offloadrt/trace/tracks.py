@@ -168,7 +168,7 @@ class Lanes:
 
 
 @attrs.define
-class Counters:
+class CounterTracks:
     """Numbers over time, each on a track of its own."""
 
     canvas: Canvas

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from offloadrt.compilers.stdpar.elision import (
     Elided,
     Kept,
-    Loop,
     Marker,
     Operation,
     Reason,
+    RecordedLoop,
     table,
     unrolled,
     waits,
@@ -32,12 +32,12 @@ STOPS = {
 
 
 def test_a_loop_of_two_algorithms_has_one_wait() -> None:
-    decisions = windows([Loop(100, (ALG, ALG)), Operation(Marker.HOST_ACCESS, "a")])
+    decisions = windows([RecordedLoop(100, (ALG, ALG)), Operation(Marker.HOST_ACCESS, "a")])
     assert len(decisions) == 200 and waits(decisions) == 1
 
 
 def test_without_elision_every_algorithm_is_waited_for() -> None:
-    decisions = windows([Loop(100, (ALG, ALG)), SUM], elision=False)
+    decisions = windows([RecordedLoop(100, (ALG, ALG)), SUM], elision=False)
     assert waits(decisions) == len(decisions) == 201
     assert {one.reason for one in decisions if isinstance(one, Kept)} == {Reason.OFF, Reason.VALUE}
 
@@ -72,14 +72,14 @@ def test_nothing_outstanding_nothing_to_wait_for() -> None:
 
 
 def test_loops_within_loops_are_unrolled_in_order() -> None:
-    names = [one.name for one in unrolled([Loop(2, (ALG, Loop(2, (SUM,))))])]
+    names = [one.name for one in unrolled([RecordedLoop(2, (ALG, RecordedLoop(2, (SUM,))))])]
     assert names == ["for_each", "transform_reduce", "transform_reduce"] * 2
 
 
 def test_the_table_counts_places_and_names_reasons() -> None:
     alg = Operation(Marker.ALGORITHM, "fill", "lulesh.py", 12)
     free = Operation(Marker.ALLOCATION, "delete", "lulesh.py", 14)
-    lines = table(windows([Loop(3, (alg, free)), alg, alg, free])).splitlines()
+    lines = table(windows([RecordedLoop(3, (alg, free)), alg, alg, free])).splitlines()
     assert lines[0].split() == ["where", "algorithm", "times", "barrier"]
     assert lines[1].split()[:3] == ["lulesh.py:12", "fill", "4"] and "delete (lulesh.py:14)" in lines[1]
     assert lines[2].split()[:3] == ["lulesh.py:12", "fill", "1"] and "elided" in lines[2]

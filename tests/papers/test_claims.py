@@ -12,10 +12,10 @@ import pytest
 import offloadrt
 from offloadrt import papers
 from offloadrt.study import UserError
-from offloadrt.study.claims import Claim
-from offloadrt.study.judging import Bench, Judgement, Reading, not_falling, not_rising, unless
-from offloadrt.study.paper import Paper
 from offloadrt.study.points import Options
+from offloadrt.study.validation.claims import Claim
+from offloadrt.study.validation.judging import Bench, Judgement, Reading, not_falling, not_rising, unless
+from offloadrt.study.validation.paper import Paper
 
 PACKAGE = Path(offloadrt.__file__).parent
 SHARED = PACKAGE.parents[1] / "shared" / "papers" / "claims.toml"

@@ -17,12 +17,12 @@ from offloadrt.cli.render import validation
 from offloadrt.cli.terminal import stages
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.executors import InProcess
-from offloadrt.study.judging import Judgement
 from offloadrt.study.points import Options, Point
-from offloadrt.study.ranges import CORNER, MachineVariant, variants_of
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome
-from offloadrt.study.validate import Finding, ValidationReport, _reason, _verdict, validate
+from offloadrt.study.validation.judging import Judgement
+from offloadrt.study.validation.ranges import CORNER, MachineVariant, variants_of
+from offloadrt.study.validation.validate import Finding, ValidationReport, _reason, _verdict, validate
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
         asked.extend(points)
         return SweepOutcome(points, [whatever_is_asked(point) for point in points])
 
-    monkeypatch.setattr("offloadrt.study.validate.sweep", sweep)
+    monkeypatch.setattr("offloadrt.study.validation.validate.sweep", sweep)
     return asked
 
 

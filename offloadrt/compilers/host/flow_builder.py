@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from offloadrt.compilers.host.flow_graph import Branch, HostLoop, InlinedCall, Node, Op, Piece
+from offloadrt.compilers.host.flow_graph import HostBranch, HostLoop, InlinedCall, Node, Op, Piece
 from offloadrt.compilers.host.scope import Scope
 
 S = TypeVar("S", bound=Scope)
@@ -46,7 +46,7 @@ class FlowBuilder(Generic[Op, S]):
 
     def __init__(self, scope: S) -> None:
         self.scope = scope
-        """That of the function that is walked through."""
+        """The scope of the function that is walked through."""
         self.entry, self.exit = Node[Op](), Node[Op]()
         """Where the function that is walked through begins, and where it returns to."""
         self.pieces: list[Piece[Op]] = [self.entry]
@@ -129,7 +129,7 @@ class FlowBuilder(Generic[Op, S]):
 
     # pieces of the source
 
-    def alternatives(self, branch: Branch, *sides: Walk) -> None:
+    def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
         """Walk through paths that part here and meet behind."""
         fork = Node[Op](branch=branch)
         self.reach(fork)
@@ -159,7 +159,7 @@ class FlowBuilder(Generic[Op, S]):
             body()
             otherwise()
             return
-        before, choice, join = dict(self.scope.names), Node[Op](branch=Branch(is_weighted=False)), Node[Op]()
+        before, choice, join = dict(self.scope.names), Node[Op](branch=HostBranch(is_weighted=False)), Node[Op]()
         self._passed.append(_Handlers(choice))
         body()
         self._passed.pop()
@@ -196,6 +196,7 @@ class FlowBuilder(Generic[Op, S]):
         self.pieces = outside
         again = self._arrivals.pop(loop.start, [])
         if self.scope.facts > facts:
+            # What was built of this round is dropped: its nodes are in no piece, and nothing leads to them any more.
             loop.start.next.clear()
             self.scope.restore(before)
             if start is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic
 
 from offloadrt.compilers.host.flow_builder import FlowBuilder, S
-from offloadrt.compilers.host.flow_graph import Branch, HostLoop, Node, Op, Piece
+from offloadrt.compilers.host.flow_graph import HostBranch, HostLoop, Node, Op, Piece
 from offloadrt.compilers.host.probabilities import case_blocks, iterations
 from offloadrt.compilers.host.scope import assigned
 from offloadrt.kernels.source.function_source import text
@@ -106,11 +106,11 @@ class HostWalk(ABC, Generic[Op, S]):
             case ast.If():
                 self.expression(node.test)
                 self.flow.alternatives(
-                    Branch(node.test), lambda: self.block(node.body), lambda: self.block(node.orelse)
+                    HostBranch(node.test), lambda: self.block(node.body), lambda: self.block(node.orelse)
                 )
             case ast.Match():
                 self.expression(node.subject)
-                self.flow.alternatives(Branch(), *map(self.later, case_blocks(node)))
+                self.flow.alternatives(HostBranch(), *map(self.later, case_blocks(node)))
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self.expression(item.context_expr)
@@ -214,12 +214,12 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.access(node)
             case ast.IfExp(test=test, body=then, orelse=other):
                 self.expression(test)
-                self.flow.alternatives(Branch(test), lambda: self.expression(then), lambda: self.expression(other))
+                self.flow.alternatives(HostBranch(test), lambda: self.expression(then), lambda: self.expression(other))
             case ast.BoolOp(op=op, values=[first, *rest]):
                 self.expression(first)
                 if rest:
                     goes_on = first if isinstance(op, ast.And) else ast.UnaryOp(ast.Not(), first)
-                    self.flow.alternatives(Branch(goes_on), lambda: self.expression(ast.BoolOp(op, rest)), _nothing)
+                    self.flow.alternatives(HostBranch(goes_on), lambda: self.expression(ast.BoolOp(op, rest)), _nothing)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
                 self.comprehension(node.generators, [node.elt])
             case ast.DictComp(key=key, value=value, generators=generators):
@@ -265,7 +265,7 @@ class HostWalk(ABC, Generic[Op, S]):
             return
         first, *rest = conditions
         self.expression(first)
-        self.flow.alternatives(Branch(first), lambda: self.filtered(rest, body), _nothing)
+        self.flow.alternatives(HostBranch(first), lambda: self.filtered(rest, body), _nothing)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Assign a value that has been evaluated."""

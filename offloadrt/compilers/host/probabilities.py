@@ -19,8 +19,7 @@ from typing import Final
 import attrs
 
 from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
-from offloadrt.kernels.source.function_source import range_of
-from offloadrt.kernels.source.subset import literal
+from offloadrt.kernels.source.function_source import literal, range_of
 
 NEVER: Final = 0
 LEAVES: Final = 4
@@ -34,7 +33,7 @@ class Rounds:
 
     body: float
     tests: float
-    """Of a ``while``."""
+    """How often the test of a ``while`` is evaluated."""
     exhausted: float
     """With which probability it ends by itself, and not by a jump."""
 

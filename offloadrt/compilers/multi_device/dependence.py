@@ -19,7 +19,7 @@ whether that is below zero is looked at when the arguments of a launch are known
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -28,8 +28,8 @@ from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.index_ranges import extent
-from offloadrt.kernels.source.function_source import symbol_of, text
-from offloadrt.kernels.source.reductions import stored_names
+from offloadrt.kernels.source.function_source import text
+from offloadrt.kernels.source.loop_ir import Assignment, Conditional, RangeLoop, Statement, stored_names
 from offloadrt.kernels.source.subset import LoopNest, called
 
 _MOST_SHIFTS = 8
@@ -120,9 +120,9 @@ class Needs:
         for name, guard in other.arrays.items():
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
-    def leaving(self, node: ast.For) -> Needs:
+    def leaving(self, loop: RangeLoop) -> Needs:
         """Return what is needed at a loop's head, as seen from before its iteration."""
-        symbol = symbol_of(node)
+        node, symbol = loop.node, loop.symbol
         return Needs(
             {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
             dict(self.elements),
@@ -150,7 +150,7 @@ def guards_of(
     """Return the guard of each access of a nest. kept: scalars that every device needs at its end."""
     walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
-    walk.block(nest.source.body, Needs(dict.fromkeys(kept, always)))
+    walk.block(nest.body, Needs(dict.fromkeys(kept, always)))
     return walk.guards
 
 
@@ -200,7 +200,7 @@ def tested_plainly(
 
 def _changed(nest: LoopNest) -> set[str]:
     """Return the parameters that the nest assigns."""
-    return stored_names(nest.source.body) & set(nest.parameters)
+    return stored_names(nest.body) & set(nest.parameters)
 
 
 def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
@@ -227,49 +227,47 @@ class _Backwards:
         self.wraps: dict[tuple[ArrayAccess, int], bool] = {}
         """By access and dimension, whether the index may count from the end."""
 
-    def block(self, statements: list[ast.stmt], needs: Needs) -> Needs:
+    def block(self, statements: Sequence[Statement], needs: Needs) -> Needs:
         """Return what is needed before some statements; `needs` is what is needed after them, and is used up."""
         for node in reversed(statements):
             needs = self.statement(node, needs)
         return needs
 
-    def statement(self, node: ast.stmt, needs: Needs) -> Needs:
-        match node:
-            case ast.Assign(value=value) | ast.AugAssign(value=value) if node in self.contributions:
+    def statement(self, statement: Statement, needs: Needs) -> Needs:
+        node = statement.node
+        match statement:
+            case Assignment(value=value) if node in self.contributions:
                 guard = Guard(frozenset({self.contributions[node]}))
                 self.note(node, "contribution", guard)
                 self.need(value, guard, needs, node)
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                guard = needs.scalars.pop(name, NEVER)
+            case Assignment(target=ast.Name(id=name), value=value):
+                changes = statement.operator is not None
+                guard = needs.scalars.get(name, NEVER) if changes else needs.scalars.pop(name, NEVER)
                 self.note(node, "scalar", guard)
+                if changes:
+                    self.note(node, "value", guard)
                 self.need(value, guard, needs, node)
-            case ast.AugAssign(target=ast.Name(id=name), value=value):
-                guard = needs.scalars.get(name, NEVER)
-                self.note(node, "scalar", guard)
-                self.note(node, "value", guard)
-                self.need(value, guard, needs, node)
-            case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                self.need(value, self.store(target, needs, node), needs, node)
-            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+            case Assignment(target=ast.Subscript() as target, value=value):
                 guard = self.store(target, needs, node)
-                self.load(target, guard, needs, node)
-                self.note(node, "value", guard)
+                if statement.operator is not None:
+                    self.load(target, guard, needs, node)
+                    self.note(node, "value", guard)
                 self.need(value, guard, needs, node)
-            case ast.If(test=test, body=then, orelse=other):
-                first = self.block(then, needs.copy())
-                needs = self.block(other, needs)
+            case Conditional(test=test):
+                first = self.block(statement.then, needs.copy())
+                needs = self.block(statement.other, needs)
                 needs.add(first)
                 self.need(test, Guard(always=NeededByAll(node, "it decides which way the kernel goes")), needs, node)
-            case ast.For():
-                return self.loop(node, needs)
+            case RangeLoop():
+                return self.loop(statement, needs)
         return needs
 
-    def loop(self, node: ast.For, after: Needs) -> Needs:
-        head = Needs()
+    def loop(self, loop: RangeLoop, after: Needs) -> Needs:
+        node, head = loop.node, Needs()
         while True:
             end = after.copy()
             end.add(head)
-            before = self.block(node.body, end.copy()).leaving(node)
+            before = self.block(loop.body, end.copy()).leaving(loop)
             before.add(head)
             self.widen(before, node)
             if before == head:

@@ -14,7 +14,8 @@ from typing import Any
 
 from offloadrt.compilers.multi_device.dependence import NEVER, Guard, Guards, Predicate
 from offloadrt.kernels.source.function_source import Source, symbol_of
-from offloadrt.kernels.source.reductions import assigned_scalars, reduction
+from offloadrt.kernels.source.loop_ir import Assignment, assignments, statements
+from offloadrt.kernels.source.reductions import reduction
 from offloadrt.kernels.source.subset import LoopNest, called
 
 _FRAGILE = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
@@ -60,12 +61,11 @@ class Filter:
     def _made_up(self) -> set[str]:
         """Find the scalars that may hold what was computed from a load that was left out."""
         made_up: set[str] = set()
-        statements = [node for node in self.nest.source.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
         while True:
             before = len(made_up)
-            for node in statements:
-                if self.is_made_up(node.value, made_up):
-                    made_up |= assigned_scalars(node)
+            for node in assignments(self.nest.body):
+                if node.scalar and self.is_made_up(node.value, made_up):
+                    made_up.add(node.scalar)
             if len(made_up) == before:
                 return made_up
 
@@ -130,9 +130,10 @@ class Filter:
 
     def contribution(self, node: ast.Assign | ast.AugAssign, guard: Guard) -> list[ast.stmt]:
         """Write a reduction: all devices compute what is reduced, and it is reduced where the guard holds."""
-        target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
-        assert isinstance(target, ast.Name)
-        form = reduction(node, target.id)
+        (read,) = statements([node])
+        assert isinstance(read, Assignment) and isinstance(read.target, ast.Name)
+        target = read.target
+        form = reduction(read, target.id)
         assert form is not None
         return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
 

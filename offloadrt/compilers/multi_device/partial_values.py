@@ -22,7 +22,8 @@ from offloadrt.compilers.multi_device.filtering import Names
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
-from offloadrt.kernels.source.reductions import assigned_scalars, reads_first
+from offloadrt.kernels.source.loop_ir import assignments, statements
+from offloadrt.kernels.source.reductions import reads_first
 from offloadrt.kernels.source.subset import MATH, LoopNest, called
 
 _IDENTITY = {"+": 0, "*": 1}
@@ -190,8 +191,8 @@ def _statement(text: str) -> ast.stmt:
 
 
 def _begins_with(before: Sequence[ast.stmt], name: str, number: int) -> bool:
-    last = [node for node in before if name in assigned_scalars(node)][-1:]
-    return any(isinstance(node, ast.Assign) and _is_number(node.value, number) for node in last)
+    last = [node for node in assignments(statements(before)) if node.scalar == name][-1:]
+    return any(node.operator is None and _is_number(node.value, number) for node in last)
 
 
 def _is_number(node: ast.expr, number: int) -> bool:
@@ -203,9 +204,8 @@ def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt
 
     It is done again when the loop's stores have been made, without the scalars that the loop has left.
     """
-    inside = [node for node in ast.walk(loop) if isinstance(node, ast.Assign | ast.AugAssign)]
-    targets = [node.targets[0] if isinstance(node, ast.Assign) else node.target for node in inside]
-    stored = {ast.unparse(target.value) for target in targets if isinstance(target, ast.Subscript)}
+    inside = assignments(statements([loop]))
+    stored = {ast.unparse(node.target.value) for node in inside if isinstance(node.target, ast.Subscript)}
     for statement in around:
         for node in ast.walk(statement):
             if isinstance(node, ast.Subscript) and ast.unparse(node.value) in stored:
@@ -213,8 +213,8 @@ def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt
                     f"{ast.unparse(node)}, of an array that the loop stores to, is used outside of it with a reduction"
                 )
                 nest.source.refuse(statement, what, "make it a kernel of its own")
-    for name in sorted({name for node in inside for name in assigned_scalars(node)} - set(nest.reduced)):
-        if reads_first(after, name):
+    for name in sorted({node.scalar for node in inside if node.scalar is not None} - set(nest.reduced)):
+        if reads_first(statements(after), name):
             what = f"{name}, which the loop assigns, is used after it beside a reduction"
             nest.source.refuse(after[0], what, "reduce it, or store it in the loop")
 
@@ -224,13 +224,12 @@ def _floating(nest: LoopNest, arguments: Mapping[str, Any]) -> set[str]:
     floating = {
         name for name, value in arguments.items() if name not in nest.arrays and isinstance(value, float | np.floating)
     }
-    assigned = [node for node in ast.walk(nest.source.tree) if isinstance(node, ast.Assign | ast.AugAssign)]
     while True:
         count = len(floating)
-        for node in assigned:
-            divides = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
-            if divides or _may_be_floating(nest, node.value, floating, arguments):
-                floating |= assigned_scalars(node)
+        for node in assignments(nest.body):
+            divides = isinstance(node.operator, ast.Div)
+            if node.scalar and (divides or _may_be_floating(nest, node.value, floating, arguments)):
+                floating.add(node.scalar)
         if len(floating) == count:
             return floating
 

@@ -7,14 +7,12 @@ element. Where no parallel loop runs along a dimension (a reduction), every devi
 
 from __future__ import annotations
 
-import ast
-
 import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess, Walk
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.source.function_source import symbol_of
-from offloadrt.kernels.source.reductions import assigned_scalars, reads_first, statements_in
+from offloadrt.kernels.source.loop_ir import RangeLoop, assignments, within
+from offloadrt.kernels.source.reductions import reads_first
 from offloadrt.kernels.source.subset import LoopNest
 
 
@@ -57,15 +55,14 @@ def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:
 
 def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
     """Return the symbols of the loops that are parallel."""
-    loops = [node for node in nest.source.nodes if isinstance(node, ast.For)]
-    return {symbol_of(loop) for loop in loops if loop in nest.distributed or _is_parallel(loop, walked)}
+    loops = [node for node in within(nest.body) if isinstance(node, RangeLoop)]
+    return {loop.symbol for loop in loops if loop.node in nest.distributed or _is_parallel(loop, walked)}
 
 
-def _is_parallel(loop: ast.For, walked: Walk) -> bool:
-    scalars = {name for node in statements_in(loop.body) for name in assigned_scalars(node)}
-    if any(reads_first(loop.body, name) for name in scalars):
+def _is_parallel(loop: RangeLoop, walked: Walk) -> bool:
+    if any(node.scalar and reads_first(loop.body, node.scalar) for node in assignments(loop.body)):
         return False
-    symbol = symbol_of(loop)
+    symbol = loop.symbol
     inside = [access for access in walked.accesses if any(_is(part, symbol) for part in access.path)]
     written = {access.array for access in inside if access.kind == "write"}
     return all(_is_apart([access for access in inside if access.array == name], symbol) for name in sorted(written))

@@ -77,6 +77,8 @@ class HostProgram:
         """
         walk = RegionWalk(Source.of(function, "host function"), _owner(function), kernels or {})
         often = frequencies(walk.pieces, walk.entry)
+        # A place that several ways lead through, such as a `finally`, is in the graph once for each way. It is one
+        # region, and comes where its last copy does, which is where it stands in the source.
         runs: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[TargetConstruct, float]] = {}
         for node in nodes_of(walk.pieces):
             if (construct := node.operation) is not None:

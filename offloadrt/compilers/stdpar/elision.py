@@ -10,7 +10,7 @@ barrier of its own. What ends such a *window* (``SyncElision.cpp``, ``doc/stdpar
 - the exit of the function;
 - an algorithm that returns a value waits itself, for everything before it as well.
 
-`Window` is fed with operations as they come, `windows` with a recorded list. `elision_source.py` decides the same from
+`Window` is fed with operations as they come, `windows` with a recorded list. `elision_pass.py` decides the same from
 the source of a host function, where no run is at hand.
 """
 
@@ -24,8 +24,9 @@ import attrs
 
 
 class Marker(enum.Enum):
-    """What a thread does, as far as it matters to a barrier. HOST_ALGORITHM: an algorithm that is not offloaded. CALL:
-    of a function that is not inlined. RETURN: from one.
+    """What a thread does, as far as it matters to a barrier.
+
+    HOST_ALGORITHM: an algorithm that is not offloaded. CALL: of a function that is not inlined. RETURN: from one.
     """
 
     ALGORITHM = "algorithm"
@@ -61,7 +62,7 @@ _STOPS = {
 
 
 def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
-    """Why a barrier cannot be delayed past this; None where it can, and for algorithms that are offloaded."""
+    """Tell why a barrier cannot be delayed past this; None where it can, and for algorithms that are offloaded."""
     if marker is Marker.STACK_ACCESS and system_usm:
         return Reason.STACK
     return _STOPS.get(marker)
@@ -86,11 +87,11 @@ class Operation:
 
 
 @attrs.frozen
-class Loop:
-    """Operations that were recorded once and happened so often."""
+class RecordedLoop:
+    """Operations that were recorded once and happened so many times."""
 
     times: int
-    body: tuple[Operation | Loop, ...]
+    body: tuple[Operation | RecordedLoop, ...]
 
 
 @attrs.frozen
@@ -106,8 +107,9 @@ class Elided:
 
 @attrs.frozen
 class Kept:
-    """The thread waits for `algorithm`, and all before it, for this reason, at `at`: before it, or behind it where it
-    is the algorithm itself.
+    """The thread waits for `algorithm`, and for all before it, for this reason.
+
+    It waits at `at`: before it, or behind it where it is the algorithm itself.
     """
 
     algorithm: Operation
@@ -138,7 +140,7 @@ Decision = Elided | Kept | Endless
 
 @attrs.define
 class Window:
-    """What one thread has outstanding. elision: off, each algorithm is waited for at once."""
+    """What one thread has outstanding. Where `elision` is off, each algorithm is waited for at once."""
 
     elision: bool = True
     system_usm: bool = False
@@ -146,8 +148,10 @@ class Window:
     """The last algorithm, while it is not waited for."""
 
     def meets(self, operation: Operation) -> tuple[Decision, ...]:
-        """What is decided when the thread comes to `operation`. With a `Kept` among it the thread waits: behind the
-        operation if that is an offloaded algorithm, else before it.
+        """Decide about barriers when the thread comes to `operation`.
+
+        With a `Kept` among the decisions the thread waits: behind the operation if that is an offloaded algorithm, else
+        before it.
         """
         last = self._open
         if operation.marker not in (Marker.ALGORITHM, Marker.RETURNING):
@@ -166,33 +170,37 @@ class Window:
         return before
 
 
-def windows(operations: Iterable[Operation | Loop], elision: bool = True, system_usm: bool = False) -> list[Decision]:
-    """A decision for each offloaded algorithm of a recorded list, in the order in which they are made. The end of the
-    list is the exit of the function.
+def windows(
+    operations: Iterable[Operation | RecordedLoop], elision: bool = True, system_usm: bool = False
+) -> list[Decision]:
+    """Decide about each offloaded algorithm of a recorded list, in the order in which the decisions are made.
+
+    The end of the list is the exit of the function.
     """
     window = Window(elision, system_usm)
     decisions = [decision for operation in unrolled(operations) for decision in window.meets(operation)]
     return [*decisions, *window.meets(Operation(Marker.RETURN))]
 
 
-def unrolled(operations: Iterable[Operation | Loop]) -> Iterator[Operation]:
-    """Operations in the order in which they happen."""
-    for one in operations:
-        if isinstance(one, Operation):
-            yield one
+def unrolled(operations: Iterable[Operation | RecordedLoop]) -> Iterator[Operation]:
+    """Repeat what loops hold, so that operations come in the order in which they happen."""
+    for recorded in operations:
+        if isinstance(recorded, Operation):
+            yield recorded
         else:
-            for _ in range(one.times):
-                yield from unrolled(one.body)
+            for _ in range(recorded.times):
+                yield from unrolled(recorded.body)
 
 
 def waits(decisions: Iterable[Decision]) -> int:
-    """How often the thread waits."""
+    """Count how often the thread waits."""
     return sum(isinstance(decision, Kept) for decision in decisions)
 
 
 def table(decisions: Iterable[Decision]) -> str:
-    """A line for each place and what became of its barrier, in the order of their first decision: where, which
-    algorithm, how often, and why.
+    """Print a line for each place and what became of its barrier: where, which algorithm, how often, and why.
+
+    The lines come in the order of their first decision.
     """
     counts: dict[tuple[str, str, str], int] = {}
     for decision in decisions:

@@ -125,7 +125,7 @@ class ElisionPass:
 
 
 def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
-    """Collect what control comes to, unless by an exception."""
+    """Collect what control comes to, unless by an exception, which the compiler takes for the end of the program."""
     seen: set[Node[Operation]] = set()
     waiting = [entry]
     while waiting:

@@ -7,8 +7,10 @@ from typing import Final
 
 
 class ExecutionPolicy(enum.Enum):
-    """``std::execution``: `SEQ` in the calling thread, `PAR` on threads that make progress independently of one
-    another, `PAR_UNSEQ` also vectorised, which is what a GPU does.
+    """The policies of ``std::execution``.
+
+    `SEQ` runs in the calling thread, `PAR` on threads that make progress independently of one another, `PAR_UNSEQ` also
+    vectorised, which is what a GPU does.
     """
 
     SEQ = "seq"

@@ -1,6 +1,6 @@
 """ROCr, the driver library of an APU's device: the calls of the HSA runtime, made by host threads.
 
-Every call runs in the calling thread, costs what the profile says (``rocr_costs.py``), and is counted under its name in
+Every call runs in the calling thread, costs what the profile says (``costs.py``), and is counted under its name in
 rocprof, without the prefix ``hsa_`` or ``hsa_amd_``.  What goes down to the kernel driver takes the kernel driver's
 locks (``driver/kfd``); copies and packets take those of their ring or queue (``locks.py``).
 """

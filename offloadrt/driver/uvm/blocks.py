@@ -97,7 +97,7 @@ class UvmBlocks:
         are, this waits for the first.
         """
         lru, locks = self.pages.lru, self.locks
-        for block in lru.values():
+        for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
             if not locks.is_taken(block):
                 break
         else:

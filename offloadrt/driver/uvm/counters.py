@@ -25,7 +25,7 @@ class UvmCounters:
     """Blocks of which pages were mapped over the link, time by time (REMOTE_MAP)."""
     batches: int = 0
     faults: int = 0
-    """Of the GPU, that were served."""
+    """Faults of the GPU that were served."""
     duplicates: int = 0
     """Faults for pages that had a translation when it was their turn."""
     evictions: int = 0
@@ -34,7 +34,7 @@ class UvmCounters:
     """Pages that nobody had touched before the GPU did: nothing to migrate."""
 
     def table(self) -> dict[str, int]:
-        """By name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own."""
+        """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own."""
         return {
             "bytes_transfer_htod": self.bytes_htod,
             "bytes_transfer_dtoh": self.bytes_dtoh,

@@ -4,6 +4,10 @@ A batch is what lies in the fault buffer when the worker comes to fetch it, at m
 are grouped by block, duplicates are dropped, and the blocks are served one after the other.  Then the buffer is flushed
 and the kernels are replayed (nvidia-uvm's policy BATCH_FLUSH, ``uvm_gpu_service_replayable_faults``): what was not in
 the batch, or was put off because it thrashes, they ask for again.
+
+The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
+in this actor's mailbox; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``UvmBlocks.fetch`` fetch it; a
+``ReplayFaults`` lets the kernel try again.
 """
 
 from __future__ import annotations
@@ -26,14 +30,14 @@ class FaultHandlerStatistics:
     """What the handler did; virtual seconds.  busy_s + idle_s is the time elapsed with one worker."""
 
     busy_s: float
-    """In batches, up to now."""
+    """Time in batches, up to now."""
     idle_s: float
     wait_s: float
-    """That kernels were stalled besides what serving their own faults alone takes."""
+    """Time that kernels were stalled besides what serving their own faults alone takes."""
     blocks: int
-    """Served, batch by batch."""
+    """Blocks that were served; one that has faults in several batches counts in each."""
     block_s: float
-    """That they took."""
+    """Time that the service of these blocks took."""
 
 
 class UvmFaultHandler:
@@ -80,7 +84,7 @@ class UvmFaultHandler:
         blocks, faults, sim, mailbox = self._blocks, self._faults, self._sim, self.mailbox
         costs, counters, messages, took = blocks.costs, blocks.counters, [first], dict[int, float]()
         duplicates = 0
-        await blocks.locks.read()
+        await blocks.locks.read()  # advice must not change the rules within a batch
         try:
             begin = sim.now
             faults.unpin()

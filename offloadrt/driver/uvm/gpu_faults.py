@@ -28,7 +28,7 @@ class GpuFaults:
         """
         blocks, pages, thrashing = self._blocks, self._pages, self._thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
-        await locks.take(block)
+        await locks.take(block)  # a prefetch or a host thread may work on it
         begin = sim.now
         try:
             wanted = faulted & ~(block.resident | block.remote)

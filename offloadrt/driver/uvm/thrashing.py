@@ -34,13 +34,13 @@ class ThrashingRules:
     """Faults on a page that are throttled before it is pinned."""
     lapse: Annotated[float, "thrash.lapse"]
     nap: Annotated[float, "thrash.nap"]
-    """Of a period in which one side is throttled."""
+    """Length of a period in which one side is throttled."""
     pin: Annotated[float, "thrash.pin"]
     """For how long a pinned page stays where it is."""
 
 
 class Hint(enum.Enum):
-    """What to do with a fault."""
+    """The driver's decision about a fault (``uvm_perf_thrashing_hint_t``)."""
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"
@@ -87,7 +87,7 @@ class Thrashing:
         self._pins: deque[tuple[float, int, int]] = deque()
 
     def migrated(self, index: int, pages: int, side: Side, now: float) -> None:
-        """Faults have had these pages of a block migrate to a side, prefetched neighbours included."""
+        """Note that faults had these pages of a block migrate to a side, prefetched neighbours included."""
         rules = self.rules
         if not rules.detects:
             return
@@ -116,12 +116,12 @@ class Thrashing:
                 self._reset(block, place)
 
     def thrashing(self, index: int) -> int:
-        """Pages of a block that thrash, which no fault on another page brings along."""
+        """Return the pages of a block that thrash: no fault on another page brings them along."""
         block = self._blocks.get(index)
         return 0 if block is None else block.thrashing
 
     def hint(self, index: int, place: int, side: Side, now: float) -> Hint:
-        """What to do with a fault of one side on a page."""
+        """Decide what to do with a fault of one side on a page (``uvm_perf_thrashing_get_hint``)."""
         block, rules = self._blocks.get(index), self.rules
         if block is None or block.pages is None or not block.thrashing >> place & 1:
             return Hint.MIGRATE
@@ -148,7 +148,7 @@ class Thrashing:
         return Hint.MIGRATE
 
     def throttled_until(self, index: int, place: int) -> float:
-        """When the period ends in which a page is not to be had."""
+        """Return when the period ends in which a page is not to be had."""
         block = self._blocks[index]
         assert block.pages is not None
         return block.pages[place].until
@@ -178,7 +178,7 @@ class Thrashing:
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
-        """(block, page) of those whose pin is over since the last time this was asked; they are like new."""
+        """Return (block, page) of those whose pin has ended since the last call; they are like new."""
         found = []
         while self._pins and self._pins[0][0] <= now:
             until, index, place = self._pins.popleft()
@@ -190,7 +190,7 @@ class Thrashing:
         return found
 
     def forget(self, index: int, pages: int) -> None:
-        """The program has moved or freed these pages of a block: what they did before says nothing any more."""
+        """Forget what these pages of a block did: the program has moved or freed them."""
         block = self._blocks.get(index)
         if block is not None:
             for place in _places(pages & block.thrashing):
@@ -203,5 +203,5 @@ class Thrashing:
 
 
 def _places(pages: int) -> list[int]:
-    """The pages of a set, ascending."""
+    """Return the pages of a set, ascending."""
     return [place for low, high in runs(pages) for place in range(low, high)]

@@ -1,8 +1,8 @@
 """The unified-memory driver of a discrete device (NVIDIA's ``nvidia-uvm``): who migrates managed memory, and when.
 
-GPU faults are served by the page-fault handler, an actor (``uvm_fault_handler.py``, ``uvm_gpu_faults.py``); prefetches
-by the migration worker, another one; faults of the CPU by the host thread that has them (``uvm_host_faults.py``).
-All take the same steps on a block (``uvm_blocks.py``), under the same locks (``uvm_locks.py``).
+GPU faults are served by the page-fault handler, an actor (``fault_handler.py``, ``gpu_faults.py``); prefetches
+by the migration worker, another one; faults of the CPU by the host thread that has them (``host_faults.py``).
+All take the same steps on a block (``blocks.py``), under the same locks (``locks.py``).
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ class Uvm:
 
     @property
     def costs(self) -> UvmCosts:
-        """What the driver's steps cost."""
+        """Return what the driver's steps cost."""
         return self._blocks.costs
 
     @property
     def counters(self) -> UvmCounters:
-        """What the driver did."""
+        """Return what the driver did."""
         return self._blocks.counters
 
     @property
     def pages(self) -> ManagedPages:
-        """Who owns each page."""
+        """Return who owns each page."""
         return self._blocks.pages
 
     @property
     def lock(self) -> RWLock:
-        """The space lock."""
+        """Return the space lock."""
         return self._blocks.locks.space
 
     def start(self) -> None:

@@ -18,9 +18,9 @@ from offloadrt.kernels.accesses.number_kinds import FLOAT, TRUTH, Kind, WholeNum
 from offloadrt.kernels.accesses.values import Value, arithmetic, complex_names, made_of, whole_names
 from offloadrt.kernels.algebra.operations import OPERATIONS
 from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.source.function_source import text
-from offloadrt.kernels.source.reductions import stored_names
-from offloadrt.kernels.source.subset import MATH, LoopNest, literal
+from offloadrt.kernels.source.function_source import literal, text
+from offloadrt.kernels.source.loop_ir import stored_names
+from offloadrt.kernels.source.subset import MATH, LoopNest
 
 _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
     ast.Add: (2, 1),
@@ -38,7 +38,7 @@ class Evaluation:
         self.nest = nest
         self.met = Walk()
         self.whole = whole_names(nest)
-        self.stored = stored_names(nest.source.body)
+        self.stored = stored_names(nest.body)
         self.numbers = frozenset(name for name in nest.parameters if name not in nest.arrays)
         """Parameters that may be given as floats."""
         self.complex_parameters = complex_names(nest)
@@ -158,7 +158,7 @@ class Evaluation:
         return value
 
     def operate(
-        self, node: ast.BinOp | ast.AugAssign, op: ast.operator, left: Value, right: Value, path: Path
+        self, node: ast.BinOp | ast.Assign | ast.AugAssign, op: ast.operator, left: Value, right: Value, path: Path
     ) -> Value:
         result = self.known(arithmetic(op, left, right))
         if result.kind.is_complex:

@@ -15,7 +15,7 @@ from offloadrt.kernels.accesses.frequency import Hint
 from offloadrt.kernels.accesses.number_kinds import WHOLE, Kind, operated
 from offloadrt.kernels.algebra.operations import SymbolicOperation
 from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.source.function_source import range_of
+from offloadrt.kernels.source.loop_ir import RangeLoop, assignments, within
 from offloadrt.kernels.source.subset import LoopNest
 
 NOTHING: frozenset[str] = frozenset()
@@ -124,24 +124,17 @@ def whole_names(nest: LoopNest) -> set[str]:
 
     All others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
     """
-    nodes = nest.source.nodes
     whole: set[str] = set()
-    roots: list[ast.AST] = []
-    for node in nodes:
-        if isinstance(node, ast.Subscript):
-            roots.append(node.slice)
-        elif isinstance(node, ast.For):
-            whole.update(_names(node.target))
-            call = range_of(node.iter)
-            roots.extend(call.args if call else ())
-    assignments = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
+    roots: list[ast.AST] = [node.slice for node in nest.source.nodes if isinstance(node, ast.Subscript)]
+    for loop in within(nest.body):
+        if isinstance(loop, RangeLoop):
+            whole.add(loop.variable)
+            roots.extend(loop.call.args)
+    assigned = assignments(nest.body)
     while roots:
         for name in _names(roots.pop()) - whole:
             whole.add(name)
-            for node in assignments:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                    roots.append(node.value)
+            roots.extend(node.value for node in assigned if node.scalar == name)
     annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     floating = {name for name, kind in annotated.items() if kind and kind.startswith(("float", "complex"))}
     return (whole | {name for name, kind in annotated.items() if kind and name not in floating}) - floating

@@ -7,6 +7,7 @@ scalar that a loop changes is only known to vary with that loop. `evaluation.py`
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 import attrs
 
@@ -17,9 +18,10 @@ from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, Probability
 from offloadrt.kernels.accesses.number_kinds import IndexParameter, Kind
 from offloadrt.kernels.accesses.values import NOTHING, Value
 from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.source.function_source import range_of, symbol_of, text
-from offloadrt.kernels.source.reductions import reduction, stored_names
-from offloadrt.kernels.source.subset import LoopNest, literal
+from offloadrt.kernels.source.function_source import text
+from offloadrt.kernels.source.loop_ir import Assignment, Conditional, RangeLoop, Statement, stored_names
+from offloadrt.kernels.source.reductions import reduction
+from offloadrt.kernels.source.subset import LoopNest
 
 
 def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
@@ -28,7 +30,7 @@ def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
     Raises SourceRefused for a bound or an index that is no whole number by its form.
     """
     walker = _Walker(nest)
-    walker.block(nest.source.body, ())
+    walker.block(nest.body, ())
     return walker.now.met, walker.now.whole_numbers.parameters
 
 
@@ -39,27 +41,29 @@ class _Walker:
         self.kinds_in: dict[ast.For, dict[str, Kind]] = {}
         """The kinds that scalars were found to have at the head of a loop, so that it is not found again."""
 
-    def block(self, statements: list[ast.stmt], path: Path) -> None:
+    def block(self, statements: Sequence[Statement], path: Path) -> None:
         for statement in statements:
             self.statement(statement, path)
 
-    def statement(self, node: ast.stmt, path: Path) -> None:
+    def statement(self, node: Statement, path: Path) -> None:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Compare() | ast.BoolOp() as test):
+            case Assignment(
+                target=ast.Name(id=name) as target, operator=None, value=ast.Compare() | ast.BoolOp() as test
+            ):
                 self.now.tests[name], value = self.now.condition(test, path)
                 self.store(target, attrs.evolve(value.mixed((), True), kind=value.kind), path)
-            case ast.Assign(targets=[target], value=value):
+            case Assignment(target=target, operator=None, value=expression):
                 self.now.tests.pop(text(target), None)
-                self.store(target, self.now.expression(value, path), path)
-            case ast.AugAssign(target=target, op=op, value=value):
-                operand = self.now.expression(value, path)
+                self.store(target, self.now.expression(expression, path), path)
+            case Assignment(target=target, operator=ast.operator() as operator, value=expression):
+                operand = self.now.expression(expression, path)
                 before = self.now.expression(target, path)
-                self.store(target, self.now.operate(node, op, before, operand, path), path)
-            case ast.If(test=test, body=then, orelse=other):
-                self.branch(test, then, other, path)
-            case ast.For():
+                self.store(target, self.now.operate(node.node, operator, before, operand, path), path)
+            case Conditional():
+                self.branch(node, path)
+            case RangeLoop():
                 self.loop(node, path)
-        if isinstance(node, ast.Assign | ast.AugAssign):
+        if isinstance(node, Assignment):
             self.note_reduction(node, path)
 
     def store(self, target: ast.expr, value: Value, path: Path) -> None:
@@ -75,45 +79,40 @@ class _Walker:
                 self.nest.source.refuse(target, what, f"annotate {text(target.value)} as NDArray[np.complex128]")
             self.now.access(target, "write", path, value.level)
 
-    def branch(self, test: ast.expr, then: list[ast.stmt], other: list[ast.stmt], path: Path) -> None:
-        holds, condition = self.now.condition(test, path)
+    def branch(self, node: Conditional, path: Path) -> None:
+        holds, condition = self.now.condition(node.test, path)
         before = dict(self.now.values)
         tests = dict(self.now.tests)
         self.now.guards.append(self.now.guards[-1].mixed((condition,), False))
-        self.block(then, (*path, Branch(holds, test.lineno)))
+        self.block(node.then, (*path, Branch(holds, node.test.lineno)))
         after, self.now.values = self.now.values, before
         kept, self.now.tests = self.now.tests, tests
-        self.block(other, (*path, Branch(negated(holds), test.lineno)))
+        self.block(node.other, (*path, Branch(negated(holds), node.test.lineno)))
         for name in [each for each in after if each in self.now.values]:
             self.now.values[name] = after[name].or_else(self.now.values[name], self.now.guards[-1])
         self.now.tests = {name: known for name, known in self.now.tests.items() if kept.get(name) is known}
         self.now.guards.pop()
 
-    def loop(self, node: ast.For, path: Path) -> None:
-        call = range_of(node.iter)
-        assert call is not None and isinstance(node.target, ast.Name)
-        first, last = call.args[:2] if len(call.args) > 1 else (ast.Constant(0), call.args[0])
-        step = int((literal(call.args[2]) if len(call.args) > 2 else 1) or 1)
+    def loop(self, node: RangeLoop, path: Path) -> None:
+        call, step, symbol = node.call, node.step, node.symbol
         below, above = ("max", "min") if step > 0 else ("min", "max")
-        start, later = self.bound(first, call, path, below if abs(step) == 1 else None)
-        stop, earlier = self.bound(last, call, path, above)
+        start, later = self.bound(node.first, call, path, below if abs(step) == 1 else None)
+        stop, earlier = self.bound(node.last, call, path, above)
         for literal_step in call.args[2:]:
             self.now.whole_numbers.check(literal_step, self.now.expression(literal_step, path).kind, call)
-        symbol = symbol_of(node)
-        distributed = node in self.nest.distributed
         loop = Loop(
             symbol,
-            node.target.id,
-            node.lineno,
+            node.variable,
+            node.node.lineno,
             start.polynomial,
             stop.polynomial,
             step,
-            self.now.hint(node.iter, "trips"),
-            distributed,
+            self.now.hint(node.node.iter, "trips"),
+            node.node in self.nest.distributed,
         )
         range_ = start.mixed((stop,), True)
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
-        near = self.now.hint(node.iter, "near")
+        near = self.now.hint(node.node.iter, "near")
         moved = around | start.loops | {symbol}  # what another loop sets the first value of moves with it
         variable = Value(Polynomial.symbol(symbol), None, moved, range_.arrays, True, range_.level, near)
         changed = stored_names([node])
@@ -121,14 +120,14 @@ class _Walker:
         outside = {name: known for name, known in self.now.tests.items() if name not in changed}
         inside: Path = (*path, loop)
         if later or earlier:
-            inside = (*inside, Branch(self.limits(variable, later, earlier, step), node.lineno, of_loop=True))
+            inside = (*inside, Branch(self.limits(variable, later, earlier, step), loop.line, of_loop=True))
         self.now.guards.append(self.now.guards[-1].mixed((range_,), False))
         self.now.tests = dict(outside)
         altered = [name for name in before if name in changed]
         if altered:
-            self.now.values = self.at_head(node, loop, altered, variable, inside)
+            self.now.values = self.at_head(node, altered, variable, inside)
             self.now.tests = dict(outside)
-        self.now.values[node.target.id] = variable
+        self.now.values[node.variable] = variable
         self.now.met.loops.append(loop)
         self.block(node.body, inside)
         for name in altered:
@@ -138,7 +137,7 @@ class _Walker:
         self.now.tests = outside
         self.now.guards.pop()
 
-    def at_head(self, node: ast.For, loop: Loop, altered: list[str], variable: Value, inside: Path) -> dict[str, Value]:
+    def at_head(self, node: RangeLoop, altered: list[str], variable: Value, inside: Path) -> dict[str, Value]:
         """Return what scalars hold at the head of a loop that changes some of them, by following its body first.
 
         A scalar depends on what an iteration leaves to the next one. One pass over the body finds loops and arrays;
@@ -147,17 +146,17 @@ class _Walker:
         now = self.now
         before, tests = dict(now.values), dict(now.tests)
         recorded, now.met = now.met, Walk()
-        kinds = self.kinds_in.setdefault(node, {})
+        kinds = self.kinds_in.setdefault(node.node, {})
         first = dict(before)
         for name in altered:
             known = before[name]
-            first[name] = Value(None, None, known.loops | {loop.symbol}, known.arrays, known.integer)
+            first[name] = Value(None, None, known.loops | {node.symbol}, known.arrays, known.integer)
             kinds[name] = kinds.get(name, known.kind) | known.kind
         head: dict[str, Value] = {}
         settled = False
         while not settled:
             at_entry = {name: attrs.evolve(first[name], kind=kinds[name]) for name in altered}
-            now.values, now.tests = {**first, **at_entry, loop.name: variable}, dict(tests)
+            now.values, now.tests = {**first, **at_entry, node.variable: variable}, dict(tests)
             self.block(node.body, inside)
             after = {name: now.values[name] for name in altered}
             head = head or {name: first[name].mixed((after[name],), after[name].integer) for name in altered}
@@ -187,8 +186,8 @@ class _Walker:
         ranges += [ranges_of((variable, other), [ends]) for other in earlier]
         return Probability(hint=1.0, within=tuple([within for parts in ranges for within in parts]))
 
-    def note_reduction(self, node: ast.Assign | ast.AugAssign, path: Path) -> None:
-        target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
+    def note_reduction(self, node: Assignment, path: Path) -> None:
+        target = node.target
         form = reduction(node, text(target))
         if form is None or not any(loop.distributed for loop in loops_of(path)):
             return
@@ -198,4 +197,4 @@ class _Walker:
             outer = {loop.symbol for loop in loops_of(path) if loop.distributed}
             shared = not written.through and not written.loops & outer
         if shared:
-            self.now.met.reductions.append(Reduction(form[0], text(target), node.lineno, node, path))
+            self.now.met.reductions.append(Reduction(form[0], text(target), node.node.lineno, node.node, path))

@@ -125,6 +125,16 @@ def range_of(node: ast.expr) -> ast.Call | None:
     return None
 
 
+def literal(node: ast.expr) -> int | float | None:
+    """Return the number that is written there, with its sign; None when it is no number."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = literal(node.operand)
+        return None if value is None else -value
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    return None
+
+
 def symbol_of(loop: ast.For) -> str:
     """Return the symbol of a loop's variable in polynomials, which no other loop shares."""
     assert isinstance(loop.target, ast.Name)

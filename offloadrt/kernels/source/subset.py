@@ -19,15 +19,17 @@ A scalar that one iteration of the distributed loop takes over from another must
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections.abc import Iterable, Sequence
 
 import attrs
 
 from offloadrt.kernels.hints import expect
-from offloadrt.kernels.source.function_source import Source, first_line, range_of, text
+from offloadrt.kernels.source.function_source import Source, first_line, literal, range_of, text
+from offloadrt.kernels.source.loop_ir import Assignment, Statement, statements
 from offloadrt.kernels.source.other_loops import WHILE, over_a_range
-from offloadrt.kernels.source.reductions import assigned_scalars, reduced_scalars
+from offloadrt.kernels.source.reductions import reduced_scalars
 
 MATH = (
     *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
@@ -59,6 +61,11 @@ class LoopNest:
     reduced: dict[str, str]
     """Scalars that the distributed loop reduces, each with its operator."""
 
+    @functools.cached_property
+    def body(self) -> tuple[Statement, ...]:
+        """The statements, read once for all passes."""
+        return statements(self.source.body)
+
     @property
     def parameters(self) -> tuple[str, ...]:
         return tuple(parameter.arg for parameter in self.source.parameters)
@@ -89,16 +96,6 @@ def called(source: Source, call: ast.Call) -> str | None:
     elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
         target = getattr(source.names.get(function.value.id), function.attr, None)
     return _CALLABLE.get(id(target))
-
-
-def literal(node: ast.expr) -> int | float | None:
-    """Return the number that is written there, with its sign; None when it is no number."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = literal(node.operand)
-        return None if value is None else -value
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        return node.value
-    return None
 
 
 class _Reader:
@@ -144,7 +141,7 @@ class _Reader:
             elif not isinstance(statement, ast.Assign | ast.AugAssign | ast.Pass):
                 instead = _INSTEAD.get(type(statement), "put it into the loop")
                 self.refuse(statement, f"{first_line(statement)} outside of the loop", instead)
-            elif distributed is None and not isinstance(statement, ast.Pass) and not assigned_scalars(statement):
+            elif distributed is None and _stores_an_element(statement):
                 self.refuse(statement, "an element is stored before the loop", "store it after the loop or in it")
             assigned = self.statement(statement, assigned)
         if distributed is None:
@@ -372,3 +369,7 @@ _INSTEAD: dict[type[ast.AST], str] = {
 
 def _is_flat(node: ast.If) -> bool:
     return all(isinstance(part, ast.Assign | ast.AugAssign | ast.Pass) for part in (*node.body, *node.orelse))
+
+
+def _stores_an_element(node: ast.stmt) -> bool:
+    return any(isinstance(part, Assignment) and part.scalar is None for part in statements([node]))

@@ -1,4 +1,8 @@
-"""What the compute units of a device can do, what a kernel takes on them alone, and what they did."""
+"""How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
+
+What kernels take together is not here: ``compute_units.py`` divides the SMs among them.  ``occupancy.py`` says how many
+teams fit on an SM.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,10 @@ class ComputeSpec:
     uncontended: Annotated[bool, "compute.uncontended"]
 
     def demand(self, launch: Launch) -> float:
-        """SMs' worth of the device that a launch takes, at most all: of the places for teams, or of the rate that
-        limits a full device, whichever is more.  Raises LaunchOutOfResources.
+        """Return the SMs' worth of the device that a launch takes, at most all.
+
+        It takes that part of the places for teams, or of the rate that limits a full device, whichever is more.  Raises
+        LaunchOutOfResources.
         """
         filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
         if launch.kernel.loads_in_flight is None or not taken:
@@ -40,7 +46,7 @@ class ComputeSpec:
         return min(float(self.sms), max(places, self.sms * full / taken))
 
     def time_alone(self, launch: Launch) -> float:
-        """Seconds from the first team's start to the last one's end on a device that does nothing else.
+        """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
         Dependent accesses come on top of the roofline: nothing hides them.
@@ -48,12 +54,12 @@ class ComputeSpec:
         return self._roofline(launch) + launch.kernel.dependent_accesses * self.memory_latency
 
     def drawn(self, launch: Launch) -> float:
-        """Bytes/s of memory that the threads of a launch draw alone, by Little's law: bytes in flight over latency.
+        """Return the bytes/s of memory that the threads of a launch draw alone.
 
-        At most what the SMs that have teams, and the memory, let through of the sectors in which those bytes lie; teams
-        are spread over SMs before any gets a second one. What a cache holds comes from there to the SMs each time.
-        Where it is not known how many loads a thread has in flight, the teams that keep the SMs' arithmetic units busy
-        also draw all of the bandwidth.
+        That is Little's law, bytes in flight over latency: at most what the SMs that have teams, and the memory, let
+        through of the sectors in which those bytes lie; teams are spread over SMs before any gets a second one. What a
+        cache holds comes from there to the SMs each time. Where it is not known how many loads a thread has in flight,
+        the teams that keep the SMs' arithmetic units busy also draw all of the bandwidth.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
@@ -68,16 +74,16 @@ class ComputeSpec:
         )
 
     def _roofline(self, launch: Launch) -> float:
-        """Seconds that arithmetic or memory takes, whichever is more."""
+        """Return the seconds that arithmetic or memory takes, whichever is more."""
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
         return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
 
     def _flops(self, launch: Launch) -> float:
-        """Of the code, where all SMs are busy."""
+        """Return the flop/s of a launch's code when all SMs are busy."""
         return self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
 
     def _filled(self, launch: Launch, teams: int) -> float:
-        """SMs whose arithmetic units so many teams keep busy, at most all."""
+        """Return the SMs whose arithmetic units so many teams keep busy, at most all."""
         saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
         return min(float(self.sms), teams / saturating)
 

@@ -4,7 +4,7 @@ A kernel occupies as many SMs as its teams fill.  Kernels that together need no 
 speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
-(``kernel_faults.py``), of managed memory on a device that migrates it (``managed_kernels.py``).
+(``kernel_faults.py``), of managed memory on a device that migrates it (``managed/kernels.py``).
 """
 
 from __future__ import annotations
@@ -36,18 +36,21 @@ from offloadrt.machine.messages import (
     TrafficChanged,
     Unmapped,
 )
-from offloadrt.sim import TIMED_OUT, Call, Simulation
+from offloadrt.sim import TIMED_OUT, Request, Simulation
 from offloadrt.trace import Trace, events
 
 _NEAR = 1e-9
-"""Seconds before the end of a kernel from which on a message is a reason to look whether it has ended."""
+"""Seconds before a kernel's end from which on every message makes the actor look whether the kernel has ended.
+
+Rounding can put the end a little behind a message that comes at the same time.
+"""
 _REMEMBERED = 4096
-"""Launches whose times are remembered before they are all forgotten."""
+"""How many launches' times are remembered before they are all forgotten, so that memory stays bounded."""
 
 
 @attrs.define
 class _Tally:
-    """What ComputeStatistics reports, as it grows."""
+    """The counts of ``ComputeStatistics`` as they grow."""
 
     busy_s: float = 0.0
     halted_s: float = 0.0
@@ -68,7 +71,8 @@ class ComputeUnits:
     Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
     ``put``, DrainKernels and SuspendKernels with ``call``.
 
-    Without ``faults`` and ``managed`` it does not matter what a kernel touches.
+    Without ``faults`` and ``managed`` it does not matter what a kernel touches.  Each message and each end of a kernel
+    has its handler below; all of them run in this one actor, so that the division of the SMs never changes under them.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class ComputeUnits:
         self.faults = faults
         self.managed: ManagedKernels | None = None
         self.traffic: MemoryTraffic | None = None
-        """Who shares the memory's bandwidth with the kernels, on an APU."""
+        """Divides the memory's bandwidth between kernels and copies, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
         """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
         self.kernels = ResidentKernels(sim, device, spec, trace)
@@ -94,14 +98,14 @@ class ComputeUnits:
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = LevelOverTime(sim)
-        self._draining: list[Call] = []
+        self._draining: list[Request] = []
         self._drains = self._suspends = 0
         self._then = sim.now
         self._born = sim.now
         self._tally = _Tally()
 
     async def run(self) -> None:
-        """The actor: serve messages and the ends of kernels, for ever."""
+        """Serve messages and the ends of kernels, for ever."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
         while True:
             if (traffic := self.traffic) is not None and traffic.shared:
@@ -127,9 +131,9 @@ class ComputeUnits:
                 self.managed.understand(message)
             elif isinstance(message, ResumeKernels):
                 await self._resume(message)
-            elif isinstance(message, Call) and isinstance(message.message, DrainKernels):
+            elif isinstance(message, Request) and isinstance(message.message, DrainKernels):
                 self._drain(message.message, message)
-            elif isinstance(message, Call) and isinstance(message.message, SuspendKernels):
+            elif isinstance(message, Request) and isinstance(message.message, SuspendKernels):
                 await self._suspend(message.message, message)
             else:
                 raise TypeError(f"the compute units do not understand {message!r}")
@@ -137,14 +141,14 @@ class ComputeUnits:
             if launching or self._waiting:
                 self._start()
 
-    def _drain(self, message: DrainKernels, call: Call) -> None:
+    def _drain(self, message: DrainKernels, call: Request) -> None:
         self._drains += 1
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
         self._draining.append(call)
 
-    async def _suspend(self, message: SuspendKernels, call: Call) -> None:
+    async def _suspend(self, message: SuspendKernels, call: Request) -> None:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
@@ -168,7 +172,7 @@ class ComputeUnits:
             trace(events.Resume, self.device, -1, message.cause, message.reason)
 
     async def _save_or_restore(self) -> None:
-        """Candidate mechanism: one resident kernel after the other has its state saved, or restored."""
+        """Save or restore the state of one resident kernel after the other: a candidate mechanism, off by default."""
         if self.spec.save_restore:
             for _ in [*self._resident, *self._stalled]:
                 await self.sim.sleep(self.spec.save_restore)
@@ -214,7 +218,7 @@ class ComputeUnits:
                 self._begin(packet)
 
     def _begin(self, packet: KernelPacket) -> None:
-        """A kernel becomes resident."""
+        """Make a kernel resident."""
         tally, launch, faults = self._tally, packet.launch, self.faults
         if packet.blit is not None:
             tally.blits += 1
@@ -241,7 +245,7 @@ class ComputeUnits:
             tally.most_resident = here
 
     def _time(self, launch: Launch) -> tuple[float, float]:
-        """Seconds that a launch takes alone, and the SMs that it fills."""
+        """Return the seconds that a launch takes alone, and the SMs that it fills."""
         known = self._times.get(id(launch))
         if known is None or known[0] is not launch:
             if len(self._times) > _REMEMBERED:
@@ -250,7 +254,7 @@ class ComputeUnits:
         return known[1:]
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
-        """A kernel meets the next range that was missing at its start: fault, or pass on to the next that still is."""
+        """Let a kernel meet the next range that was missing at its start; it faults, unless that is there by now."""
         faults = self.faults
         assert faults is not None
         met = missing.head
@@ -272,7 +276,7 @@ class ComputeUnits:
             trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
 
     def _served(self, message: FaultServed) -> None:
-        """A stalled kernel has its page: it goes on to the next one."""
+        """Let a stalled kernel go on to its next range: it has its page."""
         resident, faults = self._stalled.pop(message.kernel), self.faults
         assert faults is not None and resident.missing is not None
         faults.served(message, self.sim.now - resident.stalled_since)
@@ -284,7 +288,7 @@ class ComputeUnits:
         self._work(resident, 1, resident.missing.total)
 
     def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
-        """A kernel that may not fault ends at once, without its results."""
+        """End a kernel that may not fault at once, without its results."""
         packet = resident.packet
         fault = faults.violation(packet)
         if packet.fault is None:
@@ -293,7 +297,7 @@ class ComputeUnits:
         self._end(resident)
 
     def _end(self, resident: ResidentKernel) -> None:
-        """A kernel is no longer resident."""
+        """Tell that a kernel is no longer resident."""
         packet = resident.packet
         if packet.blit is not None:
             self._trace_blit(events.CopyEnd, packet, packet.blit)
@@ -307,7 +311,7 @@ class ComputeUnits:
         packet.done.set(("kernels", resident.start, self.sim.now))
 
     def _trace_blit(self, event: type[events.Event], packet: KernelPacket, copy: BlitCopy) -> None:
-        """A blit copy begins or ends."""
+        """Record that a blit copy begins or ends."""
         if (trace := self.trace) is not None:
             row = (packet.number, copy.direction, "blit kernel", copy.nbytes, copy.memory)
             trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
@@ -328,7 +332,7 @@ class ComputeUnits:
             self._tally.draining_s += dt
 
     def statistics(self) -> ComputeStatistics:
-        """What the compute units did so far."""
+        """Return what the compute units did so far."""
         self.account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
         return ComputeStatistics(

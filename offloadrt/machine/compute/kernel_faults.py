@@ -1,8 +1,13 @@
-"""Page faults of kernels: what a kernel has yet to fault in, and what became of the faults of a device.
+"""Page faults of an APU's kernels: what a kernel has yet to fault in, and what became of the faults of a device.
 
 A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges (of
 ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start.  There it is stalled
 until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.
+
+Two simplifications.  A real kernel meets the pages of its first teams nearly at once and may have several faults in
+flight; here it has one, which is right where one worker serves them in turn.  And a stalled kernel stops as a whole,
+while a real one's other teams go on: a kernel that computes much for each page is predicted too slow, by at most the
+time of its faults' services.
 """
 
 from __future__ import annotations
@@ -41,19 +46,19 @@ class Missing:
     range: int
     mapped: Mapped
     total: int
-    """Of ranges, at the kernel's start."""
+    """How many ranges were missing at the kernel's start."""
     place: int = 0
     address: int = 0
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """The range that the kernel meets next; None when it has met all."""
+        """Return the range that the kernel meets next; None when it has met all."""
         if self.place == len(self.pieces):
             return None
         return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
-        """The kernel is past the range that it met."""
+        """Let the kernel pass the range that it met."""
         self.address += self.range
         if self.address >= self.pieces[self.place][1]:
             self.place += 1
@@ -62,7 +67,7 @@ class Missing:
 
 
 class KernelFaults:
-    """The faults of one device's kernels: ``pages`` is its page table, ``handler`` the mailbox of who serves them.
+    """The faults of one device's kernels; ``pages`` is its page table, ``handler`` the mailbox of who serves them.
 
     No service reaches beyond the memory that the program has (``mapped``), as the kernel driver's ranges end with the
     mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).
@@ -82,7 +87,7 @@ class KernelFaults:
         self._born = sim.now
 
     def missing(self, touches: Ranges) -> Missing:
-        """What a kernel that touches these ranges of memory has to fault in; something of them must be missing."""
+        """Return what a kernel that touches these ranges has to fault in; something of them must be missing."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
         pieces: list[tuple[int, int]] = []
         for touched in touches:
@@ -92,7 +97,7 @@ class KernelFaults:
         return Missing(pieces, size, self._of_program, total, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
-        """The first missing page kills a kernel."""
+        """Return the fault on the first missing page, which kills the kernel."""
         self._violations += 1
         address = next(max(low, begin) for begin, size in packet.touches for low, _ in self.pages.missing(begin, size))
         name = packet.launch.kernel.name
@@ -104,7 +109,7 @@ class KernelFaults:
         return self.pages.missing_pages(low, high - low)
 
     def served(self, message: FaultServed, stalled_s: float) -> None:
-        """A kernel goes on after it was stalled for ``stalled_s`` seconds."""
+        """Count a fault of a kernel that goes on after it was stalled for ``stalled_s`` seconds."""
         if message.pages:
             self._faults += 1
         else:
@@ -113,7 +118,7 @@ class KernelFaults:
         self._wait_s += max(stalled_s - message.service_s, 0.0)
 
     def statistics(self) -> FaultStatistics:
-        """What became of the faults so far."""
+        """Return what became of the faults so far."""
         service_s = self.serving.total_s
         idle_s = max(self.sim.now - self._born - service_s, 0.0)
         return FaultStatistics(

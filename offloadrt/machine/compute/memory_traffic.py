@@ -1,9 +1,12 @@
 """The memory bandwidth of an APU, which the copies of DMA rings take from kernels.
 
-A copy within one memory reads and writes each byte; it draws on the memory evenly from its begin to its end.  While
+A copy within one memory reads and writes each byte; it draws on the memory evenly from its beginning to its end.  While
 kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel can use
-what it draws alone, and when it gets less, it can use so much less of the SMs.  Kernels without copies have nothing to
-divide here: what a kernel demands of the SMs is never less than what it draws of the bandwidth.
+what it draws alone, and when it gets less, it can use so much less of the SMs.  Kernels alone have nothing to divide
+here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
+
+Two simplifications: copies by the host's cores do not draw on this bandwidth (they could use about a tenth of it), and
+a kernel draws evenly over its time, though a real one may read at its beginning and write at its end.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ _READ_AND_WRITTEN = 2
 
 @attrs.frozen
 class TrafficSpec:
-    """What the memory does.  Bytes/s."""
+    """What the memory of an APU can do; bytes/s."""
 
     bandwidth: Annotated[float, "mem.bw"]
     uncontended: Annotated[bool, "memory_traffic.uncontended"]
@@ -33,7 +36,7 @@ class TrafficSpec:
 
     @property
     def copies(self) -> float:
-        """Bytes/s that a copy alone can have."""
+        """Return the bytes/s that a copy alone can have."""
         return self.bandwidth / _READ_AND_WRITTEN
 
 
@@ -42,15 +45,17 @@ class TrafficStatistics:
     """How the memory was divided; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """With copies that divide the bandwidth, among themselves or with kernels."""
+    """Time with copies that divide the bandwidth, among themselves or with kernels."""
     idle_s: float
+    """Time without such copies."""
     wait_s: float
-    """That the copies which have ended took longer than alone."""
+    """Time that the copies which have ended took longer than they would have alone, summed over them."""
 
 
 class MemoryTraffic:
-    """Divides the bandwidth between the copies in its ``flows`` and the kernels of the compute units, who call
-    ``divide`` while it is ``shared``.
+    """Divides the bandwidth between the copies in its ``flows`` and the resident kernels.
+
+    The actor of the compute units calls ``divide`` while it is ``shared``; DMA rings announce their copies by flows.
     """
 
     def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:
@@ -62,7 +67,7 @@ class MemoryTraffic:
         """Whether there have been copies since kernels last had all that they can use."""
         self.pool = SharedPool(sim, spec.bandwidth, self.name)
         self.dividing = LevelOverTime(sim)
-        """Of the copies that divide."""
+        """Counts the copies that divide."""
         self.wait_s = 0.0
         self.resident = units.resident
         self._units = units
@@ -71,18 +76,18 @@ class MemoryTraffic:
         self._born = sim.now
 
     def open_flow(self) -> Flow:
-        """For a DMA ring: the copies that it makes, one after the other."""
+        """Open the flow of a DMA ring's copies, which it makes one after the other."""
         self.flows.append(Flow(self))
         return self.flows[-1]
 
     def copy_began(self) -> None:
-        """Divide, if there is not enough for all."""
+        """Divide the bandwidth, if there is not enough for all."""
         if self._needed() > self.spec.bandwidth:
             self._copies_divide()
             self.tell()
 
     def tell(self) -> None:
-        """Kernels have another part from now on."""
+        """Tell the compute units that kernels have another part from now on."""
         if self.resident:
             self._units.mailbox.put(TrafficChanged())
 
@@ -109,7 +114,7 @@ class MemoryTraffic:
                 resident[limited] = one
 
     def _needed(self) -> float:
-        """Bytes/s that copies, and kernels beside them, could use; 0 without copies."""
+        """Return the bytes/s that copies, and kernels beside them, could use; 0 without copies."""
         needed = 0.0
         for flow in self.flows:
             needed += flow.draw
@@ -119,7 +124,7 @@ class MemoryTraffic:
         return needed
 
     def _copies_divide(self) -> None:
-        """What is left of each copy has its share of the bandwidth."""
+        """Give what is left of each copy its share of the bandwidth."""
         for flow in self.flows:
             if flow.draw and flow.part is None:
                 left = max(flow.traffic - (self.sim.now - flow.begun) * flow.draw, 0.0)
@@ -127,7 +132,7 @@ class MemoryTraffic:
                 self.dividing.rise()
 
     def statistics(self) -> TrafficStatistics:
-        """How the memory was divided so far."""
+        """Return how the memory was divided so far."""
         busy_s = self.dividing.some_s
         return TrafficStatistics(busy_s, self.sim.now - self._born - busy_s, self.wait_s)
 
@@ -146,7 +151,7 @@ class Flow:
     """Its share of the bandwidth, while copies divide it."""
 
     def begin(self, nbytes: int, alone: float) -> None:
-        """A copy of ``nbytes`` bytes begins; it takes ``alone`` virtual seconds without others."""
+        """Begin a copy of ``nbytes`` bytes, which takes ``alone`` virtual seconds without others."""
         self.traffic = _READ_AND_WRITTEN * nbytes
         self.draw = self.traffic / alone if nbytes else 0.0
         memory = self.memory
@@ -157,7 +162,7 @@ class Flow:
                 memory.copy_began()
 
     async def end(self, part: Ticket) -> None:
-        """Wait for what a copy that divides has not got in the time that it takes alone."""
+        """Wait until a copy that divides has all its bytes, after the time that it takes alone."""
         memory = self.memory
         came = memory.sim.now
         await memory.pool.finish(part)

@@ -1,7 +1,8 @@
-"""How many teams of a kernel are resident on a streaming multiprocessor (SM), from the limits of the hardware.
+"""The number of teams of a kernel that fit on a streaming multiprocessor (SM), from the limits of the hardware.
 
-The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers, of which
-a warp gets a multiple of a unit, and a multiple of a number of warps gets any (an SM has four register files).
+The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers.  A warp gets
+a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of ``warp_unit``,
+because an SM has several register files.  Shared memory is left out: the kernels here declare none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import attrs
 from offloadrt.kernels import Launch
 
 _REGISTER, _DOUBLE = 4, 8
-"""Bytes."""
+"""Bytes of a register and of a double."""
 
 
 class LaunchOutOfResources(Exception):
@@ -35,19 +36,24 @@ class SMLimits:
     loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
 
     def working_lanes(self, launch: Launch) -> float:
-        """The part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
+        """Return the part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
         return launch.threads / (-(-launch.threads // self.warp_size) * self.warp_size)
 
     def loads_in_flight(self, launch: Launch) -> float:
-        """Loads that a thread of a launch waits for at once, at most those that the SM counts for a warp and that there
-        are registers for: a load needs them from its begin on.
+        """Return how many loads a thread of a launch waits for at once.
+
+        They are at most those that the SM counts for a warp, and those that there are registers for: a load needs them
+        from its begin on.
         """
         assert launch.kernel.loads_in_flight is not None
         held = launch.kernel.registers_per_thread * _REGISTER / _DOUBLE
         return min(launch.kernel.loads_in_flight, float(self.loads_per_warp), held)
 
     def resident_teams(self, launch: Launch) -> int:
-        """Teams of a launch that are resident on one SM at a time.  Raises LaunchOutOfResources when it is none."""
+        """Return the teams of a launch that are resident on one SM at a time.
+
+        Raises LaunchOutOfResources when it is none.
+        """
         warps = -(-launch.threads // self.warp_size)
         units = -(-launch.kernel.registers_per_thread * self.warp_size // self.register_unit)
         with_registers = self.registers // (units * self.register_unit) // self.warp_unit * self.warp_unit

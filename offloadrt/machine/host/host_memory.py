@@ -1,7 +1,8 @@
 """The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share.
 
 Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in reports look
-familiar.  Which pages exist is in ``page_table.py``; which arrays lie where, for devices, is in ``host_contents.py``.
+familiar.  Which pages exist is in ``memory/page_table.py``; which arrays lie where, for devices, is in
+``host_contents.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
 
-Those for copies to and from other devices share each link with whoever transfers over it.
+Those for copies to and from other devices share each link with whoever transfers over it.  Streams leave packets, which
+the engines' actors carry out (`CopyEngines.submit`).  The unified-memory driver waits for each transfer that it asks
+for, so it carries it out itself on an idle engine (`CopyEngines.carry`): that is one actor less to switch to and back
+from, and the transfer is the same coroutine.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ class EngineStatistics:
     busy_s: float
     idle_s: float
     wait_s: float
-    """Of transfers that had no idle engine."""
+    """Time that transfers waited for an idle engine."""
     transfers: int
     bytes: int
 
@@ -85,7 +88,7 @@ class CopyEngines:
         self._born = sim.now
 
     def share_link(self) -> SharedPool:
-        """Others than the engines will use this direction's bandwidth as well: the pool that they share."""
+        """Return the pool of this direction's bandwidth, for others than the engines to use it as well."""
         self._alone = self.spec.link_uncontended
         return self._pool
 
@@ -159,7 +162,7 @@ class CopyEngines:
             self._servers.ended()
 
     def statistics(self) -> EngineStatistics:
-        """What the engines did so far."""
+        """Return what the engines did so far."""
         elapsed, busy_s = (self.sim.now - self._born) * self.spec.engines, self._busy.total_s
         idle_s = max(elapsed - busy_s, 0.0)
         wait_s = self._servers.queued.total_s

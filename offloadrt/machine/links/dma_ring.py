@@ -22,7 +22,7 @@ class RingSpec:
     """What one ring can do.  Seconds and bytes/s."""
 
     latency: Annotated[float, "dma.latency"]
-    """That a transfer takes besides its bytes."""
+    """Seconds that a transfer takes besides its bytes."""
     bandwidth: Annotated[float, "dma.bw"]
     """At most; a byte is read from the memory and written to it."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
@@ -34,12 +34,12 @@ class RingStatistics:
     """What a ring did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed (without the ablation)."""
 
     busy_s: float
-    """Transferring."""
+    """Time in which it transferred."""
     blocked_s: float
     """The part of idle_s with a packet at the head whose dependency was not met."""
     idle_s: float
     wait_s: float
-    """Of packets behind others."""
+    """Time that packets waited behind others."""
     transfers: int
     bytes: int
 
@@ -73,11 +73,11 @@ class DmaRing:
 
     @property
     def name(self) -> str:
-        """As "device 0 dma ring 0"."""
+        """Return a name as "device 0 dma ring 0"."""
         return self.mailbox.name
 
     async def _run(self) -> None:
-        """The actor: one packet after the other, for ever."""
+        """Carry out one packet after the other, for ever."""
         sim, spec, trace, get, servers = self.sim, self.spec, self.trace, self.mailbox.get, self._servers
         busy, moved, sleep = self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
@@ -116,7 +116,7 @@ class DmaRing:
             packet.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> RingStatistics:
-        """What the ring did so far."""
+        """Return what the ring did so far."""
         busy_s = self._busy.total_s
         idle_s = max(self.sim.now - self._born - busy_s, 0.0)
         wait_s = self._servers.queued.total_s

@@ -1,6 +1,7 @@
 """Links between devices (NVLink): one object for each direction of each pair, however many links the pair has.
 
-Transfers in one direction divide its bandwidth (``share.py``); the two directions have nothing to do with each other.
+Transfers in one direction divide its bandwidth (``share.py``); the two directions are independent.  Several
+links of a pair count as one link with the sum of their bandwidths, which a single copy can use.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ class LinkStatistics:
     """
 
     busy_s: float
-    """With a transfer on it."""
+    """Time with a transfer on it."""
     idle_s: float
     wait_s: float
-    """By which transfers took longer because others were on it as well."""
+    """Time by which transfers took longer because others were on it as well."""
     transfers: int
     bytes: int
 
@@ -38,7 +39,7 @@ class PeerLink:
         self.name = f"peer link {source}-{destination}"
         self.bandwidth = bandwidth
         self.bytes = 0
-        """Of the transfers that have ended."""
+        """Bytes of the transfers that have ended."""
         self._pool = SharedPool(sim, bandwidth, self.name, uncontended=uncontended)
         self._present = LevelOverTime(sim)
         self._transfers = 0
@@ -46,7 +47,7 @@ class PeerLink:
         self._born = sim.now
 
     async def carry(self, nbytes: int) -> None:
-        """Transfer so many bytes, at the bandwidth that is left to them; awaited by a copy engine."""
+        """Transfer so many bytes with the bandwidth that is left to them; a copy engine awaits it."""
         begin = self.sim.now
         self._present.rise()
         try:
@@ -59,11 +60,11 @@ class PeerLink:
 
     @property
     def used(self) -> bool:
-        """Whether anything has been transferred over it."""
+        """Tell whether anything has been transferred over it."""
         return self._transfers > 0
 
     def statistics(self) -> LinkStatistics:
-        """What the links did so far."""
+        """Return what the links did so far."""
         busy_s = self._present.some_s
         idle_s = max(self.sim.now - self._born - busy_s, 0.0)
         return LinkStatistics(busy_s, idle_s, self._waited_s, self._transfers, self.bytes)

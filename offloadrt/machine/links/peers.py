@@ -1,4 +1,4 @@
-"""The devices of a machine as one another's peers: the links between them, and which way a copy goes."""
+"""The links between the devices of a machine, and the way that a copy between two of them takes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from offloadrt.sim import Simulation
 
 @attrs.frozen
 class Route:
-    """The way of a copy: over a link, or without one through the host (``via`` is None) or a device."""
+    """The way of a copy between two devices."""
 
     link: PeerLink | None = None
+    """The link over which it goes directly; None for a copy through a relay."""
     via: int | None = None
+    """The device that relays it; None for the host."""
 
 
 class Peers:
-    """The discrete devices of one run.  Raises ProfileError when the profile has fewer, or links that cannot be.
+    """The discrete devices of one run as peers of one another.
 
-    ``links`` holds what leads from one device to another, by (source, destination).
+    ``links`` holds the links of each direction, by (source, destination).
+
+    Raises ProfileError when the profile has fewer devices, or links of devices that do not exist.
     """
 
     def __init__(
@@ -51,15 +55,15 @@ class Peers:
 
     @property
     def linked(self) -> bool:
-        """Whether the machine's profile has links between devices at all."""
+        """Tell whether the machine's profile has links between devices at all."""
         return bool(self.topology.pairs)
 
     def can_access(self, source: int, destination: int) -> bool:
-        """Whether one device can reach the other's memory: they have a link."""
+        """Tell whether one device can reach the other's memory: they have a link."""
         return self.topology.links(source, destination) > 0
 
     def route(self, source: int, destination: int, access: bool) -> Route:
-        """The way of a copy; ``access``: peer access between them is enabled, without which no link is used."""
+        """Return the way of a copy; ``access``: peer access is enabled, without which no link is used."""
         if (over := self._over.get((source, destination))) is not None:
             return over if access else Route()
         if self._without_link == "neighbour":
@@ -67,12 +71,15 @@ class Peers:
         return Route()
 
     def statistics(self) -> dict[str, LinkStatistics]:
-        """By name: the links that something has been transferred over."""
+        """Return by name what the links did that something has been transferred over."""
         return {link.name: link.statistics() for link in self.links.values() if link.used}
 
 
 def devices_linked(spec: MachineSpec) -> Topology:
-    """The profile's links between devices.  Raises ProfileError for those of devices that the machine does not have."""
+    """Return the profile's links between devices.
+
+    Raises ProfileError for links of devices that the machine does not have.
+    """
     topology, devices = spec.topology("nvlink.topology"), spec.count("gpu.devices")
     if topology.highest >= devices:
         reason = f"links device {topology.highest}, but gpu.devices is {devices}"

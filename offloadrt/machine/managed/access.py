@@ -28,7 +28,7 @@ class ByteRuns:
     """
 
     def moved(self, size: int) -> float:
-        """Bytes of the pieces of `size` bytes, page or sector, that they touch, each place for itself.
+        """Return the bytes of the pieces of ``size`` bytes, page or sector, that the runs touch, each for itself.
 
         Where a place begins within a piece is a multiple of what alignment and size have in common: aligned to its own
         length, it lies in one piece.
@@ -38,7 +38,7 @@ class ByteRuns:
         return self.count * (size + max(run - grain, 0.0))
 
     def left_out(self, size: int, nbytes: float) -> float:
-        """The part of the pieces of `size` bytes of a range that none of the places touches that lie at random."""
+        """Return the part of a range's pieces of ``size`` bytes that none of the runs touches which lie at random."""
         if not self.count:
             return 1.0
         met = self.moved(size) / nbytes
@@ -68,17 +68,17 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """ByteRuns that data, or a branch, choose; 0 when it is swept and nothing left out."""
+        """Return how many runs data, or a branch, choose; 0 when the range is swept and nothing left out."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
-        """The part of the pages of so many bytes that a sweep touches."""
+        """Return the part of the pages of ``size`` bytes that a sweep touches."""
         if self.picked is None or not self.nbytes:
             return 1.0
         return 1.0 - self.picked.left_out(size, self.nbytes)
 
     def moved(self, places: tuple[ByteRuns, ...] | None, sector: int) -> float:
-        """Bytes of the sectors that the whole launch moves for its `reads` or its `writes`.
+        """Return the bytes of the sectors that the whole launch moves for its ``reads`` or its ``writes``.
 
         A sweep moves a sector once, in which several places may lie; an access at random moves its own.
         """

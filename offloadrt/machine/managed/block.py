@@ -14,11 +14,11 @@ class ManagedBlock:
     index: int
     """Its address divided by its size."""
     table: bytearray
-    """The stretch of the GPU's page table that it lies in, where its first page is, and how many pages are in each
-    state there.
-    """
+    """The stretch of the GPU's page table that it lies in."""
     offset: int
+    """Where its first page is in that stretch."""
     counts: list[int]
+    """How many pages of that stretch are in each state."""
     valid: int = 0
     """Pages that belong to an allocation."""
     populated: int = 0
@@ -32,7 +32,7 @@ class ManagedBlock:
     accessed_by: int = 0
     """Pages with the advice that the GPU can always translate them."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
-    """Of each allocation in it, by address, its pages, and where it is counted what becomes of them."""
+    """By address of each allocation in it: its pages, and where it is counted what becomes of them."""
     sole: tuple[int, ManagedUsage | None] = (0, None)
     """The pages of the only allocation in it and where they are counted; no pages when there are several."""
     host_mapped: int = 0
@@ -40,7 +40,7 @@ class ManagedBlock:
 
     @property
     def on_host(self) -> int:
-        """Pages that the CPU owns."""
+        """Return the pages that the CPU owns."""
         return self.populated & ~self.resident
 
 

@@ -13,7 +13,7 @@ _ARRAY: Final = 8
 
 
 def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """How many of some draws fall to each of several parts; ``multinomial`` of the generator, for a third of its time.
+    """Divide some draws among several parts: ``multinomial`` of the generator, for a third of its time.
 
     >>> divided([3, 0, 1], 8, np.random.default_rng(1))
     [6, 0, 2]
@@ -28,7 +28,7 @@ def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int
 
 
 def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Numbers of [low, high), fewer than 2**32; ``integers`` of the generator, a few for less of its time.
+    """Draw numbers of [low, high), fewer than 2**32: ``integers`` of the generator, a few for less of its time.
 
     A few are made of the bit generator's numbers as numpy makes them (Lemire, "Fast random integer generation in an
     interval", ACM TOMACS 29(1), 2019).
@@ -49,6 +49,6 @@ def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]
 
 @functools.lru_cache(maxsize=1)
 def _bits(rng: np.random.Generator) -> tuple[Callable[[int], int], int]:
-    """What gives the next 32 random bits of a generator, and what to call it with."""
+    """Return what gives the next 32 random bits of a generator, and what to call it with."""
     interface = rng.bit_generator.ctypes
     return interface.next_uint32, interface.state_address

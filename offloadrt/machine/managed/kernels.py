@@ -38,7 +38,7 @@ class ManagedSpec:
     outstanding: Annotated[int, "utlb.outstanding_faults"]
     """Faults that two SMs hold back together."""
     remote_bandwidth: Annotated[float, "remote.access_bw"]
-    """Of one direction, for kernels that reach host memory."""
+    """Bandwidth of one direction of the link for kernels that reach host memory."""
     sector: Annotated[int, "remote.sector"]
     """What moves over the link is a whole number of so many bytes."""
 
@@ -62,7 +62,7 @@ class ManagedKernels:
         self.ports = ports
 
     def begin(self, resident: ResidentKernel) -> None:
-        """A kernel starts: its windows are what its resident threads execute at a time."""
+        """Start a kernel: its windows are what its resident threads execute at a time."""
         compute, launch, total, swept = self._kernels.spec, resident.packet.launch, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
@@ -78,7 +78,7 @@ class ManagedKernels:
         self._step(resident, resident.sweep)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """A kernel has had its share of the SMs for a step; False when it was its last."""
+        """Let a kernel go on that has done a step; returns False when it was its last."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
@@ -93,7 +93,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """News from the page-fault handler, from whoever takes translations away, or from a remote port."""
+        """Take news from the page-fault handler, from whoever takes translations away, or from a remote port."""
         if isinstance(message, ReplayFaults):
             for number in message.kernels:
                 self._replay(self._kernels.stalled[number], message.served)
@@ -108,7 +108,7 @@ class ManagedKernels:
     # steps
 
     def _step(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """A kernel runs up to its next fault, or waits for the faults that it raises here."""
+        """Run a kernel up to its next fault, or stall it until the faults are served that it raises here."""
         if missing := self._missing(sweep):
             self._stall(resident, sweep, missing)
             return
@@ -119,7 +119,7 @@ class ManagedKernels:
         self._kernels.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
 
     def _missing(self, sweep: ManagedSweep) -> PageSets:
-        """What its window misses at the next level at which it misses something."""
+        """Return what the window misses at the next level at which it misses something."""
         while sweep.level < len(sweep.levels):
             if sweep.level == 1:
                 sweep.look_ahead(self.pages)
@@ -130,7 +130,7 @@ class ManagedKernels:
         return ()
 
     def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """Translations were taken away that a kernel may have ahead: its step may end sooner.
+        """Shorten a kernel's step: translations were taken away that it may have ahead.
 
         A step that waits for the link stays as it is.
         """
@@ -164,7 +164,7 @@ class ManagedKernels:
         self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
 
     def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
-        """A kernel tries again after a batch: it goes on, or faults on what the batch left out.
+        """Let a kernel try again after a batch: it goes on, or faults on what the batch left out.
 
         A page that was served counts as touched, even when it has been evicted since.
         """
@@ -185,7 +185,7 @@ class ManagedKernels:
     # host memory over the link
 
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """What a step reads and writes in host memory goes over the link meanwhile."""
+        """Send over the link what a step reads and writes in host memory meanwhile."""
         reads = writes = 0.0
         for access, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
             reads += read
@@ -197,7 +197,7 @@ class ManagedKernels:
                 self.ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
 
     def _reached(self, number: int) -> None:
-        """A transfer over the link of a kernel's step is through."""
+        """Note that a transfer over the link of a kernel's step is through; the last one ends the step."""
         stalled = self._kernels.stalled
         resident = stalled.get(number)
         if resident is None:
@@ -216,7 +216,9 @@ class ManagedKernels:
 
 
 def _teams_held(accesses: Accesses, launch: Launch) -> float:
-    """The part of a kernel's teams with a thread whose accesses depend on others, as a branch may leave out.
+    """Return the part of a kernel's teams with a thread whose accesses depend on others.
+
+    A branch may leave such accesses out.
 
     The others need not be managed memory: what is in device memory is at level 0 as well, and found there at once.
     """

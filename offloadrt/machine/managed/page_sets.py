@@ -12,7 +12,7 @@ PageSets = Sequence[tuple[int, int]]
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
-    """Pages given by number, ascending.
+    """Return pages that are given by number, ascending, as sets by block.
 
     >>> by_block([1, 2, 9], 8)
     [(0, 6), (1, 2)]
@@ -33,7 +33,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
 
 
 def how_many(sets: PageSets) -> int:
-    """How many pages they are."""
+    """Count the pages of some sets."""
     count = 0
     for _, pages in sets:
         count += pages.bit_count()
@@ -41,7 +41,7 @@ def how_many(sets: PageSets) -> int:
 
 
 def merged(sets: PageSets) -> dict[int, int]:
-    """The pages of each block."""
+    """Return the pages of each block."""
     found = dict(sets)
     if len(found) < len(sets):
         found.clear()
@@ -51,7 +51,7 @@ def merged(sets: PageSets) -> dict[int, int]:
 
 
 def joined(first: PageSets, more: PageSets) -> PageSets:
-    """Those of both, what they have in common once."""
+    """Return the pages of both, what they have in common once."""
     if not first or not more:
         return first or more
     seen = merged(first)
@@ -59,12 +59,12 @@ def joined(first: PageSets, more: PageSets) -> PageSets:
 
 
 def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Those that are not among the others, ascending."""
+    """Return the pages that are not among the others, ascending."""
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
 def up_to(sets: PageSets, count: int) -> PageSets:
-    """The first so many pages.
+    """Return the first so many pages.
 
     >>> up_to([(7, 0b1101), (3, 0b11)], 2)
     [(7, 5)]

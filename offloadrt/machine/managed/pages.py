@@ -23,11 +23,11 @@ from offloadrt.machine.managed.tree_prefetch import runs
 from offloadrt.machine.managed.usage import ManagedUsage
 
 UNMAPPED: Final = 0
-"""The GPU faults."""
+"""The GPU has no translation: it faults."""
 LOCAL: Final = 1
-"""In the GPU's memory."""
+"""The page lies in the GPU's memory."""
 REMOTE: Final = 2
-"""In the host's memory, which the GPU reaches over the link."""
+"""The page lies in the host's memory, which the GPU reaches over the link."""
 
 _BLOCKS_PER_SPAN: Final = 512
 _SPARSE: Final = 16
@@ -62,7 +62,7 @@ class ManagedPages:
     # blocks
 
     def block(self, index: int) -> ManagedBlock:
-        """A block, made when it is first asked for."""
+        """Return a block; it is made when it is first asked for."""
         found = self.blocks.get(index)
         if found is None:
             span, offset = divmod(index * self.per_block, self._span)
@@ -73,7 +73,7 @@ class ManagedPages:
         return found
 
     def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """(block, its pages) of a range of addresses, ascending; every page that the range has a byte of."""
+        """Yield (block, its pages) of a range of addresses, ascending: every page that the range has a byte of."""
         if nbytes <= 0:
             return
         low, high = begin // self.page_size, -(-(begin + nbytes) // self.page_size)
@@ -84,7 +84,7 @@ class ManagedPages:
             yield self.block(index), (1 << last) - (1 << first)
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str) -> None:
-        """A new allocation, of the object of this name; ``populated``: the host has written it."""
+        """Add an allocation, of the object of this name; ``populated``: the host has written it."""
         usage = self._usage(name)
         for block, pages in self.parts(begin, nbytes):
             block.users[begin] = pages, usage
@@ -95,7 +95,7 @@ class ManagedPages:
                 block.host_mapped |= pages & ~block.resident
 
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """An allocation is no more: (block, pages that are no other's), ascending."""
+        """Remove an allocation: yield (block, pages that are no other's), ascending."""
         for block, pages in self.parts(begin, nbytes):
             del block.users[begin]
             block.sole = next(iter(block.users.values())) if len(block.users) == 1 else (0, None)
@@ -107,7 +107,7 @@ class ManagedPages:
             yield block, pages
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
-        """(how many, whose) of some pages of a block; one that several share is the first one's."""
+        """Return (how many, whose) of some pages of a block; one that several share is the first one's."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -123,7 +123,7 @@ class ManagedPages:
         return found
 
     def usage_at(self, address: int) -> ManagedUsage:
-        """Where it is counted what becomes of the allocation that holds an address."""
+        """Return the counts of the allocation that holds an address."""
         users = self.block(address // self.block_size).users
         begin = max((begin for begin in users if begin <= address), default=None)
         return self._usage("") if begin is None else users[begin][1]
@@ -135,7 +135,7 @@ class ManagedPages:
         return found
 
     def resident_pages(self) -> int:
-        """How many pages lie in the GPU's memory."""
+        """Count the pages that lie in the GPU's memory."""
         count = 0
         for block in self.lru.values():
             count += block.resident.bit_count()
@@ -144,7 +144,7 @@ class ManagedPages:
     # the GPU's page table
 
     def set_state(self, block: ManagedBlock, pages: int, state: int) -> None:
-        """The GPU's translation of some pages of a block becomes ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
+        """Set the GPU's translation of some pages of a block to ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
@@ -188,7 +188,7 @@ class ManagedPages:
                 self._watched(watch, block, more)
 
     def _watched(self, watch: WatchedPages, block: ManagedBlock, more: int) -> None:
-        """So many more pages of a block have no translation, of which a range that is watched has some."""
+        """Note that so many more pages of a block have no translation; a watched range has some of them."""
         first = block.index * self.per_block
         place = first // self._span - watch.low // self._span
         if first < watch.low or watch.high < first + self.per_block:
@@ -211,7 +211,7 @@ class ManagedPages:
             self._watches = [one for one in self._watches if one[2] not in watches]
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None) -> int:
-        """The first page of [low, high), or of those ``among`` them, without translation; -1 when there is none."""
+        """Find the first page of [low, high), or of those ``among`` them, without translation; -1: there is none."""
         if among is not None:
             for index, pages in self.unmapped(low, high, among, 1):
                 return index * self.per_block + (pages & -pages).bit_length() - 1
@@ -229,14 +229,14 @@ class ManagedPages:
         return -1
 
     def how_many(self, state: int, low: int, high: int) -> int:
-        """How many pages of [low, high) have this translation."""
+        """Count the pages of [low, high) that have this translation."""
         total = 0
         for span, first, last in self._stretches(low, high):
             total += self._how_many(state, span, first, last)
         return total
 
     def _stretches(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-        """Pages [low, high) as (span, first, last) within the spans of the table."""
+        """Yield pages [low, high) as (span, first, last) within the spans of the table."""
         size = self._span
         for span in range(low // size, -(-high // size)):
             yield span, max(low - span * size, 0), min(high - span * size, size)
@@ -252,7 +252,10 @@ class ManagedPages:
     def unmapped(
         self, low: int, high: int, among: Picks | None = None, most: int | None = None
     ) -> list[tuple[int, int]]:
-        """All pages of [low, high), or of those ``among`` them, without translation, ascending; of ``most`` blocks."""
+        """Return all pages of [low, high) without translation, ascending, of at most ``most`` blocks.
+
+        ``among``: only those of these pages.
+        """
         per_block, blocks, found = self.per_block, self.blocks, list[tuple[int, int]]()
         index, rest = divmod(low, per_block)
         base = low - rest
@@ -272,7 +275,7 @@ class ManagedPages:
         return found
 
     def remote_among(self, picks: Picks, low: int, high: int) -> int:
-        """How many of some pages, of those in [low, high), the GPU reaches over the link."""
+        """Count those of some pages in [low, high) that the GPU reaches over the link."""
         per_block, count = self.per_block, 0
         for index in range(low // per_block, -(-high // per_block)):
             block = self.blocks.get(index)
@@ -283,7 +286,7 @@ class ManagedPages:
         return count
 
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
-        """The same, each page by its number: of a range in which few are missing."""
+        """Return the pages of [low, high) without translation, by number; for a range in which few are missing."""
         found: list[int] = []
         for span, first, last in self._stretches(low, high):
             base = span * self._span
@@ -298,7 +301,7 @@ class ManagedPages:
         return found
 
     def still_unmapped(self, sets: PageSets) -> list[tuple[int, int]]:
-        """Those of some pages that have no translation, in their order."""
+        """Return those of some pages that have no translation, in their order."""
         found: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:
@@ -308,7 +311,7 @@ class ManagedPages:
         return found
 
     def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Up to ``draws`` different watched pages without translation, each as likely as any other."""
+        """Draw up to ``draws`` different watched pages without translation, each as likely as any other."""
         if not watch.missing:
             return []
         found: set[int] = set()
@@ -321,7 +324,7 @@ class ManagedPages:
     def _draw_in(
         self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
     ) -> list[int]:
-        """The same within one span, of which ``missing`` pages have no translation; a page may come twice."""
+        """Draw pages within one span, of which ``missing`` have no translation; a page may come twice."""
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()

@@ -73,7 +73,7 @@ class ManagedSweep:
         pages: ManagedPages,
         rng: np.random.Generator,
     ) -> ManagedSweep:
-        """The progress of a kernel that starts."""
+        """Make the progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
             level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
@@ -85,20 +85,20 @@ class ManagedSweep:
         return sweep
 
     def leave(self, pages: ManagedPages) -> None:
-        """It ends: nothing needs to be kept count of for it."""
+        """End it: nothing needs to be kept count of for it any more."""
         pages.unwatch(self.watches)
 
     @property
     def over(self) -> bool:
-        """Has it been through all its windows?"""
+        """Tell whether it has been through all its windows."""
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """It comes to a window."""
+        """Let it come to a window."""
         self.at, self.end, self.level = window, window + 1, 0
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """The window has what its first accesses need: sets ``end``, up to which they find their pages as well."""
+        """Set ``end``, up to which first accesses find their pages as well as those of this window."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:
@@ -107,7 +107,7 @@ class ManagedSweep:
             self.end = last
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
-        """Pages that the window's accesses of a level need and the GPU cannot translate, each once."""
+        """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         found: PageSets = ()
         for place in self.at_level[level]:
             access = self.accesses[place]
@@ -120,8 +120,9 @@ class ManagedSweep:
         return found
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """The windows up to ``end`` have what they need: sets ``until``, the next one that does not, or where the step
-        ends.
+        """Set ``until``: the next window that lacks something, or where the step ends.
+
+        The windows up to ``end`` have what they need.
         """
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
@@ -135,7 +136,7 @@ class ManagedSweep:
         self.until = last
 
     def _swept_up_to(self, pages: ManagedPages, place: int, first: int, last: int) -> int:
-        """The first window of [first, last) in which a swept access misses a page; ``last`` if there is none."""
+        """Find the first window of [first, last) in which a swept access misses a page; ``last``: there is none."""
         access = self.accesses[place]
         if access.nbytes:
             page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
@@ -145,7 +146,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Translations were taken away when ``done`` windows of the step were done: ``until`` may come sooner."""
+        """Set ``until`` anew: translations were taken away when ``done`` windows of the step were done."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1
@@ -155,7 +156,7 @@ class ManagedSweep:
         self.at, self.end, self.step_windows = at, end, longest
 
     def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
-        """Whether its present step may touch a page of [low, high)."""
+        """Tell whether its present step may touch a page of [low, high)."""
         for access in self.accesses:
             begin, end = (
                 self._all(pages, access) if access.scattered else self._pages(pages, access, self.at, self.until)
@@ -165,14 +166,14 @@ class ManagedSweep:
         return False
 
     def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, float, float]]:
-        """Bytes that the present step reads and writes over the link, in whole sectors."""
+        """Yield the bytes that the present step reads and writes over the link, in whole sectors."""
         for access, picks in zip(self.accesses, self.picks, strict=True):
             part = self._remote_part(pages, access, picks) if access.nbytes else 0.0
             if part:
                 yield access, part * access.moved(access.reads, sector), part * access.moved(access.writes, sector)
 
     def _remote_part(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> float:
-        """The part of an access' bytes that the present step moves over the link.
+        """Return the part of an access' bytes that the present step moves over the link.
 
         All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
         these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
@@ -197,7 +198,7 @@ class ManagedSweep:
         return access.nbytes * window // self.windows
 
     def _pages(self, pages: ManagedPages, access: ManagedAccess, first: int, last: int) -> tuple[int, int]:
-        """Pages [low, high) of a swept argument that the windows [first, last) touch."""
+        """Return the pages [low, high) of a swept argument that the windows [first, last) touch."""
         nbytes, windows, size = access.nbytes, self.windows, pages.page_size
         low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
         return low // size, -(-high // size) if high > low else low // size
@@ -209,7 +210,7 @@ class ManagedSweep:
     # accesses at random
 
     def _met(self, pages: ManagedPages, place: int, rng: np.random.Generator) -> PageSets:
-        """Missing pages that accesses at random meet, of the windows up to ``end``."""
+        """Draw the missing pages that accesses at random meet in the windows up to ``end``."""
         hit = self._next_hit(place, self.at, rng)
         if hit >= self.end:
             return ()
@@ -231,13 +232,13 @@ class ManagedSweep:
         return by_block(found, pages.per_block)
 
     def _mean(self, place: int) -> float:
-        """Accesses of a window that are expected to meet a missing page; their number is Poisson-distributed."""
+        """Return how many accesses of a window meet a missing page on average; they are Poisson-distributed."""
         watch = self.watches[place]
         assert watch is not None
         return self.accesses[place].scattered / self.windows * watch.missing / (watch.high - watch.low)
 
     def _next_hit(self, place: int, window: int, rng: np.random.Generator) -> int:
-        """The first window from ``window`` on in which an access meets a missing page, drawn when it is not known.
+        """Return the first window from ``window`` on in which an access meets a missing page, drawn if it is not known.
 
         Drawn again only after pages went: those that came meanwhile are a draw too many, of which nothing comes.
         """
@@ -251,7 +252,7 @@ class ManagedSweep:
 
 
 def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
-    """The pages that a sweep which leaves some out touches, drawn one by one; None when it touches all."""
+    """Draw the pages that a sweep which leaves some out touches; None when it touches all."""
     size, per_block = pages.page_size, pages.per_block
     part = access.part_of_pages(size)
     if part >= _ALL:

@@ -14,7 +14,7 @@ import functools
 
 @functools.lru_cache(maxsize=1 << 16)
 def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold: float) -> int:
-    """The faulted pages and what comes along.
+    """Return the faulted pages and what comes along (``uvm_perf_prefetch_get_hint_va_block``).
 
     there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
     has, a power of two; threshold: the part of a subtree's valid pages above which it comes as a whole.
@@ -37,14 +37,14 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, threshold:
 
 @functools.cache
 def _trees_of(place: int, pages: int) -> tuple[int, ...]:
-    """The subtrees of a block with more than one page that a page is in, the largest first."""
+    """Return the subtrees with more than one page that a page of a block is in, the largest first."""
     sizes = [1 << level for level in range(pages.bit_length() - 1, 0, -1)]
     return tuple([(1 << size) - 1 << place - place % size for size in sizes])
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def runs(pages: int) -> tuple[tuple[int, int], ...]:
-    """A set of pages as ranges [low, high), ascending.
+    """Return a set of pages as ranges [low, high), ascending.
 
     >>> runs(0b110111)
     ((0, 3), (4, 6))

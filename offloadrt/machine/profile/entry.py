@@ -1,7 +1,7 @@
 """One entry of a machine profile: a value or a range, its unit, and its source.
 
 ``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
-``profile.py`` adds the names of file and key to what they complain about.
+``machine_spec.py`` adds the names of file and key to what they complain about.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AT_MOST: dict[str, float] = {"jitter": 1.0}
 
 
 class EntryError(ValueError):
-    """An entry that is not acceptable; the message says why, and ``profile`` adds the file and the key."""
+    """An entry that is not acceptable; the message says why, and ``machine_spec.py`` adds the file and the key."""
 
 
 class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -15,16 +15,20 @@
 ``HeuristicRules``, ``Sampling``        of the offload heuristic; ``HeuristicDatabase`` has the runtimes that it knows
 ======================================  ==============================================================================
 
-`execution.py` is what becomes of one call; `heap.py` and `usm.py` are the memory, `queue.py` the order. Pure are
-`allocation_map.py`, `pool.py`, `prefetching.py`, `heuristic.py` and `implementations.py`. What compilers decide about
-barriers and captures is in `offloadrt.compilers.stdpar`.
+`execution.py` runs one call of an algorithm, from validating its pointers to the barrier behind it; open it first.
+`stdpar_runtime.py` is what the program is linked with, `heap.py` and `usm.py` are the memory, `queue.py` the order.
+
+There are no actors here besides host threads. These run the code of the implementation and of the driver library
+themselves, as real threads do; they wait for the memory pool's mutex, for their queues, and for what the driver makes
+them wait for. Policies without time are `allocation_map.py`, `pool.py`, `prefetching.py`, `heuristic.py` and
+`implementations.py`. What compilers decide about barriers and captures is in `offloadrt.compilers.stdpar`.
 """
 
 from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
 from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
-from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.errors import (
@@ -47,8 +51,8 @@ from offloadrt.runtime import InvalidFree
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "AlgorithmCall",
     "AlwaysReading",
-    "Call",
     "CompilationRefused",
     "Counts",
     "DataMemory",

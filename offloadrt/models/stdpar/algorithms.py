@@ -33,28 +33,28 @@ from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.validation import direct, pointers
 
-Operation = Literal["plus", "minimum", "maximum"]
+ReduceOperation = Literal["plus", "minimum", "maximum"]
 """How ``reduce`` joins two elements."""
 
 _HERE = str(Path(__file__).parent)
 
-_JOIN: dict[Operation, np.ufunc] = {"plus": np.add, "minimum": np.minimum, "maximum": np.maximum}
+_JOIN: dict[ReduceOperation, np.ufunc] = {"plus": np.add, "minimum": np.minimum, "maximum": np.maximum}
 
 
 @attrs.frozen(eq=False)
-class Call:
-    """One call of an algorithm. ValueError where one that returns something has no `init`."""
+class AlgorithmCall:
+    """One call of an algorithm. ValueError for one that returns something and has no `init`."""
 
     algorithm: str
     policy: ExecutionPolicy
     kernel: Kernel
     arguments: tuple[Any, ...]
     iterations: int | None = None
-    """Of a kernel that is declared by its costs; without, one for each element of its first array."""
+    """The iterations of a kernel that is declared by its costs; None: one for each element of its first array."""
     init: Any = None
-    """Of an algorithm that returns something: the initial value, never None."""
+    """The initial value of an algorithm that returns something; never None there."""
     dtype: DTypeLike = np.float64
-    """Of what it returns."""
+    """The type of what the algorithm returns."""
 
     place: tuple[str, int] = attrs.field(factory=lambda: _caller())
     """File and line of the program that called it."""
@@ -69,47 +69,54 @@ class Call:
 
 
 class Algorithms(ABC):
-    """The algorithms as methods of a host thread. Arrays are on the device or on the host afterwards, as the
-    implementation chose; what returns nothing may still run when the call is back.
+    """The algorithms as methods of a host thread.
+
+    Arrays are on the device or on the host afterwards, as the implementation chose; an algorithm that returns nothing
+    may still run when the call is back.
 
     Each raises what the implementation does with a pointer of the host's, KernelError for arguments that the kernel
     cannot take, ValueError for an `init` of None, and what the driver raises.
     """
 
     @abstractmethod
-    async def invoke(self, call: Call) -> Any:
-        """Run one algorithm; what it returns."""
+    async def invoke(self, call: AlgorithmCall) -> Any:
+        """Run one algorithm, and return what it returns."""
 
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """``std::for_each``. iterations: of a kernel that is declared by its costs."""
-        return self.invoke(Call("for_each", policy, kernel, arguments, iterations))
+        """Run ``std::for_each``. iterations: of a kernel that is declared by its costs."""
+        return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
-        """``std::for_each_n``: the kernel gets `n` as its first argument."""
-        return self.invoke(Call("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
+        """Run ``std::for_each_n``: the kernel gets `n` as its first argument."""
+        return self.invoke(AlgorithmCall("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
 
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """``std::transform``."""
-        return self.invoke(Call("transform", policy, kernel, arguments, iterations))
+        """Run ``std::transform``."""
+        return self.invoke(AlgorithmCall("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
-        """``std::fill``."""
-        return self.invoke(Call("fill", policy, _fill(array.itemsize), (array, value)))
+        """Run ``std::fill``."""
+        return self.invoke(AlgorithmCall("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
-        """``std::fill_n``: the first `n` elements. ValueError for more than there are."""
+        """Run ``std::fill_n`` on the first `n` elements. ValueError for more than there are."""
         _within(array, n, "fill_n")
-        return self.invoke(Call("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
+        return self.invoke(AlgorithmCall("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
 
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
-        """``std::copy`` of all elements, to the first ones of the destination. ValueError where that is too short."""
+        """Run ``std::copy`` of all elements, to the first ones of the destination.
+
+        ValueError where that is too short.
+        """
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
-        return self.invoke(Call("copy", policy, _copy(source.itemsize, destination.itemsize), (source, destination), n))
+        return self.invoke(
+            AlgorithmCall("copy", policy, _copy(source.itemsize, destination.itemsize), (source, destination), n)
+        )
 
     async def transform_reduce(
         self,
@@ -120,24 +127,27 @@ class Algorithms(ABC):
         dtype: DTypeLike = np.float64,
         iterations: int | None = None,
     ) -> Any:
-        """``std::transform_reduce``: what the kernel leaves in its last parameter; None where an array is a phantom."""
-        return await self.invoke(Call("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
+        """Run ``std::transform_reduce``; return what the kernel leaves in its last parameter.
+
+        None where an array is a phantom.
+        """
+        return await self.invoke(AlgorithmCall("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
     async def reduce(
-        self, policy: ExecutionPolicy, array: UsmArray, init: Any = 0.0, operation: Operation = "plus"
+        self, policy: ExecutionPolicy, array: UsmArray, init: Any = 0.0, operation: ReduceOperation = "plus"
     ) -> Any:
-        """``std::reduce``; None for a phantom."""
+        """Run ``std::reduce``; return None for a phantom."""
         return await self.invoke(
-            Call("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
+            AlgorithmCall("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
         )
 
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """``std::any_of``; None where an array is a phantom."""
+        """Run ``std::any_of``; return None where an array is a phantom."""
         count = await self._count("any_of", policy, predicate, arguments)
         return None if count is None else count > 0
 
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """``std::all_of`` of the elements of the first array; None where an array is a phantom.
+        """Run ``std::all_of`` on the elements of the first array; return None where an array is a phantom.
 
         ValueError without an array.
         """
@@ -148,17 +158,17 @@ class Algorithms(ABC):
         return None if count is None else count == first.nbytes // first.itemsize
 
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """``std::none_of``; None where an array is a phantom."""
+        """Run ``std::none_of``; return None where an array is a phantom."""
         count = await self._count("none_of", policy, predicate, arguments)
         return None if count is None else count == 0
 
     async def _count(self, name: str, policy: ExecutionPolicy, predicate: Kernel, arguments: Any) -> int | None:
-        found = await self.invoke(Call(name, policy, predicate, arguments, None, 0, np.int64))
-        return None if found is None else int(found)
+        count = await self.invoke(AlgorithmCall(name, policy, predicate, arguments, None, 0, np.int64))
+        return None if count is None else int(count)
 
 
 def _caller() -> tuple[str, int]:
-    """File and line of the nearest frame outside of this package."""
+    """Find file and line of the nearest frame outside of this package."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith((_HERE, "<attrs generated")) and frame.f_back is not None:
         frame = frame.f_back
@@ -216,7 +226,7 @@ def _copy(read: int, written: int) -> Kernel:
 
 
 @functools.cache
-def _reduce(size: int, operation: Operation) -> Kernel:
+def _reduce(size: int, operation: ReduceOperation) -> Kernel:
     join = _JOIN[operation]
 
     def body(array: Any, total: Any) -> None:

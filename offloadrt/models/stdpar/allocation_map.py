@@ -43,7 +43,7 @@ class AllocationMap:
         return iter(self._allocations)
 
     def add(self, address: int, size: int) -> Allocation:
-        """A new allocation, which no kernel has used. ValueError for one without bytes, or over another one."""
+        """Add an allocation, which no kernel has used. ValueError for one without bytes, or over another one."""
         if size < 1:
             raise ValueError(f"an allocation at {address:#x} has {size} bytes; it has at least one")
         before = self._allocations.before(address + size - 1)
@@ -59,6 +59,6 @@ class AllocationMap:
         return self._allocations.pop(address)
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation that has this byte."""
+        """Find the allocation that has this byte."""
         before = self._allocations.before(address)
         return before[1] if before is not None and address < before[1].end else None

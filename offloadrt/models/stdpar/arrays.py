@@ -34,7 +34,7 @@ class Command:
     thread: str
     submitted_s: float
     done: bool = False
-    """Has it ended?"""
+    """Whether it has ended."""
 
 
 @attrs.define(eq=False)
@@ -47,8 +47,10 @@ class InUse:
 
 @attrs.define(eq=False)
 class UsmArray(HostArray):
-    """An array of the program. Its values are shared with kernels; `data`, ``a[i]`` and ``a[i] = x`` are the host's,
-    and take no time: `HostThread.read` and `HostThread.write` have its pages come back.
+    """An array of the program.
+
+    Its values are shared with kernels; `data`, ``a[i]`` and ``a[i] = x`` are the host's, and take no time:
+    `HostThread.read` and `HostThread.write` have its pages come back.
     """
 
     memory: Memory = "heap"
@@ -57,8 +59,9 @@ class UsmArray(HostArray):
 
     @property
     def data(self) -> NDArray[Any]:
-        """The values as the host sees them. UnfinishedRead while a kernel writes them, TypeError for a phantom and for
-        device memory.
+        """The values as the host sees them.
+
+        UnfinishedRead while a kernel writes them, TypeError for a phantom and for device memory.
         """
         self.check_host_access(writes=False, hint=_HINT)
         return self._values()
@@ -75,9 +78,9 @@ class UsmArray(HostArray):
         return self.values
 
     def check_host_access(self, writes: bool, within: object = None, hint: str = "") -> None:
-        """Raises UnfinishedRead when a command has not been waited for that writes it, or uses what the host writes.
+        """Raise UnfinishedRead when a command that writes it, or uses what the host writes, has not been waited for.
 
-        within: the queue of a copy that is the access; what is in that comes before it anyway.
+        within: the queue of a copy that is the access; what is in that queue comes before it anyway.
         """
         for use in self.in_use:
             if not (use.writes or writes) or (within is not None and use.command.queue is within):
@@ -97,7 +100,7 @@ class UsmArray(HostArray):
             )
 
     def check_alive(self, call: str) -> None:
-        """Raises FreedHostMemory for an array that the program has given back."""
+        """Raise FreedHostMemory for an array that the program has given back."""
         if self.freed:
             sim = self.sim
             assert sim is not None

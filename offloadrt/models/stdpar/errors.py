@@ -6,14 +6,17 @@ from offloadrt.runtime.errors import OffloadError
 
 
 class HostPointerInKernel(OffloadError):
-    """A kernel got a pointer that the device cannot use, under an implementation that does not look (nvcpp,
-    rocstdpar): the program crashes.
+    """A kernel got a pointer that the device cannot use, and the program crashes.
+
+    Under an implementation that does not look: nvcpp, rocstdpar.
     """
 
 
 class ForeignFree(OffloadError):
-    """Memory that was allocated for the device was freed in a translation unit that the implementation did not compile,
-    and which hands it to libc (rocstdpar): the program crashes.
+    """Memory of the device was freed where libc gets it, and the program crashes.
+
+    The translation unit that frees it was not compiled by the implementation, which replaces frees only in its own
+    (rocstdpar).
     """
 
 

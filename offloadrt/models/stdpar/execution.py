@@ -15,7 +15,7 @@ from offloadrt.compilers.stdpar.elision import Kept, Marker, Operation
 from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
-from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.allocation_map import Allocation
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.errors import HostPointerInKernel
@@ -71,7 +71,7 @@ class Executor:
 
     # algorithms
 
-    async def execute(self, call: Call) -> Any:
+    async def execute(self, call: AlgorithmCall) -> Any:
         """Run one algorithm; return what it returns, None where an array is a phantom."""
         runtime, queue = self.runtime, self.queue
         runtime.counts.calls += 1
@@ -94,7 +94,7 @@ class Executor:
             return None
         return result.data[0]
 
-    def _is_worth_it(self, call: Call) -> bool:
+    def _is_worth_it(self, call: AlgorithmCall) -> bool:
         """Ask the offload heuristic."""
         if self._heuristic is None:
             return True
@@ -103,33 +103,33 @@ class Executor:
             used_bytes += allocation.size
         return self._heuristic.decide(_operation(runtime, call), used_bytes, runtime.sim.now, runtime.batches)
 
-    async def _prefetch(self, queue: Queue, call: Call) -> None:
+    async def _prefetch(self, queue: Queue, call: AlgorithmCall) -> None:
         """Prefetch the allocations that the kernel's pointers point into, as the implementation's mode says."""
         implementation = self.runtime.implementation
         if implementation.prefetch is PrefetchMode.NEVER:
             return
-        found = self._allocations(call)
+        allocations = self._allocations(call)
         due = take_prefetches(
             implementation.prefetch,
-            [allocation for allocation, _ in found],
+            [allocation for allocation, _ in allocations],
             self.runtime.batches,
             queue.outstanding,
             implementation.always,
         )
-        names = {allocation.root: name for allocation, name in found}
+        names = {allocation.root: name for allocation, name in allocations}
         for allocation in due:
             await queue.prefetch(allocation.root, allocation.size, names[allocation.root])
 
-    def _allocations(self, call: Call) -> list[tuple[Allocation, str]]:
-        """The allocations that the kernel's pointers point into, each with an array's name."""
-        found: dict[int, tuple[Allocation, str]] = {}
+    def _allocations(self, call: AlgorithmCall) -> list[tuple[Allocation, str]]:
+        """List the allocations that the kernel's pointers point into, each with an array's name."""
+        named: dict[int, tuple[Allocation, str]] = {}
         for array in pointers(call.arguments):
             allocation = self._heap.allocations.find(array.address)
             if allocation is not None:
-                found.setdefault(allocation.root, (allocation, array.name))
-        return list(found.values())
+                named.setdefault(allocation.root, (allocation, array.name))
+        return list(named.values())
 
-    async def _on_host(self, call: Call) -> None:
+    async def _on_host(self, call: AlgorithmCall) -> None:
         """Run an algorithm on the host's cores, when the device has finished and its pages have come back."""
         runtime, queue = self.runtime, self.queue
         runtime.counts.on_host += 1
@@ -160,7 +160,7 @@ class Executor:
             body()
 
 
-async def submit(runtime: StdParRuntime, queue: Queue, call: Call) -> None:
+async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> None:
     """Put the kernel of a call into a queue."""
     given = direct(call.arguments)
     _, launch = runtime.launches.of(call.kernel, given, call.iterations)
@@ -171,14 +171,14 @@ async def submit(runtime: StdParRuntime, queue: Queue, call: Call) -> None:
         await queue.launch(_JOINING.launch(1, iterations=groups), None, ())
 
 
-def _operation(runtime: StdParRuntime, call: Call) -> OperationId:
-    """What the heuristic knows a call by: the algorithm with its kernel, and how many iterations that has."""
+def _operation(runtime: StdParRuntime, call: AlgorithmCall) -> OperationId:
+    """Name what the heuristic knows a call by: the algorithm with its kernel, and how many iterations that has."""
     _, launch = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
     return OperationId(f"{call.algorithm}({call.kernel.name})", launch.iterations)
 
 
-async def _may_be_offloaded(runtime: StdParRuntime, call: Call) -> bool:
-    """Can the algorithm run on the device? Looks at the pointers where the implementation does."""
+async def _may_be_offloaded(runtime: StdParRuntime, call: AlgorithmCall) -> bool:
+    """Tell whether the algorithm can run on the device. Looks at the pointers where the implementation does."""
     implementation, counts = runtime.implementation, runtime.counts
     if not implementation.offloads(call.algorithm, call.policy, runtime.independent_progress):
         return False
@@ -209,25 +209,25 @@ async def _may_be_offloaded(runtime: StdParRuntime, call: Call) -> bool:
     return False
 
 
-def _arrays(call: Call) -> list[UsmArray]:
-    return [one for one in direct(call.arguments) if isinstance(one, UsmArray)]
+def _arrays(call: AlgorithmCall) -> list[UsmArray]:
+    return [argument for argument in direct(call.arguments) if isinstance(argument, UsmArray)]
 
 
-def _bound(runtime: StdParRuntime, call: Call) -> Callable[[], None] | None:
-    """The kernel's body with its arguments; None where there is nothing to compute."""
+def _bound(runtime: StdParRuntime, call: AlgorithmCall) -> Callable[[], None] | None:
+    """Bind the kernel's body to its arguments; None where there is nothing to compute."""
     body = call.kernel.body
-    if body is None or any(one.phantom for one in _arrays(call)):
+    if body is None or any(array.phantom for array in _arrays(call)):
         return None
     return functools.partial(_run, runtime, body, direct(call.arguments))
 
 
 def _run(runtime: StdParRuntime, body: Callable[..., None], arguments: Sequence[Any]) -> None:
     view = runtime.usm.view
-    body(*[view(one) if isinstance(one, UsmArray) else one for one in arguments])
+    body(*[view(argument) if isinstance(argument, UsmArray) else argument for argument in arguments])
 
 
 def _uses(launch: Launch, arguments: Sequence[Any]) -> list[ArrayInKernel]:
-    """The arrays of a kernel, and whether it writes them: as its source or its declaration says, else it does."""
+    """List the arrays of a kernel, and whether it writes them: as its source or declaration says, else it does."""
     known = {use.position: use.writes > 0 for use in launch.kernel.arrays if use.laf}
     return [
         ArrayInKernel(array, known.get(position, True))
@@ -236,7 +236,7 @@ def _uses(launch: Launch, arguments: Sequence[Any]) -> list[ArrayInKernel]:
     ]
 
 
-def _result_array(runtime: StdParRuntime, call: Call) -> UsmArray:
+def _result_array(runtime: StdParRuntime, call: AlgorithmCall) -> UsmArray:
     """Make the array in which the kernel leaves what an algorithm returns; host and device both reach it."""
     made = runtime.unplaced("result", 1, call.dtype, False, "scratch")
     assert made.values is not None

@@ -37,15 +37,15 @@ class Heap:
     def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime
         self._program = program
-        """Has the C library's heap."""
+        """The program, which has the C library's heap."""
         spec, implementation = runtime.machine.spec, runtime.implementation
         self._costs = HeapCosts(spec.value("host.malloc"), spec.value("stdpar.pool"), spec.value("stdpar.lookup"))
         shared = implementation.memory is DataMemory.SHARED and not runtime.system_usm
         self.interposes = runtime.usm.device is not None and shared
         self.is_up = True
-        """Is the runtime there to give shared memory?"""
+        """Whether the runtime is there to give shared memory."""
         self.allocations = AllocationMap()
-        """What the program has of shared USM, by address."""
+        """The program's allocations of shared USM, by address."""
         self.pool: MemoryPool | None = None
         if self.interposes and implementation.pool:
             memory = int(spec.value("mem.size"))
@@ -57,8 +57,10 @@ class Heap:
     # what the program calls
 
     async def malloc(self, nbytes: int, name: str, arena: Arena, interposed: bool, align: int = 0) -> tuple[int, bool]:
-        """Address of `nbytes` for the object of that name, and whether they are shared USM. arena: the thread's part of
-        the C library's heap. interposed: is the caller code that the implementation compiled, not the runtime itself?
+        """Allocate `nbytes` for the object of that name; return the address, and whether it is shared USM.
+
+        arena: the thread's part of the C library's heap. interposed: is the caller code that the implementation
+        compiled, and not the runtime itself?
         """
         if not (interposed and self.interposes and self.is_up):
             return await self.malloc_libc(nbytes, arena, align), False
@@ -73,7 +75,7 @@ class Heap:
         return address, True
 
     async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
-        """malloc of the C library."""
+        """Call malloc of the C library."""
         await self._runtime.work(self._costs.libc)
         address = arena.allocate(nbytes, max(align, 16))
         self._program.heap_blocks[address] = arena
@@ -81,7 +83,7 @@ class Heap:
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:
-        """free or delete of either kind of memory. foreign: from a translation unit of another compiler.
+        """Free or delete either kind of memory. foreign: from a translation unit of another compiler.
 
         Raises InvalidFree where no allocation begins, ForeignFree under an implementation whose frees are replaced in
         its own translation units only.
@@ -110,7 +112,7 @@ class Heap:
     # below
 
     async def _claim(self, nbytes: int, align: int) -> int | None:
-        """From the pool, which is allocated by the first request; None for what it leaves to the driver."""
+        """Claim a block of the pool, which the first request allocates; None for what it leaves to the driver."""
         pool = self.pool
         if pool is None or not pool.size:
             return None
@@ -135,7 +137,7 @@ class Heap:
             await self._runtime.usm.free_shared(allocation.root)
 
     async def _work_in_pool(self) -> None:
-        """One search of the pool, under its mutex."""
+        """Search the pool once, under its mutex."""
         if not self._contends:
             await self._runtime.work(self._costs.pool)
             return

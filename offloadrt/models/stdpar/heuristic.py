@@ -1,7 +1,7 @@
-"""The offload heuristic: does the next algorithm run on the device or on the host? A pure policy, told the time.
+"""The offload heuristic, which decides whether the next algorithm runs on the device or on the host.
 
-Before each algorithm whose pointers the device can use `OffloadHeuristic.decide` is asked; it decides anew only when
-enough operations and enough time have passed since it last did:
+A pure policy, which is told the time. Before each algorithm whose pointers the device can use `OffloadHeuristic.decide`
+is asked; it decides anew only when enough operations and enough time have passed since it last did:
 
 - what comes next is predicted: each operation is expected to be followed by what followed it last time;
 - along this chain the estimated runtimes on the host and on the device are added up, as far as both are known;
@@ -10,7 +10,7 @@ enough operations and enough time have passed since it last did:
 - sides that differ by less than the tolerance leave everything as it is.
 
 Follows AdaptiveCpp's ``should_offload`` (``offload.hpp``), one state for each thread. Not followed: in that source the
-least number of operations between decisions is the least time in nanoseconds, 10\\ :sup:`9`, so that a run hardly ever
+least number of operations between decisions is the least time in nanoseconds, 10⁹, so that a run hardly ever
 decides twice; here it is what its configuration says, 128.
 """
 
@@ -69,8 +69,9 @@ class HeuristicRules:
 
 @attrs.frozen
 class OffloadDecision:
-    """What was decided when, before which operation, and from what. host_s, offload_s: of the `predicted` operations,
-    with the transfer. changed: did the other side run before?
+    """One decision: when and before which operation it was made, and from what.
+
+    host_s, offload_s: of the `predicted` operations, with the transfer. changed: did the other side run before?
     """
 
     time_s: float
@@ -104,7 +105,7 @@ class OffloadHeuristic:
     """Operations since the last decision."""
 
     def decide(self, operation: OperationId, used_bytes: int, now_s: float, batch: int) -> bool:
-        """Is `operation` offloaded?
+        """Decide whether `operation` is offloaded.
 
         used_bytes: of the allocations that its pointers point into. batch: how many batches of operations have been
         completed; during the first all data is new, and none has to be transferred.
@@ -147,8 +148,8 @@ class OffloadHeuristic:
         """offloading: what is done now; None before the first decision, when the data is nowhere."""
         host_s = offload_s = 0.0
         count = 0
-        for one in self.predicted(operation):
-            on_host, offloaded = (self.database.estimate(one, place) for place in (Place.HOST, Place.OFFLOAD))
+        for expected in self.predicted(operation):
+            on_host, offloaded = (self.database.estimate(expected, place) for place in (Place.HOST, Place.OFFLOAD))
             if on_host is None or offloaded is None:
                 break
             host_s, offload_s, count = host_s + on_host, offload_s + offloaded, count + 1

@@ -67,12 +67,14 @@ class HeuristicDatabase:
         return len(self._samples)
 
     def samples(self, name: str) -> tuple[Sample, ...]:
-        """Of one operation, in the order of their first measurement."""
+        """List those of one operation, in the order of their first measurement."""
         return tuple(self._samples.get(name, ()))
 
     def add(self, operation: OperationId, place: Place, seconds: float) -> None:
-        """A measurement. The first of an operation in each run does not count: it may hold what happens only once, as
-        just-in-time compilation does.
+        """Add a measurement.
+
+        The first of an operation in each run does not count: it may hold what happens only once, as just-in-time
+        compilation does.
         """
         if operation.name not in self._measured:
             self._measured.add(operation.name)
@@ -86,17 +88,18 @@ class HeuristicDatabase:
         samples.append(Sample(place, operation.size, seconds, 1))
 
     def add_batch(self, operations: Sequence[OperationId], seconds: float) -> None:
-        """A batch of offloaded operations, measured from its first submission to the end of the wait: each gets the
-        same part.
+        """Add a batch of offloaded operations, of which each gets the same part of the time.
+
+        It was measured from its first submission to the end of the wait.
         """
         for operation in operations:
             self.add(operation, Place.OFFLOAD, seconds / len(operations))
 
     def estimate(self, operation: OperationId, place: Place) -> float | None:
-        """Seconds that an operation would take; None without samples of it there.
+        """Estimate the seconds that an operation would take; None without samples of it there.
 
-        That of its size, or on the line through the two nearest sizes, of equally near ones the first measured. With
-        one other size only, on the line through that and the origin.
+        The estimate is the sample of its size, or lies on the line through the two nearest sizes, of equally near ones
+        the first measured. With one other size only, it lies on the line through that and the origin.
         """
         known = [sample for sample in self._samples.get(operation.name, ()) if sample.place is place]
         known.sort(key=lambda sample: abs(sample.size - operation.size))
@@ -114,7 +117,7 @@ class HeuristicDatabase:
 
     @classmethod
     def read(cls, path: Path) -> HeuristicDatabase:
-        """What an earlier run has written; empty where there is no file. Raises HeuristicDatabaseError."""
+        """Read what an earlier run has written; empty where there is no file. Raises HeuristicDatabaseError."""
         database = cls()
         try:
             content = path.read_bytes()
@@ -123,15 +126,15 @@ class HeuristicDatabase:
         except OSError as error:
             raise HeuristicDatabaseError(f"{path}: cannot be read ({error.strerror})") from None
         try:
-            found = msgspec.json.decode(content, type=_File)
+            stored = msgspec.json.decode(content, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HeuristicDatabaseError(f"{path}: no database of the offload heuristic: {error}") from None
-        if found.version != _VERSION:
-            raise HeuristicDatabaseError(f"{path}: version is {found.version}; this is offloadrt's version {_VERSION}")
-        for name, samples in found.operations.items():
+        if stored.version != _VERSION:
+            raise HeuristicDatabaseError(f"{path}: version is {stored.version}; this is offloadrt's version {_VERSION}")
+        for name, samples in stored.operations.items():
             if len({(sample.place, sample.size) for sample in samples}) < len(samples):
                 raise HeuristicDatabaseError(f"{path}: operations.{name} has two samples of one place and size")
-        database._samples = found.operations
+        database._samples = stored.operations
         return database
 
     def write(self, path: Path) -> None:

@@ -25,7 +25,7 @@ from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section, array_of
-from offloadrt.models.stdpar.algorithms import Algorithms, Call
+from offloadrt.models.stdpar.algorithms import AlgorithmCall, Algorithms
 from offloadrt.models.stdpar.arrays import UsmArray, adopted
 from offloadrt.models.stdpar.execution import Executor
 from offloadrt.models.stdpar.heap import Heap
@@ -45,7 +45,7 @@ class HostThread(Algorithms, ProgramThread):
         self._interposed = True
 
     async def leave_team(self) -> None:
-        """The thread ends, and with it its queue."""
+        """End the thread, and with it its queue."""
         await self.executor.meets(Marker.RETURN)
         if self.executor.queue is not None:
             await self.executor.queue.close()
@@ -61,10 +61,10 @@ class HostThread(Algorithms, ProgramThread):
         phantom: bool | None = None,
         align: int = 0,
     ) -> UsmArray:
-        """``new T[n]``: memory that nobody has touched, whose values are zeros; with `fill` the thread then writes it.
+        """Allocate ``new T[n]``, memory that nobody has touched, whose values are zeros.
 
-        align: an alignment of its own (``aligned_alloc``), 0 for none. ValueError for a shape that is none;
-        ArrayOutOfDeviceMemory where the array is device memory and does not fit.
+        With `fill` the thread then writes it. align: an alignment of its own (``aligned_alloc``), 0 for none.
+        ValueError for a shape that is none; ArrayOutOfDeviceMemory where the array is device memory and does not fit.
         """
         explicit = self.runtime.is_explicit
         with self.runtime.calling("new"):
@@ -87,7 +87,7 @@ class HostThread(Algorithms, ProgramThread):
     async def foreign_malloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """malloc in a translation unit of another compiler: the C library's memory, whatever the implementation."""
+        """Call malloc in a translation unit of another compiler, which gives the C library's memory."""
         await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
         array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
@@ -101,20 +101,22 @@ class HostThread(Algorithms, ProgramThread):
         fill: Any = None,
         phantom: bool | None = None,
     ) -> UsmArray:
-        """An array on the thread's stack, which is the host's."""
+        """Make an array on the thread's stack, which is the host's."""
         array = self.array(name, shape, dtype, fill, phantom)
         assert isinstance(array, UsmArray)
         return array
 
     async def free(self, array: HostArray) -> None:
-        """free or delete in the program's own translation units. Raises InvalidFree."""
+        """Free or delete an array in the program's own translation units. Raises InvalidFree."""
         await self._free(array, foreign=False)
 
     delete = free
 
     async def foreign_free(self, array: HostArray) -> None:
-        """free in a translation unit of another compiler. Raises InvalidFree and, where the implementation does not
-        replace it there, ForeignFree for memory of the device.
+        """Call free in a translation unit of another compiler.
+
+        Raises InvalidFree and, where the implementation does not replace it there, ForeignFree for memory of the
+        device.
         """
         await self._free(array, foreign=True)
 
@@ -140,8 +142,10 @@ class HostThread(Algorithms, ProgramThread):
     # what the host does with its data
 
     async def read(self, place: HostArray | Section) -> Any:
-        """The thread reads an array, or a section of it: what the device owns comes back. Returns the array's values,
-        None of a phantom. Raises UnfinishedRead when the kernel that writes it has not been waited for.
+        """Read an array, or a section of it, as the host does: what the device owns comes back.
+
+        Returns the array's values, None for a phantom. Raises UnfinishedRead when the kernel that writes it has not
+        been waited for.
         """
         array = _of_model(array_of(place))
         if array.memory == "device":
@@ -151,7 +155,7 @@ class HostThread(Algorithms, ProgramThread):
         return None if array.values is None else _part(place, array.values)
 
     async def write(self, place: HostArray | Section, values: Any = None) -> None:
-        """The thread writes an array, or a section of it, with these values; without any it only takes the pages.
+        """Write an array, or a section of it, with these values; without any only take its pages.
 
         Raises UnfinishedRead when a kernel that uses it has not been waited for.
         """
@@ -166,11 +170,11 @@ class HostThread(Algorithms, ProgramThread):
             _set(place, array, values)
 
     async def host_access(self, place: HostArray | Section) -> None:
-        """The thread reads and writes an array or a section of it, of which it has shared or host memory."""
+        """Read and write an array or a section of it, which is shared or host memory."""
         await self._touch(place, writes=True)
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
-        """The thread writes all of an array."""
+        """Write all of an array."""
         return self.write(array)
 
     async def _touch(self, place: HostArray | Section, writes: bool) -> None:
@@ -198,7 +202,7 @@ class HostThread(Algorithms, ProgramThread):
     # the flow of the program, as barriers see it
 
     async def external(self, name: str, seconds: float = 0.0) -> None:
-        """A call of a function that the compiler cannot look into, which occupies a core for so long."""
+        """Call a function that the compiler cannot look into, which occupies a core for so long."""
         with self.runtime.calling(name):
             await self.executor.meets_call(name)
             if seconds:
@@ -227,7 +231,10 @@ class HostThread(Algorithms, ProgramThread):
             await self.executor.drain()
 
     def queue(self) -> SyclQueue:
-        """A SYCL queue on the default device, in order, with USM of all kinds. ValueError where there is no device."""
+        """Make a SYCL queue on the default device, in order, with USM of all kinds.
+
+        ValueError where there is no device.
+        """
         device = self.runtime.usm.device
         if device is None:
             raise ValueError(f"queue: {self.runtime.machine.spec.name} has no device (usm.shared = no_device)")
@@ -235,8 +242,8 @@ class HostThread(Algorithms, ProgramThread):
 
     # algorithms
 
-    async def invoke(self, call: Call) -> Any:
-        """Run one algorithm as the implementation does; what it returns."""
+    async def invoke(self, call: AlgorithmCall) -> Any:
+        """Run one algorithm as the implementation does, and return what it returns."""
         with self.runtime.calling(call.algorithm):
             return await self.executor.execute(call)
 
@@ -253,8 +260,8 @@ def _set(place: HostArray | Section, array: UsmArray, values: Any) -> None:
 
 
 def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
-    """The elements of an array, or of a section of it."""
+    """Select the elements of an array, or of a section of it."""
     if not isinstance(place, Section):
         return values
-    found: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
-    return found
+    part: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
+    return part

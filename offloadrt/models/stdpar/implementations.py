@@ -48,8 +48,9 @@ class ForeignFreeing(enum.Enum):
 
 
 class Offloading(enum.Enum):
-    """Are algorithms of a policy offloaded? IF_PROGRESS: where the device guarantees that its work items make progress
-    independently of one another.
+    """Whether algorithms of a policy are offloaded.
+
+    IF_PROGRESS: where the device guarantees that its work items make progress independently of one another.
     """
 
     ALWAYS = "always"
@@ -85,8 +86,9 @@ def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: fl
 
 @attrs.frozen
 class KernelFactor:
-    """How long a kernel of this compiler takes, where that of the machine's own takes 1. An input: what a compiler does
-    better or worse inside a kernel does not come out of a runtime's mechanisms.
+    """How long a kernel of this compiler takes, where that of the machine's own takes 1.
+
+    An input: what a compiler does better or worse inside a kernel does not come out of a runtime's mechanisms.
     """
 
     source: str
@@ -98,8 +100,9 @@ UNKNOWN_FACTOR: Final = KernelFactor("none: taken as the machine's own compiler"
 
 @attrs.frozen
 class Implementation:
-    """One implementation. elision, prefetch, always, pool and heuristic can be switched where the real one lets them;
-    use `attrs.evolve`.
+    """One implementation.
+
+    elision, prefetch, always, pool and heuristic can be switched where the real one lets them; use `attrs.evolve`.
     """
 
     name: str
@@ -116,13 +119,13 @@ class Implementation:
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH
     heuristic: bool = False
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
-    """Those that it can offload."""
+    """The algorithms that it can offload."""
     kernel_factor: KernelFactor = UNKNOWN_FACTOR
     open: tuple[str, ...] = ()
     """Features of which the paper does not know whether it has them; they are taken as absent."""
 
     def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
-        """May this algorithm run on the device, as far as the compiler can say?
+        """Tell whether this algorithm may run on the device, as far as the compiler can say.
 
         independent_progress: see `Offloading`. ValueError for an algorithm that does not exist.
         """
@@ -213,11 +216,11 @@ _EVERY: Final = (
         memory=DataMemory.HOST,
     ),
 )
-IMPLEMENTATIONS: Final = {one.name: one for one in _EVERY}
+IMPLEMENTATIONS: Final = {known.name: known for known in _EVERY}
 
 
 def implementation(name: str) -> Implementation:
-    """The implementation of that name. ValueError for a name that does not exist."""
+    """Look up an implementation by its name. ValueError for a name that does not exist."""
     if name not in IMPLEMENTATIONS:
         raise ValueError(f"no implementation {name!r}; there are: {', '.join(IMPLEMENTATIONS)}")
     return IMPLEMENTATIONS[name]

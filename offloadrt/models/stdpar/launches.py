@@ -22,15 +22,17 @@ class Launches:
         self._known: dict[tuple[object, ...], tuple[Kernel, Launch, Launch]] = {}
 
     def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
-        """The launch as the program wrote it, and as this compiler's code executes on the device.
+        """Return the launch as the program wrote it, and as this compiler's code executes on the device.
 
         iterations: of a kernel that is declared by its costs; without, one for each element of its first array.
         KernelError when a loop nest needs what is not known.
         """
         nest = kernel.analysis is not None
         if not nest and iterations is None:
-            iterations = next((one.nbytes // one.itemsize for one in arguments if isinstance(one, HostArray)), 1)
-        looked_at = tuple(_key(one) for one in arguments) if nest else ()
+            iterations = next(
+                (array.nbytes // array.itemsize for array in arguments if isinstance(array, HostArray)), 1
+            )
+        looked_at = tuple(_key(argument) for argument in arguments) if nest else ()
         key = (id(kernel), iterations, looked_at)
         known = self._known.get(key)
         if known is None:

@@ -17,9 +17,9 @@ from sortedcontainers import SortedList
 PAGE = 4096
 """Bytes; the smallest block."""
 FRACTION = 0.4
-"""Of the device's memory, or of the largest allocation that it allows where that is less."""
+"""The share of the device's memory, or of the largest allocation that it allows where that is less."""
 GB = 1 << 30
-"""What ``ACPP_STDPAR_MEM_POOL_SIZE`` counts in."""
+"""The unit of ``ACPP_STDPAR_MEM_POOL_SIZE``."""
 
 
 def pool_size(
@@ -65,12 +65,14 @@ class MemoryPool:
         return len(self._claimed)
 
     def __contains__(self, offset: int) -> bool:
-        """Does a block in use begin there?"""
+        """Tell whether a block in use begins there."""
         return offset in self._claimed
 
     def claim(self, nbytes: int, alignment: int = 0) -> int | None:
-        """Offset of a block for `nbytes`; None for what the pool leaves to the driver: half of its size and more, an
-        alignment of its own (0: none), and what does not fit. Nothing counts as one byte.
+        """Claim a block for `nbytes` and return its offset; None for what the pool leaves to the driver.
+
+        That is half of its size and more, an alignment of its own (0: none), and what does not fit. Nothing counts as
+        one byte.
         """
         if alignment or nbytes * 2 >= self.size:
             return None
@@ -102,11 +104,11 @@ class MemoryPool:
         return size
 
     def _fits(self, block: int, nbytes: int) -> bool:
-        """Is a block of this size free of which the first `nbytes` are within the pool?"""
+        """Tell whether a block of this size is free of which the first `nbytes` are within the pool."""
         free = self._free[block]
         return bool(free) and free[0] + nbytes <= self.size
 
 
 def _block(nbytes: int, page: int) -> int:
-    """The smallest power of two pages that holds `nbytes`."""
+    """Round up to a power of two pages."""
     return page << (-(-nbytes // page) - 1).bit_length()

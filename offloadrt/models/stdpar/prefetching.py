@@ -13,8 +13,10 @@ from offloadrt.models.stdpar.allocation_map import NEVER, Allocation
 
 
 class PrefetchMode(enum.Enum):
-    """``ACPP_STDPAR_PREFETCH_MODE``. NEVER; FIRST: when the first kernel uses the allocation; ALWAYS: see
-    `AlwaysReading`; AFTER_SYNC: as ALWAYS once in a batch, but only for the first operation after a wait.
+    """When allocations are prefetched (``ACPP_STDPAR_PREFETCH_MODE``).
+
+    NEVER; FIRST: when the first kernel uses the allocation; ALWAYS: see `AlwaysReading`; AFTER_SYNC: as ALWAYS once in
+    a batch, but only for the first operation after a wait.
     """
 
     NEVER = "never"
@@ -24,8 +26,10 @@ class PrefetchMode(enum.Enum):
 
 
 class AlwaysReading(enum.Enum):
-    """What `PrefetchMode.ALWAYS` means. ONCE_PER_BATCH: the public code, no allocation twice in a batch. EVERY: the
-    words of the paper, before every kernel.
+    """What `PrefetchMode.ALWAYS` means.
+
+    ONCE_PER_BATCH: the public code, no allocation twice in a batch. EVERY: the words of the paper, before every
+    kernel.
     """
 
     ONCE_PER_BATCH = "once_per_batch"
@@ -39,8 +43,9 @@ def prefetches(
     outstanding: int,
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
 ) -> bool:
-    """Is `allocation` prefetched before an operation of batch number `batch`? outstanding: operations that the thread
-    has submitted since its last wait.
+    """Tell whether `allocation` is prefetched before an operation of batch number `batch`.
+
+    outstanding: operations that the thread has submitted since its last wait.
     """
     last = allocation.most_recent_batch
     match mode:
@@ -61,8 +66,9 @@ def take_prefetches(
     outstanding: int,
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
 ) -> list[Allocation]:
-    """What to prefetch before an operation whose pointers point into `allocations`, in their order and each once; it is
-    noted in `Allocation.most_recent_batch`.
+    """List what to prefetch before an operation whose pointers point into `allocations`, in their order and each once.
+
+    It is noted in `Allocation.most_recent_batch`.
     """
     due: dict[int, Allocation] = {}
     for allocation in allocations:

@@ -76,7 +76,7 @@ class StdPar(OffloadProgram[HostThread]):
         self._database_file = database
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """A team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts."""
+        """Run a team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts."""
         if self.implementation.host_pointer is HostPointer.REFUSED and self.devices:
             refuse_captures(body, self.implementation.name)
         return await super().parallel(body, num_threads)
@@ -96,7 +96,7 @@ class StdPar(OffloadProgram[HostThread]):
         heap: Arena,
         stack: Arena,
     ) -> UsmArray:
-        """A C array on the stack, or memory that somebody has of the C library: neither is the device's."""
+        """Make a C array on the stack, or memory that somebody has of the C library: neither is the device's."""
         made = super().make_array(name, shape, dtype, fill, phantom, kind, align, heap, stack)
         self.usm.add_system(made.address, made.nbytes)
         return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
@@ -107,7 +107,7 @@ class StdPar(OffloadProgram[HostThread]):
         return self.runtime.decisions
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, the memory pool's among them."""
+        """Return the statistics of the runtime's locks, by name, the memory pool's among them."""
         return {**super().locks(), self.heap.lock.name: self.heap.lock.statistics()}
 
     @property
@@ -116,7 +116,7 @@ class StdPar(OffloadProgram[HostThread]):
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:
-        """What the program did so far, in numbers: its `Counts`, barriers elided, decisions of the heuristic."""
+        """Tell what the program did so far, in numbers: its `Counts`, barriers elided, decisions of the heuristic."""
         decisions = [decision for heuristic in self.runtime.heuristics for decision in heuristic.decisions]
         return {
             **attrs.asdict(self.counts),
@@ -126,14 +126,14 @@ class StdPar(OffloadProgram[HostThread]):
         }
 
     def elision_table(self) -> str:
-        """Where each barrier stood and what became of it, how often, and why."""
-        return table(one for one, times in self.decisions.items() for _ in range(times))
+        """Print where each barrier stood and what became of it, how often, and why."""
+        return table(decision for decision, times in self.decisions.items() for _ in range(times))
 
     async def complete_tasks(self) -> None:
-        """Nothing: each thread has waited for its queue at its end."""
+        """Do nothing: each thread has waited for its queue at its end."""
 
     async def shutdown(self) -> None:
-        """The runtime goes down; what the program allocates afterwards is the C library's."""
+        """Shut the runtime down; what the program allocates afterwards is the C library's."""
         self.heap.is_up = False
         await super().shutdown()
         if self._database_file is not None:

@@ -29,13 +29,15 @@ class ArrayInKernel:
 
 
 class Queue:
-    """`outstanding`: operations since the last wait; `algorithms`: those of them that are measured."""
+    """What a thread has submitted to the device, in order. submit_s: host time of one submission."""
 
     def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
         self.compute_units = runtime.machine.devices[device.number].compute.spec.sms
         self.outstanding = 0
+        """Operations since the last wait."""
         self.algorithms: list[OperationId] = []
+        """The outstanding operations that are measured."""
         self._batch_begin_s = 0.0
         self._runtime = runtime
         self._submit_s = submit_s
@@ -44,7 +46,7 @@ class Queue:
         """Arrays of commands that nobody has waited for, by identity."""
 
     def measure(self, operation: OperationId) -> None:
-        """An algorithm begins, whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
+        """Begin an algorithm whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
         if not self.algorithms:
             self._batch_begin_s = self._runtime.sim.now
         self.algorithms.append(operation)
@@ -64,6 +66,8 @@ class Queue:
 
         def body() -> None:
             command.done = True
+            # By now the thread that has submitted the kernel does something else: it hears of the first error at its
+            # wait, and what follows a kernel that failed is not computed.
             if run is not None and queue.kernel_error is None:
                 try:
                     run()
@@ -101,15 +105,16 @@ class Queue:
         self._submitted()
 
     async def _host_end(self, array: UsmArray, writes: bool) -> None:
-        """The host's end of a copy is touched; commands of this queue come before the copy as it is."""
+        """Touch the host's end of a copy; commands of this queue come before the copy as it is."""
         if array.memory == "shared" and self.outstanding:
             await self.wait()
         array.check_host_access(writes, self)
         await self._runtime.usm.host_touch(array)
 
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
-        """Have shared USM migrate to the device, in the order of the queue. Raises PrefetchCrash where the machine's
-        software crashes at one.
+        """Have shared USM migrate to the device, in the order of the queue.
+
+        Raises PrefetchCrash where the machine's software crashes at one.
         """
         runtime = self._runtime
         what = runtime.usm.on_prefetch
@@ -145,7 +150,7 @@ class Queue:
         await self.device.settle(queue)
 
     async def close(self) -> None:
-        """The thread ends: wait, and give the stream back."""
+        """Wait at the end of the thread, and give the stream back."""
         if self._queue.stream is not None:
             if self.outstanding:
                 await self.wait()

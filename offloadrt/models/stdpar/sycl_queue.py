@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.compilers.stdpar.standard_algorithms import par_unseq
 from offloadrt.kernels import Kernel
-from offloadrt.models.stdpar.algorithms import Call
+from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.execution import Executor, submit
 from offloadrt.models.stdpar.queue import Queue
@@ -28,7 +28,7 @@ class SyclQueue:
     async def malloc_shared(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Shared USM: memory of host and device."""
+        """Allocate shared USM: memory of host and device."""
         with self._runtime.calling("malloc_shared"):
             await self._executor.meets_call("malloc_shared")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
@@ -38,7 +38,7 @@ class SyclQueue:
     async def malloc_device(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
+        """Allocate device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
         with self._runtime.calling("malloc_device"):
             await self._executor.meets_call("malloc_device")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "device")
@@ -48,7 +48,7 @@ class SyclQueue:
     async def malloc_host(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Pinned host memory, which the device reaches over the link."""
+        """Allocate pinned host memory, which the device reaches over the link."""
         with self._runtime.calling("malloc_host"):
             await self._executor.meets_call("malloc_host")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "host")
@@ -56,16 +56,18 @@ class SyclQueue:
         return array
 
     async def free(self, array: UsmArray) -> None:
-        """``sycl::free`` of any kind. Raises DriverError where no such memory begins."""
+        """Call ``sycl::free`` for memory of any kind. Raises DriverError where no such memory begins."""
         with self._runtime.calling("free"):
             await self._executor.meets_call("free")
             await self._runtime.usm.free(array)
 
     async def submit(self, kernel: Kernel, *arguments: Any, iterations: int | None = None) -> None:
-        """``parallel_for``: returns when the kernel is in the queue."""
+        """Call ``parallel_for``, which returns when the kernel is in the queue."""
         with self._runtime.calling("parallel_for"):
             await self._executor.meets_call("parallel_for")
-            await submit(self._runtime, self._queue, Call("parallel_for", par_unseq, kernel, arguments, iterations))
+            await submit(
+                self._runtime, self._queue, AlgorithmCall("parallel_for", par_unseq, kernel, arguments, iterations)
+            )
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
         """Copy all bytes of an array; returns when the host may go on. ValueError for different sizes."""
@@ -88,7 +90,7 @@ class SyclQueue:
             await self._queue.wait()
 
     async def close(self) -> None:
-        """The queue's end: wait for it, and give its stream back."""
+        """Wait for the queue at its end, and give its stream back."""
         with self._runtime.calling("wait"):
             await self._executor.meets_call("wait")
             await self._queue.close()

@@ -45,18 +45,18 @@ class Usm:
     # allocations
 
     async def malloc_shared(self, nbytes: int, name: str) -> int:
-        """cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
+        """Call cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
         address = await self._device("malloc_shared").plugin.alloc_managed(nbytes, name)
         if self.mode == "host":
             self._uvm.keep_on_host(address, nbytes)
         return address
 
     async def free_shared(self, address: int) -> None:
-        """cuMemFree; waits for the device where the driver does."""
+        """Call cuMemFree, which waits for the device where the driver does."""
         await self._device("free").plugin.free_managed(address)
 
     async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
-        """cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
+        """Call cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
         try:
             address: int = await self._driver("malloc_device").mem_alloc(nbytes, phantom)
         except OutOfDeviceMemory as failed:
@@ -64,7 +64,7 @@ class Usm:
         return address
 
     async def malloc_host(self, nbytes: int) -> int:
-        """cuMemAllocHost: pinned memory of the host."""
+        """Call cuMemAllocHost: pinned memory of the host."""
         address: int = await self._driver("malloc_host").mem_alloc_host(nbytes)
         if self.mode != "one_memory":
             self._manage().add(address, nbytes, True)
@@ -87,14 +87,14 @@ class Usm:
         array.freed = True
 
     def add_system(self, address: int, nbytes: int) -> None:
-        """Memory of the C library or a stack, which the device may fault for."""
+        """Add memory of the C library or a stack, which the device may fault for."""
         if self.mode in _WITH_PAGES and "heap" in self._memories:
             self._manage().add(address, nbytes, populated=False)
 
     # accesses
 
     async def host_touch(self, array: UsmArray, begin: int = 0, nbytes: int | None = None) -> None:
-        """The calling thread touches bytes of an array (all of them): pages that the device owns come back."""
+        """Touch bytes of an array (all of them) from the calling thread: pages that the device owns come back."""
         size = array.nbytes - begin if nbytes is None else nbytes
         if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
             await self._uvm.host_access(array.address + begin, size)
@@ -102,14 +102,14 @@ class Usm:
             self._pages.insert(array.address + begin, array.address + begin + size)
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
-        """What a kernel does with managed memory; nothing where that lies where the kernel runs."""
+        """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
         if self.mode not in _WITH_PAGES:
             return NOTHING
-        arrays = [one for one in arguments if isinstance(one, UsmArray)]
-        key = (id(launch), *[place for one in arrays for place in (one.address, one.nbytes)])
+        arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
+        key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
         known = self._touchings.get(key)
         if known is None:
-            managed = [one.memory in self._memories for one in arrays]
+            managed = [array.memory in self._memories for array in arrays]
             touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
             if len(self._touchings) >= _MOST:
                 self._touchings.clear()
@@ -117,7 +117,7 @@ class Usm:
         return known[1]
 
     def view(self, array: UsmArray) -> Any:
-        """What a kernel sees of an array."""
+        """Return what a kernel sees of an array."""
         if array.memory != "device":
             return array.values
         memory = self._device("kernel").memory

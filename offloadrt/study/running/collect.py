@@ -24,7 +24,7 @@ from offloadrt.trace.host_time import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """The record of a run that has ended: what it counted in its measured windows."""
+    """Make the record of a run that has ended: what it counted in its measured windows."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -60,7 +60,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
 
 
 def _placements(run: Run) -> dict[str, PlacementFigures]:
-    """By the name of the object; of several with one name the later ones are numbered: ``a``, ``a (2)``."""
+    """Return the placements by the name of the object; of several with one name the later are numbered: ``a (2)``."""
     placements: dict[str, PlacementFigures] = {}
     seen: dict[str, int] = {}
     for placed in run.statistics.placements:
@@ -79,7 +79,7 @@ def _calls(calls: Calls) -> dict[str, CallFigures]:
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
-    """Host-thread time by what it went into, the largest first.
+    """Divide host-thread time by what it went into, the largest first.
 
     Shares are of the lives of the host threads that ended in the measured windows; where threads live on, of what is
     accounted for.

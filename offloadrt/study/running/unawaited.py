@@ -1,5 +1,6 @@
-"""Finds what a program called and never awaited: without `await` a directive does nothing, which no figure shows. The
-same of a region that is not entered by `async with`, but thrown away.
+"""Find what a program called and never awaited: without `await` a directive does nothing, which no figure shows.
+
+The same is done for a region that is not entered by `async with`, but thrown away.
 
 Python notices when it throws such a coroutine away, and warns; so does a `Region`. While a run lasts, that is an error
 of the run. Nothing is added to what is awaited.
@@ -24,14 +25,15 @@ _NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
 
 
 class NeverAwaited(UserError):
-    """A directive or another coroutine was called without `await`, or a region without `async with`; the message says
-    which, and its thread.
+    """A directive or another coroutine was called without `await`, or a region without `async with`.
+
+    The message says which, and its thread.
     """
 
 
 @contextmanager
 def all_awaited(sim: Simulation) -> Iterator[None]:
-    """While the body runs, notices coroutines and regions that are thrown away before they have begun.
+    """Notice coroutines and regions that are thrown away before they have begun, while the body runs.
 
     Raises NeverAwaited at the end; what the body itself raises gets a note instead.
     """
@@ -65,7 +67,10 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
 
 
 def _called(coroutine: Any, warning: str) -> str:
-    """The directive that a coroutine is; else its function's name, which the warning has where Python gives no more."""
+    """Return the directive that a coroutine is; else its function's name.
+
+    The warning has the name where Python gives no more.
+    """
     frame = getattr(coroutine, "cr_frame", None)
     function = warning.split("'")[1].rpartition(".")[2]
     if function not in ("in_directive", "_defer", "_run_after"):

@@ -76,7 +76,7 @@ class Parameter:
         return f"{words}, or none" if self.optional else words
 
     def read(self, text: str) -> Value:
-        """The value that `text` stands for on a command line. Raises ParameterError."""
+        """Read the value that `text` stands for on a command line. Raises ParameterError."""
         if self.optional and text.strip().lower() == "none":
             return None
         if self.choices:
@@ -136,7 +136,7 @@ _READERS: dict[type, Callable[[str], Value]] = {int: _read_int, float: float, bo
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """The parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
+    """Return the parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
 
     Raises ScenarioRefused, in words for the author of the script, when the signature cannot be read so.
     """
@@ -192,7 +192,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
 
 
 def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
-    """The lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
+    """Read the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
     found: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring).splitlines()
     heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]
@@ -234,7 +234,7 @@ def split_assignments(
 
 
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """The axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
+    """Read the axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
 
     An axis of `default` that is given again takes the given values. Raises UserError when nothing is swept.
     """
@@ -263,7 +263,7 @@ def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner
 
 
 def bind_one(parameters: Mapping[str, Parameter], name: str, value: Any, *, owner: str) -> Value:
-    """The value of one parameter: a text is read, another value checked. Raises ParameterError."""
+    """Bind one parameter: a text is read, another value checked. Raises ParameterError."""
     if name not in parameters:
         known = ", ".join(parameters) or "none"
         raise ParameterError(name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})")

@@ -10,10 +10,10 @@ from invented_results import FACTS, collapsing, invented, parallel, result_of, s
 
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.papers.exahype.judges.curves import CASES, saturation
-from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.validate import _verdict
+from offloadrt.study.validation.judging import Judgement, hear
+from offloadrt.study.validation.validate import _verdict
 
 
 def _judged(claim: str, time: Any) -> Judgement:

@@ -13,9 +13,9 @@ from offloadrt.papers.jacc.judges import PAPER, places
 from offloadrt.papers.jacc.judges.divided import DIVISION
 from offloadrt.papers.jacc.judges.multi import DETAILED
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.validation.judging import Judgement, hear
 
 GRID = PAPER.grid("quick", Options())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -15,10 +15,10 @@ from offloadrt.papers.otm.judges import PAPER
 from offloadrt.papers.otm.judges.mechanisms import PROBES
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import DeviceFigures, PlacementFigures, Result
-from offloadrt.study.validate import validate
+from offloadrt.study.validation.judging import Judgement, hear
+from offloadrt.study.validation.validate import validate
 
 GRID = PAPER.grid("full", Options())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -15,11 +15,11 @@ from offloadrt.papers.stdpar.judges import PAPER
 from offloadrt.papers.stdpar.judges.mechanisms import FLOW, MEMORY, PAGE, SCRIPT, SWEPT
 from offloadrt.papers.stdpar.judges.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.judging import Judgement, hear
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry
-from offloadrt.study.validate import validate
+from offloadrt.study.validation.judging import Judgement, hear
+from offloadrt.study.validation.validate import validate
 
 GRID = PAPER.grid("full", Options())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -28,8 +28,10 @@ Number = bool | int | float
 
 
 class PushFlags(enum.Flag):
-    """How a pushed kernel is specialised. RESTRICT: no written array shares a byte with another argument. VAR_OPT:
-    scalars are constants, so that another value is another kernel.
+    """How a pushed kernel is specialised.
+
+    RESTRICT: no written array shares a byte with another argument. VAR_OPT: scalars are constants, so that another
+    value is another kernel.
     """
 
     NONE = 0
@@ -46,12 +48,12 @@ class GeneratedKernel:
     constants: frozenset[int]
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """What the generated kernel is called with, of the arguments of the original one."""
+        """Return what the generated kernel is called with, of the arguments of the original one."""
         return [value for position, value in enumerate(values) if position not in self.constants]
 
 
 def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    """The kernel for these arguments. A phantom kernel gets a text without statements.
+    """Generate the kernel for these arguments. A phantom kernel gets a text without statements.
 
     KernelError when its source cannot be read.
     """
@@ -97,8 +99,10 @@ def _source_of(kernel: Kernel) -> Source:
 
 
 def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
-    """The scalars that become constants: those that the kernel does not assign and that have a literal. Python
-    has none for a complex number."""
+    """Return the scalars that become constants: those that the kernel does not assign and that have a literal.
+
+    Python has none for a complex number.
+    """
     if not flags & PushFlags.VAR_OPT:
         return {}
     stored = {node.id for node in source.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -133,7 +137,7 @@ def _restricted(annotation: ast.expr | None) -> ast.expr:
 
 
 def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, complex]:
-    """Numbers that are no parameters: globals and what the closure holds."""
+    """Return the numbers that are no parameters: globals and what the closure holds."""
     used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
     found = {name: source.names.get(name) for name in sorted(used - parameters)}
@@ -167,7 +171,7 @@ def _header(
 
 
 def _compiled(kernel: Kernel, source: Source, text: str) -> Kernel:
-    """The kernel of a generated text: read, analysed and made runnable like any other one."""
+    """Make the kernel of a generated text: read, analysed and made runnable like any other one."""
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     file = f"<jacc {kernel.name} {digest}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

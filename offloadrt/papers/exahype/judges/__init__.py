@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from offloadrt.papers.exahype.judges import batches, mechanisms, scaling, unified
 from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.study.paper import Paper
+from offloadrt.study.validation.paper import Paper
 
 PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 

@@ -7,8 +7,8 @@ from functools import partial
 from math import inf
 
 from offloadrt.papers.exahype.judges.curves import CASES, PROBES, ScalingGrid, bench, saturations, strong, weak
-from offloadrt.study.judging import Hearing, Judgement, Reading, not_falling
-from offloadrt.study.measured import listed, number
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_falling
+from offloadrt.study.validation.measured import listed, number
 
 
 @bench.judge("exahype.obs1.batching")

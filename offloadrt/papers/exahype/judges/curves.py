@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
-from offloadrt.study.measured import number
 from offloadrt.study.points import Options
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
+from offloadrt.study.validation.measured import number
 
 SCENARIO = "exahype"
 MACHINE = "alex-a100"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from offloadrt.papers.exahype.judges.curves import PROBES, ScalingGrid, bench
-from offloadrt.study.judging import Hearing, Judgement, unless
-from offloadrt.study.measured import number, numbers
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Hearing, Judgement, unless
+from offloadrt.study.validation.measured import number, numbers
 
 COUNTS = f"{PROBES}:exahype_counts"
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.exahype.program import Experiment, Setup
-from offloadrt.study.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.trace import events
 
 
@@ -27,7 +27,7 @@ async def exahype_counts(
     equations: Literal["euler2d", "euler3d", "ccz4"] = "euler2d",
     allocator: Literal["llvm", "direct"] = "llvm",
 ) -> Facts:
-    """ExaHyPE's algorithms, their directives, allocations, copies and kernels counted per batch."""
+    """Run ExaHyPE's algorithms; count their directives, allocations, copies and kernels per batch."""
     setup = Setup.create(
         equations=equations,
         batch=batch,
@@ -95,7 +95,7 @@ def _table_exclusion(run: Run) -> Facts:
 
 @scenario
 async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: Literal[2] = 2) -> Facts:
-    """The GPU memory manager's rules, one by one."""
+    """Try the GPU memory manager's rules, one by one."""
     run.phantom = True
     pool = omp.GpuMemoryManager(run.openmp)
     seen: Facts = {}
@@ -153,7 +153,7 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
 
 @scenario
 async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> Facts:
-    """One thread runs kernels while its neighbours do nothing but map and unmap: how long do the kernels take?"""
+    """Time the kernels of one thread while its neighbours do nothing but map and unmap."""
     run.phantom = True
     busy = Kernel("busy", flops_per_iteration=2e5)
     done = False
@@ -215,7 +215,7 @@ def _progress(run: Run) -> tuple[int, int, list[tuple[int, int]]]:
 
 @scenario
 async def crowd_of_kernels(run: Run, threads: Annotated[int, Range(1, 512)] = 160) -> Facts:
-    """Every thread launches one long kernel of one team: how many run at a time?"""
+    """Count the kernels that run at a time when every thread launches a long one of one team."""
     run.phantom = True
     long = Kernel("long", flops_per_iteration=1e7)
 

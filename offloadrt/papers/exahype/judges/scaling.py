@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, ScalingGrid, bench, strong
-from offloadrt.study.judging import Hearing, Judgement, Reading, not_falling, unless
-from offloadrt.study.measured import listed
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_falling, unless
+from offloadrt.study.validation.measured import listed
 
 
 @bench.judge("exahype.fig2.*.plateau")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, UNIFIED_PROBES, ScalingGrid, bench, strong
-from offloadrt.study.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.measured import listed, numbers
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
+from offloadrt.study.validation.measured import listed, numbers
 
 
 @bench.judge("exahype.mech.um_variant")

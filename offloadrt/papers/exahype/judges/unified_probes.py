@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from offloadrt.models import openmp as omp
 from offloadrt.papers.exahype.program import Experiment, Setup
-from offloadrt.study.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, Span, copies, kernels, recorded
 from offloadrt.trace import events
 
 Threads = Annotated[int, Range(1, 128)]
@@ -20,7 +20,7 @@ Case = Literal["euler2d", "euler3d", "ccz4"]
 
 @scenario
 async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Annotated[int, Range(1, 64)] = 2) -> Facts:
-    """ExaHyPE in managed memory, then an ordinary array that is mapped: who copies, who faults, what is managed."""
+    """Run ExaHyPE in managed memory, then map an ordinary array: who copies, who faults, what is managed."""
     run.phantom = True
     setup = Setup.create(memory="managed", batch=batch, threads=threads, patches=batch * batches)
     updated = await Experiment(run.openmp, setup).update()
@@ -65,7 +65,7 @@ async def link_demand(
     batches: Annotated[int, Range(1, 64)] = 4,
     window_us: Annotated[float, Range(1, None)] = 100.0,
 ) -> Facts:
-    """One pass over all patches, after another one that met all first-use costs: what it asks of link and handler.
+    """Measure what one pass over all patches asks of link and handler, after another one met all first-use costs.
 
     `peak`: the most bytes that any `window_us` of the pass moved over the link, as a rate. `one_kernel`: how long link
     and page-fault handler were busy, over the time that kernels were on the device.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from offloadrt.papers.jacc.judges import divided, mechanisms, multi, steps
 from offloadrt.papers.jacc.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.study.paper import Paper
+from offloadrt.study.validation.paper import Paper
 
 PAPER = Paper("jacc", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 

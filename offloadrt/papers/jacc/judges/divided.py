@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from offloadrt.models.openacc import Execution, KernelState, Mode, Rules, after_execution
 from offloadrt.papers.jacc.judges.places import bench
-from offloadrt.study.judging import Hearing, Judgement, JudgingGrid, Reading, not_rising, unless
-from offloadrt.study.measured import listed, number
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Hearing, Judgement, JudgingGrid, Reading, not_rising, unless
+from offloadrt.study.validation.measured import listed, number
 
 PROBES = f"{__file__.rpartition('/')[0]}/divided_probes.py"
 DIVISION = f"{PROBES}:division"

@@ -12,10 +12,10 @@ from offloadrt.compilers.multi_device import predicate
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
-from offloadrt.study.probing import Facts, copies, kernels, overlap
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, copies, kernels, overlap
 
 Count = Annotated[int, Range(1, 100_000)]
 Strategies = Literal["single", "adaptive", "always"]
@@ -80,7 +80,7 @@ async def division(
     eff_dup: Literal["infinite", "measured"] = "infinite",
     data: bool = False,
 ) -> Facts:
-    """A kernel runs some times, and is limited by memory or by computing.
+    """Run a kernel some times that memory or computing limits.
 
     A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
     multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
@@ -158,7 +158,7 @@ def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
 
 @scenario(machine="dgx1-v100")
 async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
-    """What the predicates leave of a kernel on each device, and along which dimension written arrays are divided."""
+    """Measure what the predicates leave of a kernel on each device, and how written arrays are divided."""
     run.options = acc.OpenACCOptions(num_devices=gpus, phantom=True)
     facts: Facts = {}
 

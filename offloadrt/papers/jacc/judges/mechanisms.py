@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from offloadrt.papers.jacc.judges.places import bench
-from offloadrt.study.judging import Hearing, JudgingGrid, unless
-from offloadrt.study.measured import number
+from offloadrt.study.validation.judging import Hearing, JudgingGrid, unless
+from offloadrt.study.validation.measured import number
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 ROUTINES = ("jacc_copyin", "jacc_create", "jacc_kernel_push", "jacc_copyout", "jacc_delete")

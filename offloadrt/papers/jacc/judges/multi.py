@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from offloadrt.papers.jacc.judges.places import HIMENO_SIZES, AllIterations, BenchmarkGrid, all_iterations, bench
-from offloadrt.study.judging import Asking, Hearing, Judgement, Reading, not_rising
-from offloadrt.study.measured import listed, mean, numbers
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, not_rising
+from offloadrt.study.validation.measured import listed, mean, numbers
 
 DETAILED = ("BT", "CG", "EP", "SP", "Himeno")
 """Benchmarks whose rows of the detail table are judged."""

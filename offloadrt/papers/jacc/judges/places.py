@@ -15,11 +15,11 @@ import attrs
 
 from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
 from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
-from offloadrt.study.measured import number
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
+from offloadrt.study.validation.measured import number
 
 SCENARIO = "jacc"
 MACHINE = "dgx1-v100"

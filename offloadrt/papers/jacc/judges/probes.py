@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
-from offloadrt.study.probing import Facts, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, copies, kernels, recorded
 from offloadrt.trace import events
 
 Count = Annotated[int, Range(1, 10_000)]
@@ -35,7 +35,7 @@ def shift(offset: Any, x: Any, y: Any) -> None:
 
 @scenario(machine="dgx1-v100")
 async def layer(run: Run, rounds: Count = 20) -> Facts:
-    """Two kernels, pushed in turn: what is compiled, when, and what comes out."""
+    """Push two kernels in turn: what is compiled, when, and what comes out."""
     run.options = acc.OpenACCOptions()
     times: list[float] = []
 
@@ -69,7 +69,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
 
 @scenario(machine="dgx1-v100")
 async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "overlap") -> Facts:
-    """The slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c), then c goes to the host."""
+    """Run the slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c), then c goes to the host."""
     run.options = acc.OpenACCOptions()
 
     async def body(t: acc.HostThread) -> None:
@@ -96,7 +96,7 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
 
 @scenario(machine="dgx1-v100")
 async def specialization(run: Run) -> Facts:
-    """One kernel, pushed with other values and other arrays: how often it is compiled for each way of specializing."""
+    """Count how often a kernel is compiled for other values and arrays, for each way of specializing."""
     run.options = acc.OpenACCOptions()
     facts: Facts = {}
 
@@ -138,7 +138,7 @@ async def launches(
     execution: Literal["sync", "async"] = "sync",
     rounds: Count = 200,
 ) -> Facts:
-    """Launches of a short kernel, each on data of its own: what a compiler's run-time library asks the driver for."""
+    """Launch a short kernel on data of its own, again and again; count the calls of the driver's library."""
     run.options = acc.OpenACCOptions(compiler=compiler, pools=pools)
     run.set("jit.compile", "0 s")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from offloadrt.papers.jacc.judges.places import BenchmarkGrid, all_iterations, bench
-from offloadrt.study.judging import Asking, Hearing, Reading
-from offloadrt.study.measured import listed, mean
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Hearing, Reading
+from offloadrt.study.validation.measured import listed, mean
 
 
 def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> Asking[dict[str, float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from offloadrt.papers.otm.judges import figures, mechanisms, placed, synthetic
 from offloadrt.papers.otm.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.study.paper import Paper
+from offloadrt.study.validation.paper import Paper
 
 PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 

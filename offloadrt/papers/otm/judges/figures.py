@@ -13,9 +13,9 @@ from offloadrt.papers.otm.judges.places import (
     runs,
     seconds,
 )
-from offloadrt.study.judging import Asking, Hearing, Reading, unless
-from offloadrt.study.measured import listed, mean, number
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.validation.judging import Asking, Hearing, Reading, unless
+from offloadrt.study.validation.measured import listed, mean, number
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:

@@ -7,10 +7,10 @@ import math
 from offloadrt.papers.otm.judges.placed import pinned, program
 from offloadrt.papers.otm.judges.places import BENCHMARKS, OTM, RodiniaGrid, bench, runs
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
-from offloadrt.study.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.measured import number
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
+from offloadrt.study.validation.measured import number
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 OBJECTS = f"{PROBES}:objects"

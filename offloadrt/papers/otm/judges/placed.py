@@ -23,9 +23,9 @@ from offloadrt.papers.otm.judges.places import (
     sizes,
 )
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
-from offloadrt.study.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.measured import listed, mean, number
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
+from offloadrt.study.validation.measured import listed, mean, number
 
 PROGRAMS: dict[str, Callable[..., Any]] = {"bfs": Bfs.run, "cfd": Cfd.run, "srad": Srad.run}
 ALL_IMPLICIT, ALL_EXPLICIT = {"otm.threshold": "2"}, {"otm.threshold": "0"}

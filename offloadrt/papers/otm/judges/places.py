@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
-from offloadrt.study.measured import number
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
+from offloadrt.study.validation.measured import number
 
 SCENARIO = "rodinia"
 SYNTHETIC = "unified_memory"

@@ -13,10 +13,10 @@ from offloadrt.models import openmp as omp
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.papers.otm.unified_memory import UnifiedMemory
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.study.probing import Facts, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, kernels, recorded
 from offloadrt.trace import events
 
 BLOCK: Final = 2 << 20
@@ -50,7 +50,7 @@ DENSITY: Final = {"c": 1.0, "a": 1.0, "b": 0.25}
 
 
 async def three_objects(t: omp.HostThread) -> None:
-    """`target data` around a loop of targets."""
+    """Run `target data` around a loop of targets."""
     a = t.array("a", N, fill=1.0, align=BLOCK)
     b = t.array("b", N, fill=0.0, align=BLOCK)
     c = t.array("c", N, fill=1.0, align=BLOCK)
@@ -60,7 +60,7 @@ async def three_objects(t: omp.HostThread) -> None:
 
 
 async def two_then_three(t: omp.HostThread) -> None:
-    """`a` and `b` are in use when `c` comes."""
+    """Use `a` and `b` before `c` comes."""
     a = t.array("a", N, fill=1.0, align=BLOCK)
     b = t.array("b", N, fill=0.0, align=BLOCK)
     c = t.array("c", N, fill=1.0, align=BLOCK)
@@ -78,7 +78,7 @@ async def objects(
     threshold: Annotated[float, Range(0.0, 2.0)] = 0.6,
     late: bool = False,
 ) -> Facts:
-    """The three objects, with memory for `room` of them less `lacking` bytes: where they lie, and what moves.
+    """Place the three objects, with memory for `room` of them less `lacking` bytes; count what moves.
 
     late: `c`, which ranks first, comes when the others are in use.
     """
@@ -124,7 +124,7 @@ async def objects(
 
 @scenario(machine="summitdev-p100")
 async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
-    """One object with values: does a kernel write to the original, or to a copy that comes back at the end?"""
+    """Tell whether a kernel writes to the original of an object, or to a copy that comes back at the end."""
     run.configure(configuration="otm", host_program=HostProgram.of(one_object))
     run.set("otm.threshold", threshold)
     ((inside, after),) = await run.parallel(one_object)
@@ -138,7 +138,7 @@ def count(a: Any) -> None:
 
 
 async def one_object(t: omp.HostThread) -> tuple[float, float]:
-    """The host's value while the object is mapped, and after that."""
+    """Return the host's value while the object is mapped, and after that."""
     a = t.array("a", 1024, fill=0.0, align=BLOCK)
     async with t.target_data(omp.map(tofrom=a)):
         await t.target(count, a, maps=omp.map(tofrom=a))
@@ -151,7 +151,7 @@ async def one_object(t: omp.HostThread) -> tuple[float, float]:
 async def traditional(
     run: Run, benchmark: Literal["bfs", "cfd", "srad"] = "bfs", size_gb: Annotated[float, Range(1e-6, 128.0)] = 8.0
 ) -> Facts:
-    """A program with explicit copies: does it find the memory that it asks for?"""
+    """Tell whether a program with explicit copies finds the memory that it asks for."""
     nbytes = round(size_gb * 1e9)
     run.phantom, run.configuration = True, "copy"
     program: Bfs | Cfd | Srad
@@ -173,7 +173,7 @@ async def traditional(
 
 @scenario(machine="summitdev-p100")
 async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "managed") -> Facts:
-    """Bytes of an array a second of their way to the device: on demand under a kernel, or copied at once."""
+    """Measure the bandwidth of an array's way to the device: on demand under a kernel, or copied at once."""
     run.phantom = True
     program = UnifiedMemory(SWEPT, 1, 1, 1.0, placement)
     run.configuration = program.configuration

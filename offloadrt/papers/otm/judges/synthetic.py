@@ -7,9 +7,9 @@ is the part of the pages of 64 KiB that a kernel touches, at random. One array, 
 from __future__ import annotations
 
 from offloadrt.papers.otm.judges.places import RodiniaGrid, bench, handler_share, synthetic
-from offloadrt.study.judging import Hearing, Judgement, Reading
-from offloadrt.study.measured import number
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading
+from offloadrt.study.validation.measured import number
 
 LEAST, MOST = 0.02, 0.98
 """Densities between which one is looked for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from offloadrt.papers.stdpar.judges import figures, lulesh, mechanisms
 from offloadrt.papers.stdpar.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.study.paper import Paper
+from offloadrt.study.validation.paper import Paper
 
 PAPER = Paper("stdpar", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 

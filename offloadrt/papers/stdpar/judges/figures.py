@@ -15,8 +15,8 @@ from offloadrt.papers.stdpar.judges.places import (
     runs,
     seconds,
 )
-from offloadrt.study.judging import Asking, Hearing, Judgement, Reading
-from offloadrt.study.measured import number
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading
+from offloadrt.study.validation.measured import number
 
 Ratios = dict[str, dict[str, float]]
 """time(vendor's stdpar) / time(acpp) by system and application."""

@@ -10,10 +10,10 @@ import attrs
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.heuristic_database import OperationId, Place
-from offloadrt.study.probing import Facts, kernels
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, kernels
 
 ROUNDS: Final = 10
 """Iterations of each loop."""
@@ -49,7 +49,7 @@ def total(a: Any, s: Any) -> None:
 
 @scenario(machine="isambard-a100")
 async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
-    """Threads that each submit algorithms on an array of their own; which of their kernels overlap."""
+    """Submit algorithms from several threads, each on an array of its own; count the kernels that overlap."""
     run.options = std.StdParOptions()
 
     async def body(t: std.HostThread) -> bool:
@@ -77,7 +77,7 @@ async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
 
 @scenario(machine="isambard-a100")
 async def loop(run: Run, body: Body = "inside", elision: bool = True) -> Facts:
-    """The paper's example: a loop of two algorithms, with something between its iterations.
+    """Run the paper's example: a loop of two algorithms, with something between its iterations.
 
     body: inside: nothing; external: a call of another translation unit; access: the host reads the array; stack: it
     writes an array of its stack; allocation: it allocates; sum: the second algorithm returns a sum.
@@ -117,7 +117,7 @@ async def prefetches(
     mode: Literal["never", "first", "always", "after-sync"] = "first",
     always: Literal["once_per_batch", "every"] = "once_per_batch",
 ) -> Facts:
-    """Five algorithms in three batches; the bytes that each of them has prefetched, in arrays.
+    """Run five algorithms in three batches; count the arrays that each of them has prefetched.
 
     fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again, fill a
     """
@@ -161,7 +161,7 @@ async def prefetches(
 async def sampled(
     run: Run, host: bool = True, offload: bool = True, prefetch: Literal["first", "never"] = "first"
 ) -> Facts:
-    """A program after runs of its own that sampled the host and the device, or one of them, or none.
+    """Run a program after runs of its own that sampled the host and the device, or one of them, or none.
 
     What it decides, from which runtimes, and which side those of the same kernel speak for.
     """
@@ -205,7 +205,7 @@ async def transfer(
     host_s: Annotated[float, Range(0.0, 10.0)] = 1.0,
     offload_s: Annotated[float, Range(0.0, 10.0)] = 1.0,
 ) -> Facts:
-    """A program whose first operation is not known, whose second is faster on the host, and which comes to a third.
+    """Decide on three operations: one unknown, one faster on the host, and a third.
 
     Of that one host and device are known to take `host_s` and `offload_s`, without the transfer of its data.
     """

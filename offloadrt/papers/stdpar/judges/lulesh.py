@@ -18,9 +18,9 @@ from offloadrt.papers.stdpar.judges.places import (
     runs,
     seconds,
 )
-from offloadrt.study.judging import Asking, Hearing, Judgement, Reading, unless
-from offloadrt.study.measured import listed, number
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, unless
+from offloadrt.study.validation.measured import listed, number
 
 PM: Final = "never"
 NOTHING: Final[dict[str, Value]] = {"pool": "off", "elision": "off", "prefetch": "never"}

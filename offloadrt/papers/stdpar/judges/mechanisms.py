@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from offloadrt.papers.stdpar.judges.places import MACHINE, MI100, ApplicationGrid, bench, facts, runs
-from offloadrt.study.judging import Hearing, Reading, unless
-from offloadrt.study.measured import number
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Hearing, Reading, unless
+from offloadrt.study.validation.measured import number
 
 _HERE = __file__.rpartition("/")[0]
 MEMORY, FLOW = f"{_HERE}/memory_probes.py", f"{_HERE}/flow_probes.py"

@@ -8,10 +8,10 @@ import attrs
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.study.probing import Facts
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts
 
 ROUNDS: Final = 10
 """Allocations of a loop."""
@@ -38,7 +38,7 @@ def add_to(a: Any, b: Any) -> None:
 
 @scenario(machine="isambard-a100")
 async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", system_usm: bool = False) -> Facts:
-    """Which memory of a program is shared USM, and what its allocation map knows of a pointer into the middle."""
+    """Tell which memory of a program is shared USM, and what its allocation map knows of a pointer into the middle."""
     run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {}
 
@@ -72,7 +72,7 @@ async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", sys
 
 @scenario(machine="isambard-a100")
 async def frees(run: Run, implementation: Literal["acpp", "rocstdpar"] = "acpp") -> Facts:
-    """Both kinds of memory freed in translation units of another compiler, and in the program's own."""
+    """Free both kinds of memory in translation units of another compiler, and in the program's own."""
     run.options = std.StdParOptions(implementation=implementation)
     facts: Facts = {"failed": None}
 
@@ -99,7 +99,7 @@ async def host_pointer(
     memory: Literal["stack", "foreign", "heap"] = "stack",
     system_usm: bool = False,
 ) -> Facts:
-    """Algorithms on an array of the heap, then one that also takes another array: where that runs, and its results."""
+    """Run algorithms on an array of the heap, and one that also takes another array."""
     run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {"ended": "well"}
 
@@ -130,7 +130,7 @@ async def host_pointer(
 
 @scenario(machine="isambard-a100")
 async def churn(run: Run, pool: bool = True) -> Facts:
-    """A loop that allocates an array, has a kernel fill it, and frees it."""
+    """Allocate an array in a loop, have a kernel fill it, and free it."""
     run.options = std.StdParOptions(implementation=attrs.evolve(std.implementation("acpp"), pool=pool), phantom=True)
 
     async def body(t: std.HostThread) -> tuple[float, float]:
@@ -160,7 +160,7 @@ async def one_transfer(
     prefetch: Literal["first", "never"] = "never",
     nbytes: Annotated[int, Range(4096, 1 << 30)] = SWEPT,
 ) -> Facts:
-    """A kernel over an array that the host has written: what its data costs to come, on demand or prefetched."""
+    """Measure how long the data of an array takes to come to a kernel, on demand or prefetched."""
     chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
     run.options = std.StdParOptions(implementation=chosen, phantom=True)
 

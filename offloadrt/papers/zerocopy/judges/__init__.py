@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from offloadrt.papers.zerocopy.judges import accelerator, calls, mechanisms, noise, prefault, ratios
 from offloadrt.papers.zerocopy.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.study.paper import Paper
+from offloadrt.study.validation.paper import Paper
 
 PAPER = Paper("zerocopy", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
 

@@ -23,9 +23,9 @@ from offloadrt.papers.zerocopy.judges.places import (
     bench,
     ratios,
 )
-from offloadrt.study.judging import Asking, Hearing, Judgement, Reading, unless
-from offloadrt.study.measured import listed, number
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, unless
+from offloadrt.study.validation.measured import listed, number
 from offloadrt.trace import HOST_TIME
 
 SPECACCEL = "specaccel"

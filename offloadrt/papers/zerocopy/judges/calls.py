@@ -19,8 +19,8 @@ from offloadrt.papers.zerocopy.judges.places import (
     kernel_seconds,
     runs,
 )
-from offloadrt.study.judging import Hearing, Judgement, Reading
-from offloadrt.study.measured import listed, number
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading
+from offloadrt.study.validation.measured import listed, number
 
 WAIT = "signal_wait_scacquire"
 ALLOCATE = "memory_pool_allocate"

@@ -10,9 +10,9 @@ import attrs
 
 from offloadrt.papers.zerocopy.judges.places import COPY, EAGER, IZC, S2, SHORT, USM, QmcpackGrid, bench
 from offloadrt.runtime.environment import select_configuration
-from offloadrt.study.judging import Asking, Hearing, Judgement, unless
-from offloadrt.study.measured import number, numbers
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, unless
+from offloadrt.study.validation.measured import number, numbers
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 """The file of small recorded runs."""

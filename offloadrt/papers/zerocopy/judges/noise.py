@@ -11,8 +11,8 @@ import math
 import attrs
 
 from offloadrt.papers.zerocopy.judges.places import S2, THREADS, QmcpackGrid, bench
-from offloadrt.study.judging import Hearing, Judgement
 from offloadrt.study.reporting.results import Spread
+from offloadrt.study.validation.judging import Hearing, Judgement
 
 REPORTED = {claim.given.get("configuration"): claim.value for id, claim in bench.claims.items() if ".cov." in id}
 """The coefficients of variation that the paper reports, by configuration."""

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.study.judging import Asking, Bench, Extent, JudgingGrid
-from offloadrt.study.measured import number
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import CallFigures, Result
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
+from offloadrt.study.validation.measured import number
 
 SCENARIO = "qmcpack"
 MACHINE = "mi300a"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from offloadrt.papers.zerocopy.judges.places import EAGER, IZC, S2, QmcpackGrid, bench, call, kernel_seconds, runs
-from offloadrt.study.judging import Hearing, Judgement, Reading, not_rising
-from offloadrt.study.measured import listed
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_rising
+from offloadrt.study.validation.measured import listed
 
 PREFAULT = "svm_attributes_set"
 

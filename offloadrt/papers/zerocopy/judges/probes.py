@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
-from offloadrt.study.probing import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
+from offloadrt.study.validation.probing import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.trace import events
 
 Configuration = Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"]
@@ -39,7 +39,7 @@ def _calls_since(run: Run, api: str, since: int) -> int:
 
 @scenario(machine="mi300a")
 async def maps(run: Run, configuration: Configuration = "copy") -> Facts:
-    """One target region with an array mapped to and another mapped from the device, and what was called for it."""
+    """Run a target region with an array mapped to and another mapped from the device; count the calls for it."""
     since = mapped = 0
 
     async def body(t: omp.HostThread) -> None:
@@ -69,7 +69,7 @@ async def maps(run: Run, configuration: Configuration = "copy") -> Facts:
 
 @scenario(machine="mi300a")
 async def regions(run: Run, configuration: Configuration = "copy", threads: Annotated[int, Range(2, 24)] = 4) -> Facts:
-    """Target regions of several threads at once that allocate for their maps: what each waits for before its launch."""
+    """Run target regions of several threads at once; tell what each waits for before its launch."""
     arrays, turns = 3, 5
 
     async def body(t: omp.HostThread) -> None:
@@ -112,7 +112,7 @@ async def copies_beside_a_kernel(
     configuration: Configuration = "copy",
     piece: Annotated[int, Range(1, COPIED)] = COPIED,
 ) -> Facts:
-    """One thread reads memory at full bandwidth, alone and while another one copies pieces to the device."""
+    """Read memory at full bandwidth in a kernel, alone and while another thread copies pieces to the device."""
 
     async def body(t: omp.HostThread) -> None:
         source = t.array("source", COPIED // DOUBLE, fill=0.0)
@@ -141,7 +141,7 @@ async def copies_beside_a_kernel(
 
 @scenario(machine="mi300a")
 async def global_variable(run: Run, configuration: Configuration = "usm") -> Facts:
-    """A global that the host changes: what kernels see with a map and without, and what a map of it copies."""
+    """Change a global on the host; tell what kernels see with a map and without, and what a map of it copies."""
     factor = run.openmp.declare_target("factor", 1, fill=1.0)
     counted: dict[str, Any] = {}
 
@@ -185,7 +185,7 @@ async def pages(
     filled: bool = True,
     beside: bool = False,
 ) -> Facts:
-    """A kernel sweeps twice over an array of some pages that is mapped anew each time; another array is not mapped."""
+    """Sweep twice over an array of some pages that is mapped anew each time; another array is not mapped."""
     facts: Facts = {}
 
     async def body(t: omp.HostThread) -> None:
@@ -225,7 +225,7 @@ async def pages(
 
 @scenario(machine="mi300a")
 async def touches_unmapped(run: Run, configuration: Configuration = "eager_maps", xnack: bool = False) -> Facts:
-    """A kernel reads an array that is mapped, then one behind a pointer that is not; which of them fails."""
+    """Read an array that is mapped, then one behind a pointer that is not; tell which of them fails."""
     run.set("gpu.xnack", xnack)
     facts: Facts = {}
 
@@ -246,7 +246,7 @@ async def touches_unmapped(run: Run, configuration: Configuration = "eager_maps"
 
 @scenario(machine="mi300a")
 async def without_unified_memory(run: Run, configuration: Configuration = "usm") -> Facts:
-    """A program built with `requires unified_shared_memory` on a device that has none."""
+    """Run a program that requires unified shared memory on a device that has none."""
     run.set("gpu.unified_memory", False)
 
     async def body(t: omp.HostThread) -> None:
@@ -267,7 +267,7 @@ def _copies(run: Run) -> int:
 
 @scenario(machine="mi300a")
 async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
-    """A part of QMCPACK's S2 with one thread: what its waits are for."""
+    """Run a part of QMCPACK's S2 with one thread; count what its waits are for."""
     run.phantom = True
     program = QmcpackExperiment(run.openmp, QmcpackSetup.create(size="S2", threads=1, fraction=0.01))
     await program.initialise()
@@ -305,7 +305,7 @@ def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
 
 @scenario(machine="mi300a")
 async def steps(run: Run, configuration: Configuration = "implicit_zero_copy", large: bool = False) -> Facts:
-    """A loop of kernels on mapped arrays, without a global: what the first kernel finds done."""
+    """Run a loop of kernels on mapped arrays, without a global; count the calls after the first kernel began."""
     size = (4 << 20) if large else SMALL
 
     async def body(t: omp.HostThread) -> None:

@@ -24,8 +24,8 @@ from offloadrt.papers.zerocopy.judges.places import (
     spanned,
 )
 from offloadrt.papers.zerocopy.judges.places import ratios as ratios_of
-from offloadrt.study.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.measured import listed
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
+from offloadrt.study.validation.measured import listed
 
 NOT_SO = "not so at {outside}"
 

@@ -21,11 +21,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from offloadrt.study.claims import Claim, claims_of
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.claims import Claim, claims_of
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.study.judging import Bench, Extent, JudgingGrid
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Bench, Extent, JudgingGrid
 
 
 @attrs.frozen

@@ -13,16 +13,16 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.judging import Extent, Judgement, hear
-from offloadrt.study.paper import Paper
 from offloadrt.study.points import Options, Point
-from offloadrt.study.ranges import MachineVariant, Turns, turns_of, variants_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.validation.judging import Extent, Judgement, hear
+from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
 
 Advanced = Callable[[str, int, int], None]
-"""Told of each run: what the runs are for, how many of them are made, and how many are asked for so far."""
+"""Called with each run: what the runs are for, how many of them are made, and how many are asked for so far."""
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ class ValidationReport:
     """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
 
     def counts(self, role: str | None = None) -> dict[str, int]:
-        """How many claims, of one role or of both, have each verdict; all that depend on something are one."""
+        """Count the claims, of one role or of both, by verdict; all that depend on something are one kind."""
         counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
             kind = "depends" if finding.verdict.startswith("depends on") else finding.verdict.partition(":")[0]
@@ -62,11 +62,11 @@ class ValidationReport:
         return {kind: count for kind, count in counts.items() if count}
 
     def counts_by_role(self) -> dict[str, dict[str, int]]:
-        """The same for each role that there is."""
+        """Count the claims by verdict for each role that there is."""
         return {role: self.counts(role) for role in sorted({one.role for one in self.findings}, reverse=True)}
 
     def to_json(self) -> bytes:
-        """One JSON object."""
+        """Encode the report as one JSON object."""
         counts = {"counts": self.counts(), "counts_by_role": self.counts_by_role()}
         return msgspec.json.encode({**msgspec.to_builtins(self), **counts})
 
@@ -82,14 +82,14 @@ def validate(
     overrides: Mapping[str, str] | None = None,
     advanced: Advanced | None = None,
 ) -> ValidationReport:
-    """Judges every claim of `paper`, the runs on `pool`; with `quick`, fewer of them; with `ranges`, as quick, and also
-    with each entry that matters changed.
+    """Judge every claim of `paper`, with the runs on `pool`.
 
-    `machine` is the machine that the claims are about (the default), or a file of the user's that is based on it;
-    `overrides` replaces entries of it, which then stay as they are when `ranges` tries the others.
+    `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed. `machine` is
+    the machine that the claims are about (the default), or a file of the user's that is based on it; `overrides`
+    replaces entries of it, which then stay as they are when `ranges` tries the others.
 
-    Raises UserError for a machine that the claims say nothing about, for an override that does
-    not fit, and when a run that a judge asks for fails.
+    Raises UserError for a machine that the claims say nothing about, for an override that does not fit, and when a run
+    that a judge asks for fails.
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
@@ -162,7 +162,7 @@ class _Runs:
     made: int = 0
 
     def stage(self, name: str) -> Callable[[Sequence[Point]], list[Result]]:
-        """Answers for one part of the work; its name is told with each run."""
+        """Make the answers for one part of the work, whose name goes with each progress report."""
         asked = finished = 0
 
         def tell(outcome: SweepOutcome) -> None:

@@ -1,11 +1,10 @@
-"""What the ranges of a machine's entries do to verdicts: `offloadrt validate --ranges`.
+"""How verdicts depend on the ranges of a machine's entries: `offloadrt validate --ranges`.
 
-Two steps, so that it takes minutes and not hours. *Screening*: every variant of the machine makes a few short runs;
-an end of a range that changes none of them by more than `MATTERS` is left out, and so is a choice that changes
-nothing at all. *Judging*: with each variant that is left, one at a time, the claims are judged on the grid `ends`,
-whose times agree with those of the full grid, with fewer thread counts and batches. Claims on small recorded runs are
-judged with every variant. Two of the variants have all ranges at one end together; ends of several entries in other
-combinations are not tried.
+Two steps keep it to minutes. *Screening*: every variant of the machine makes a few short runs; an end of a range that
+changes none of them by more than `MATTERS` is left out, and so is a choice that changes nothing at all. *Judging*: with
+each variant that is left, one at a time, the claims are judged on the grid `ends`, which has fewer places than the full
+one. Claims on small recorded runs are judged with every variant. Two variants have all ranges at one end together; ends
+of several entries in other combinations are not tried, which is the approximation of this method.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
@@ -60,7 +59,7 @@ def variants_of(
     candidates: Mapping[str, Mapping[str, str]],
     options: Options | None = None,
 ) -> list[MachineVariant]:
-    """Both ends of every range, every other choice, each candidate, and the two corners of all ranges.
+    """List both ends of every range, every other choice, each candidate, and the two corners of all ranges.
 
     They are changes to `options`; what the user set there is left as it is, and so is what says which
     machine it is.
@@ -103,10 +102,10 @@ def turns_of(
     sensitivity: Sequence[Mapping[str, Value]],
     stage: Callable[[str], Answers],
 ) -> Turns:
-    """Judges the claims again on `grid` with each of `variants` that matters; `said` are their verdicts as the machine
-    stands.
+    """Judge the claims again on `grid` with each of `variants` that matters.
 
-    Claims that cannot be judged, and those that `grid` judges otherwise to begin with, are not judged with variants.
+    `said` are their verdicts as the machine stands. Claims that cannot be judged, and those that `grid` judges
+    otherwise to begin with, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = stage("ranges: claims with each of them changed")
@@ -129,7 +128,7 @@ def turns_of(
 def _that_matter(
     variants: Sequence[MachineVariant], grid: JudgingGrid, parameters: Sequence[Mapping[str, Value]], answers: Answers
 ) -> list[MachineVariant]:
-    """The variants that change a sensitivity run enough."""
+    """Choose the variants that change a sensitivity run enough."""
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
     times = [result.elapsed_s for result in answers([one.point(place) for one in grids for place in parameters])]
     rows = [times[start : start + len(parameters)] for start in range(0, len(times), len(parameters))]

@@ -1,0 +1,85 @@
+"""Figures and tables of the zero-copy paper: what a sweep of each of its scenarios draws."""
+
+from __future__ import annotations
+
+from offloadrt.study.scripts.definition import Figure
+
+OVER_COPY = {"configuration": "copy"}
+TITLES = {"copy": "Copy", "usm": "USM", "implicit_zero_copy": "Implicit Zero-Copy", "eager_maps": "Eager Maps"}
+
+ZEROCOPY_FIG3 = Figure(
+    x="threads",
+    y="elapsed_s",
+    lines=("size",),
+    panels="configuration",
+    baseline=OVER_COPY,
+    xlabel="host threads",
+    ylabel="time of Copy over time",
+    title="QMCPack NiO on MI300A",
+    legend="size",
+    names=TITLES,
+)
+
+ZEROCOPY_FIG4 = Figure(
+    x="size",
+    y="elapsed_s",
+    lines=("configuration",),
+    baseline=OVER_COPY,
+    xlabel="size",
+    ylabel="time of Copy over time",
+    title="QMCPack NiO on MI300A, 8 host threads",
+    legend="configuration",
+    names=TITLES,
+)
+
+ZEROCOPY_TABLE1 = Figure(
+    x="threads", y="elapsed_s", baseline=OVER_COPY, xlabel="host threads", ylabel="time of Copy over time"
+)
+
+ZEROCOPY_TABLE2 = Figure(
+    x="benchmark",
+    y="elapsed_s",
+    lines=("configuration",),
+    baseline=OVER_COPY,
+    xlabel="benchmark",
+    ylabel="time of Copy over time",
+    title="SPECaccel 2023 on MI300A",
+    legend="configuration",
+    names=TITLES,
+    bars=True,
+)
+
+ZEROCOPY_TABLE3 = Figure(
+    x="benchmark",
+    y="memory_initialization_s",
+    lines=("configuration",),
+    xlabel="benchmark",
+    ylabel="memory initialisation, MI (s)",
+    title="SPECaccel 2023 on MI300A: kernels that wait for a first touch",
+    legend="configuration",
+    names=TITLES,
+    bars=True,
+    log=False,
+)
+
+QMCPACK = Figure(
+    x="threads",
+    y="elapsed_s",
+    lines=("configuration",),
+    panels="size",
+    xlabel="host threads",
+    ylabel="time of the steps (s)",
+)
+
+SPECACCEL = Figure(
+    x="benchmark", y="elapsed_s", lines=("configuration",), xlabel="benchmark", ylabel="time (s)", log=False
+)
+
+FIRST_TOUCH = Figure(
+    x="bytes",
+    y="elapsed_s",
+    lines=("configuration",),
+    panels="remaps",
+    xlabel="bytes touched for the first time",
+    ylabel="time (s)",
+)

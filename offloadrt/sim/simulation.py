@@ -1,0 +1,386 @@
+"""`Simulation`: the kernel of virtual time, and what users have of it.
+
+It is the clock of a Trio run. Trio asks its clock how long to sleep when no task can run: that *is* quiescence, so
+`deadline_to_sleep_time` takes the next actor from the ready queue, or else the next timer from the heap, and resumes
+that one actor. At most one task is runnable at any time. So Trio, which runs runnable tasks in random order, has
+nothing to choose, and a run is a function of program, seed and strategy.
+
+Two gears run the same actors over the same heap and ready queue. In ``native``, the reference, each step is a step of
+the Trio task; in ``turbo`` a trampoline makes them (`trampoline.py`). Primitives (`lock.py`, ...) wait through `park`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from heapq import heappop, heappush
+from math import inf
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import trio
+from trio.lowlevel import current_task, reschedule
+
+from offloadrt.sim import life, story
+from offloadrt.sim.actor import GO, PASSED, SELF, Actor, hand_over, uninterrupted
+from offloadrt.sim.chosen_order import ChosenOrder
+from offloadrt.sim.errors import SimulationError, UnregisteredTask
+from offloadrt.sim.nursery import Nursery
+from offloadrt.sim.observer import Observer
+from offloadrt.sim.scope import Attached, TimeoutScope
+from offloadrt.sim.sleep import make_sleep
+from offloadrt.sim.strategy import Fifo, Strategy
+from offloadrt.sim.timers import Timer, remove
+from offloadrt.sim.trampoline import SLICE, STRIDES, Fence, Trampoline
+from offloadrt.sim.watch import TrioWatch
+from offloadrt.sim.watchdog import Watchdog
+
+Gear = Literal["native", "turbo"]
+T = TypeVar("T")
+
+
+class Simulation(trio.abc.Clock):
+    """Virtual time for one run.
+
+    :param gear: ``native`` or ``turbo``; both give the same order of events.
+    :param strategy: order among actors that are ready at one instant (``Fifo()``, ``Random(seed)``).
+    :param seed: of ``rng``, the run's only random generator.
+    :param observer: told of actors and locks; see ``offloadrt.sim.observer``.
+    :param slice: steps between two looks at Trio (turbo).
+    :param livelock_limit: steps (and 1000 more for each actor) without time advancing after which a run is stopped.
+
+    ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
+
+    It has more members than other classes, in three groups: what programs use (``run``, ``spawn``, ``sleep``, scopes
+    and nurseries), what primitives are made of (``park``, ``until_due``, ``goes_on``, ``pause``), and Trio's clock.
+    They share the fields below, which each step reads: a layer between them would cost a call in every step.
+    """
+
+    __slots__ = (
+        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_kernel",
+        "ending", "events", "expected", "fuel", "gear", "heap", "next_index", "now", "observer", "primitives",
+        "ready", "rng", "running", "seed", "sleep", "strategy", "strides", "timer_due", "trio_has_work",
+        "trouble", "turbo",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        gear: Gear = "native",
+        strategy: Strategy | None = None,
+        seed: int = 0,
+        observer: Observer | None = None,
+        slice: int = SLICE,
+        livelock_limit: int = 1_000_000,
+    ) -> None:
+        if gear not in ("native", "turbo"):
+            raise ValueError(f"gear is {gear!r}; it can be 'native' or 'turbo'")
+        self.gear: Gear = gear
+        self.turbo = gear == "turbo"
+        self.strategy: Strategy = strategy if strategy is not None else Fifo()
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.observer = observer
+        self.now = 0.0
+        self.heap: list[Timer] = []
+        self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
+        """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
+        self.events = 0
+        """Timers set so far: sleeps, services, timeouts; the same in both gears, and part of every result of a run.
+        Each timer has the next number in the heap, so that of those due at one time the one set first comes first.
+        """
+        self.next_index = itertools.count().__next__
+        self.running: Actor | None = None
+        """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
+        self.actors: dict[int, Actor] = {}
+        self.primitives: list[Any] = []
+        """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        self.timer_due = False
+        """The kernel let Trio go for one of Trio's own deadlines."""
+        self.expected: Any = None
+        """The task that the kernel itself has just woken: any other wake-up is Trio's."""
+        self.by_kernel = False
+        """The kernel itself starts or cancels tasks: their wake-ups are its own."""
+        self.fuel = SLICE
+        """How many more operations may pass without waiting before the kernel gets a look. A program that takes free
+        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
+        """
+        self.strides = 0
+        """How many more timers may pass without a switch in this slice; always 0 in the gear ``native``."""
+        self.trio_has_work = False
+        """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
+        self.trouble: SimulationError | None = None
+        """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
+        self.ending = False
+        self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
+        self._steps = 0
+        self._paused = _Paused(self)
+        self._nursery: trio.Nursery | None = None
+        self._service: trio.Nursery | None = None
+        self._watchdog = Watchdog(self)
+        self._watch = TrioWatch(self, self._watchdog, livelock_limit)
+        self._trampoline = Trampoline(self, slice)
+
+    # ------------------------------------------------------------------ for programs
+    def move_on_after(self, dt: float) -> TimeoutScope:
+        """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
+        return TimeoutScope(self, dt, fail=False)
+
+    def fail_after(self, dt: float) -> TimeoutScope:
+        """``with sim.fail_after(dt)``: as move_on_after, but SimTimeout is raised at the end of the body."""
+        return TimeoutScope(self, dt, fail=True)
+
+    def attached(self) -> Attached:
+        """``async with sim.attached():`` inside, any Trio API may be used.
+
+        That is ``trio.sleep`` (in virtual time), cancel scopes, events, nurseries. Needed in the gear ``turbo`` only.
+        """
+        return Attached(self)
+
+    def open_nursery(self) -> Nursery:
+        """``async with sim.open_nursery() as n: n.spawn(fn, *args)``: children are actors, joined at the end."""
+        return Nursery(self)
+
+    def spawn(
+        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False
+    ) -> Actor:
+        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended."""
+        nursery = self._service if daemon else self._nursery
+        if nursery is None:
+            raise SimulationError("spawn: the simulation is not running")
+        return life.start(self, nursery, fn, args, name, daemon)
+
+    def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
+
+        Returns its value. An error of one actor is raised as it is, with the story of the run as a note; several
+        come as an ExceptionGroup. Deadlock, Livelock, RealInputOutput, UncontrolledNondeterminism as documented.
+        """
+        actor: list[Actor] = []
+
+        async def root() -> None:
+            async with self.running_here():
+                actor.append(self.spawn(main, *args, name="main"))
+
+        error: BaseException | None = None
+        try:
+            trio.run(root, clock=self)
+        except BaseExceptionGroup as group:
+            error = story.only_error(group)
+        if error is not None:
+            raise error  # here, so that its own cause and context stay
+        if self.trouble is not None:
+            raise self.trouble
+        value: T = actor[0].value
+        return value
+
+    @asynccontextmanager
+    async def running_here(self) -> AsyncIterator[None]:
+        """Let virtual time pass in the current ``trio.run``, whose clock must be this simulation.
+
+        At the end of the body the actors that are no daemons are awaited, then the daemons are cancelled.
+        """
+        if self._service is not None:
+            raise SimulationError("a simulation runs once")
+        trio.lowlevel.add_instrument(self._watch)
+        self._watch.root = current_task()
+        try:
+            async with trio.open_nursery() as service:
+                self._service = service
+                self.by_kernel = True
+                service.start_soon(self._watchdog.wait)
+                self.by_kernel = False
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    yield
+                self.ending = True
+                service.cancel_scope.cancel()
+        finally:
+            trio.lowlevel.remove_instrument(self._watch)
+
+    def adopt(self, name: str = "main") -> AbstractAsyncContextManager[Actor]:
+        """Make the current Trio task an actor (in native steps) while the body runs. Used by tests."""
+        return life.adopt(self, name)
+
+    # ------------------------------------------------------------------ the clock that Trio sees
+    def start_clock(self) -> None:
+        pass
+
+    def current_time(self) -> float:
+        return self.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Resume who is due. Trio calls this only when its run queue is empty; it never really sleeps.
+
+        One actor goes on in the gear ``native``, a slice of steps is made in ``turbo``. An error must not be raised
+        here: that would be an internal error of Trio. The watchdog raises it in a task.
+        """
+        self.running = None
+        self.timer_due = False
+        if deadline < inf:  # seldom: an actor waits in Trio itself
+            return self._advance_to(deadline)
+        if self.trouble is not None and not self.ending:
+            return self._watchdog.fail(self.trouble)
+        return 0 if (self._run_turbo() if self.turbo else self._run_native()) else self._quiescent()
+
+    def _run_native(self) -> bool:
+        """Let Trio step the next actor; False if nothing is due."""
+        ready, heap = self.ready, self.heap
+        while True:
+            if ready:
+                item = ready.popleft()
+            elif heap:
+                self.now, _, item = heappop(heap)
+            else:
+                return False
+            if item.is_actor:  # as Actor.wake does
+                self.expected = task = item.task
+                reschedule(task, GO)
+                self.running = item
+                break
+            if item.send(GO) is not None:
+                break
+        self._steps = steps = self._steps + 1
+        if steps > SLICE:
+            self._look_around()
+        return True
+
+    def _run_turbo(self) -> bool:
+        self.strides = STRIDES
+        steps = self._trampoline.run_slice()
+        self._steps += steps
+        if self._steps > SLICE:
+            self._look_around()
+        return steps > 0
+
+    def _look_around(self) -> None:
+        steps, self._steps = self._steps, 0
+        self._watch.look_around(steps)
+
+    def _advance_to(self, deadline: float) -> float:
+        """Resume who is due before Trio's next ``deadline``; a fence in the heap stands for it."""
+        if deadline <= self.now:
+            return 0
+        fence = Fence()
+        heappush(self.heap, (deadline, 0, fence))
+        sleep = self.deadline_to_sleep_time(inf)
+        self.timer_due = fence.fired
+        if not fence.fired:
+            remove(self.heap, fence)
+        return sleep
+
+    def _quiescent(self) -> float:
+        """Say what is wrong when nothing is due, unless all actors have ended."""
+        if self.ending:
+            return self._watchdog.force_out()
+        if any(not actor.daemon for actor in self.actors.values()):
+            return self._watchdog.fail(self._watch.blocked_outside() or story.deadlock(self))
+        return inf
+
+    # ------------------------------------------------------------------ for primitives
+    @property
+    def current(self) -> Actor:
+        """The actor that runs now. UnregisteredTask if the calling task is none.
+
+        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
+        enough.
+        """
+        if (me := self.running) is not None:
+            return me
+        me = SELF.get(None)
+        if me is None or me.sim is not self or me.task is not _task_or_none():
+            raise UnregisteredTask(story.unregistered(self, me))
+        return me
+
+    @uninterrupted
+    @types.coroutine
+    def park(self, me: Actor, target: Any) -> Generator[Any, Any, Any]:
+        """Wait until somebody appends ``me`` to ``ready``, and return the ``value`` that it has left in ``me``.
+
+        ``target`` is what the actor waits for. It has a ``name`` for messages and a method ``forget(actor)``, which
+        takes the actor off its queue when the wait is cancelled or times out; it returns False if the actor is not
+        there any more, because it has been served. All primitives wait here.
+        """
+        me.waits_for = target
+        me.waits_since = now = self.now
+        me.story.append((now, target.name))
+        me.value = None
+        yield me.trap
+        me.waits_for = None
+        if me.trouble is not None:
+            yield from me.interrupted()
+        return me.value
+
+    def until_due(self, me: Actor) -> Awaitable[None]:
+        """Wait for the timer that ``me`` has just set for itself."""
+        return PASSED if self.goes_on(me) else _suspended(me)
+
+    def goes_on(self, me: Actor, timer: Any = None) -> bool:
+        """Let time pass to the timer that ``me`` has just set, if it is the next thing to happen; False if it is not.
+
+        An actor that is alone then goes on without a switch, and what happens is the same in both gears: the timer is
+        popped here as the trampoline would pop it. ``timer`` is what stands in the heap, if that is not ``me`` itself.
+        An actor that parks without a timer may ask as well: the answer is False.
+        """
+        heap = self.heap
+        if self.ready or not self.strides or me.trap is not None or not heap or heap[0][2] is not (timer or me):
+            return False
+        self.strides -= 1
+        self.now = heappop(heap)[0]
+        return True
+
+    @uninterrupted
+    @types.coroutine
+    def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
+        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
+        self.trio_has_work = False
+        if not self.fuel:
+            self._steps += SLICE
+            self.fuel = SLICE
+        self.ready.appendleft(me)
+        me.waits_for = self._paused if cancellable else None
+        me.waits_since = self.now
+        if me.detached:
+            if me.trap is not None and cancellable:
+                me.trap(GO)
+            yield hand_over
+        else:
+            yield me.trap
+        me.waits_for = None
+        if me.trouble is not None:
+            yield from me.interrupted()
+
+    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
+        """Raise what ``me`` was resumed for: ``if me.trouble is not None: yield from sim.interrupted(me)``."""
+        return me.interrupted()
+
+
+class _Paused:
+    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
+
+    name = "its turn"
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+
+    def forget(self, actor: Actor) -> bool:
+        self._sim.ready.remove(actor)
+        return True
+
+
+@uninterrupted
+@types.coroutine
+def _suspended(me: Actor) -> Generator[Any, Any, None]:
+    yield me.trap
+    if me.trouble is not None:
+        yield from me.interrupted()
+
+
+def _task_or_none() -> Any:
+    try:
+        return current_task()
+    except RuntimeError:
+        return None
