@@ -53,7 +53,7 @@ _OF_THE_RUN = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the mark known."""
+    """Make the mark known."""
     config.addinivalue_line(
         "markers",
         "offload(machine, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, allocator, "
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """An async test that takes `offload` is one of pytest-trio's, with or without its `trio_mode`."""
+    """Give an async test that takes `offload` to pytest-trio, with or without its `trio_mode`."""
     for item in items:
         if (
             isinstance(item, pytest.Function)
@@ -76,13 +76,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def offload_options() -> Mapping[str, Any]:
-    """Options for `offload`, as the mark takes them; override it, or parametrize it, for a whole module."""
+    """Return options for `offload`, as the mark takes them; override or parametrize it for a whole module."""
     return {}
 
 
 @pytest.fixture
 def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) -> Run:
-    """An emulated machine in virtual time, for one test: alex-a100 in gear native, unless the mark says otherwise."""
+    """Make an emulated machine in virtual time for one test.
+
+    It is alex-a100 in gear native, unless the mark says otherwise.
+    """
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
     from offloadrt.study.running.clock import ClockedRun
@@ -108,7 +111,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Makes the test function the first actor of the run, before pytest-trio takes it; a single error is no group."""
+    """Make the test function the first actor of the run, before pytest-trio takes it; a single error is no group."""
     __tracebackhide__ = True
     if not (isinstance(item, pytest.Function) and "offload" in item.funcargs and inspect.iscoroutinefunction(item.obj)):
         return (yield)

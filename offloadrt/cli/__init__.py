@@ -19,7 +19,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Runs the command that `tokens` (by default the process's arguments) spell; the exit code."""
+    """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
     from offloadrt.cli.running import app

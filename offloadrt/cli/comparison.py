@@ -23,7 +23,7 @@ _BESIDE = 5
 
 
 def comparison(found: Comparison) -> Iterable[RenderableType]:
-    """The whole comparison, case by case."""
+    """Show the whole comparison, case by case."""
     runs = f"the median of {found.repeat} runs" if found.repeat > 1 else f"seed {found.seed}"
     where = escape(f"on {found.machine}, {runs}{changed(found.results[0])}")
     yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  {where}"
@@ -48,7 +48,7 @@ def _named(parameters: Mapping[str, Value]) -> str:
 
 
 def _short(variant: ComparedVariant) -> str:
-    """A variant in the head of a column: its values, which the baseline's line gives names to."""
+    """Name a variant in the head of a column: by its values, to which the baseline's line gives names."""
     return " ".join(word(value) for value in variant.parameters.values())
 
 
@@ -95,7 +95,7 @@ def _cells(name: str, compared: Compared, varied: bool) -> Iterable[str]:
 
 
 def _ratios(found: Comparison, name: str) -> Table:
-    """The ratios of one figure as the papers draw them: a line a case, a column a variant."""
+    """Show the ratios of one figure as the papers draw them: a line for each case, a column for each variant."""
     places = tuple(found.cases[0].parameters)
     columns = [_short(variant) for variant in found.cases[0].variants]
     shown = table_of("", *places, *columns, right=range(len(places), 99))
@@ -110,8 +110,9 @@ def _title(what: str, case: Case) -> str:
 
 
 def _calls(case: Case, title: str) -> Iterable[RenderableType]:
-    """Calls and their latencies in every variant, and the baseline's latency over the variant's. More than two variants
-    get letters, so that the table stays narrow.
+    """Show the calls and their latencies in every variant, and the baseline's latency over the variant's.
+
+    More than two variants get letters, so that the table stays narrow.
     """
     baseline = case.variants[0]
     if not baseline.calls:
@@ -135,7 +136,7 @@ def _calls(case: Case, title: str) -> Iterable[RenderableType]:
 
 
 def _letters(number: int) -> str:
-    """A, B, ..., Z, A1, B1, ..."""
+    """Yield A, B, ..., Z, A1, B1, ..."""
     round_, place = divmod(number, 26)
     return string.ascii_uppercase[place] + (str(round_) if round_ else "")
 

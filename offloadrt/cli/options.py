@@ -54,7 +54,7 @@ def options_of(
     hash: bool,
     environment: list[str] | None = None,
 ) -> Options:
-    """The options of a run as `study` takes them. Raises UserError for one that is written wrongly."""
+    """Turn the options of the command line into those that `study` takes. Raises UserError for one written wrongly."""
     from offloadrt.study.points import Options
     from offloadrt.study.scripts.parameters import split_assignments
 

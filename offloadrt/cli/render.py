@@ -22,7 +22,7 @@ _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def seconds(value: float) -> str:
-    """A time for people: `12.35 ms`."""
+    """Write a time for people: `12.35 ms`."""
     for factor, unit in _TIMES:
         if abs(value) >= factor:
             return f"{value / factor:.4g} {unit}"
@@ -30,7 +30,7 @@ def seconds(value: float) -> str:
 
 
 def size(nbytes: float) -> str:
-    """A number of bytes for people: `1.5 MiB`."""
+    """Write a number of bytes for people: `1.5 MiB`."""
     for factor, unit in _SIZES:
         if nbytes >= factor:
             return f"{nbytes / factor:.4g} {unit}"
@@ -38,7 +38,7 @@ def size(nbytes: float) -> str:
 
 
 def figure(name: str, value: object) -> str:
-    """A measured figure for people: times by their name's `_s`, bytes by `_bytes`."""
+    """Write a measured figure for people: times are told by `_s` at the end of the name, bytes by `_bytes`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if name.endswith("_s"):
@@ -73,7 +73,7 @@ def scenarios(found: Mapping[str, Scenario]) -> Table:
 
 
 def scenario(chosen: Scenario) -> Iterable[RenderableType]:
-    """What a scenario does, and its parameters."""
+    """Show what a scenario does, and its parameters."""
     yield f"[bold]{chosen.name}[/] on {chosen.machine} ({escape(str(chosen.path))})"
     if chosen.description:
         yield "\n" + escape(chosen.description)
@@ -101,12 +101,12 @@ def changed(found: Result) -> str:
             words.append(f"{name.replace('_', ' ')} = {value}")
         else:
             at_end = " (end of its range)" if name == "range_end" else ""
-            words += [f"{key} = {one}{at_end}" for key, one in value.items()]
+            words += [f"{key} = {end}{at_end}" for key, end in value.items()]
     return "".join(f", {text}" for text in words)
 
 
 def result(found: Result) -> Iterable[RenderableType]:
-    """A run: its figures, where its time went, and what it waited for."""
+    """Show a run: its figures, where its time went, and what it waited for."""
     named = " ".join(f"{name}={word(value)}" for name, value in found.parameters.items())
     yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}{escape(changed(found))}"
     table = table_of("", "measured", "value", right=(1,))
@@ -147,21 +147,21 @@ def result(found: Result) -> Iterable[RenderableType]:
 def _placements(found: Result) -> Table:
     """Where each object was placed, in order of rank."""
     table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
-    for name, one in found.placements.items():
-        table.add_row(escape(name), size(one.nbytes), f"{one.density:.4g}", one.place, one.mechanism)
+    for name, placed in found.placements.items():
+        table.add_row(escape(name), size(placed.nbytes), f"{placed.density:.4g}", placed.place, placed.mechanism)
     return table
 
 
 def _managed(found: Result) -> Table:
-    """What became of managed memory, object by object."""
+    """Show what became of managed memory, object by object."""
     table = table_of(
         "\nmanaged memory by object", "", "GPU faults", "CPU faults", "to device", "to host", "over the link",
         right=(1, 2, 3, 4, 5),
     )  # fmt: skip
-    for name, one in found.managed.items():
-        if any(attrs.astuple(one)):
-            moved = (one.bytes_htod, one.bytes_dtoh, one.remote_bytes)
-            table.add_row(escape(name), str(one.faults), str(one.host_faults), *(size(nbytes) for nbytes in moved))
+    for name, usage in found.managed.items():
+        if any(attrs.astuple(usage)):
+            moved = (usage.bytes_htod, usage.bytes_dtoh, usage.remote_bytes)
+            table.add_row(escape(name), str(usage.faults), str(usage.host_faults), *(size(nbytes) for nbytes in moved))
     return table
 
 
@@ -219,7 +219,7 @@ def percent(share: float) -> str:
 
 
 def statistics(found: TraceStatistics) -> Iterable[RenderableType]:
-    """A log's API calls, locks, engines, kernels and bytes."""
+    """Show a log's API calls, locks, engines, kernels and bytes."""
     table = table_of("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
     for name, call in found.calls.table().items():
         times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
@@ -254,7 +254,7 @@ def machines(found: Iterable[MachineSpec]) -> Table:
 
 
 def machine(spec: MachineSpec) -> Iterable[RenderableType]:
-    """A machine's entries: value in its own unit, range, and where it comes from."""
+    """Show a machine's entries: value in its own unit, range, and where it comes from."""
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)})"
     for note in spec.notes:
         yield f"  {escape(note)}"
@@ -271,7 +271,7 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
 
 
 def _shown(entry: Any) -> str:
-    """The value in the entry's own unit; a time in the unit that suits its size."""
+    """Write the value in the entry's own unit, a time in the unit that suits its size."""
     unit = "" if entry.unit is None else entry.unit.text
     if unit in ("s", "ms", "us", "ns"):
         return seconds(entry.value)

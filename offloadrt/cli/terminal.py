@@ -25,7 +25,7 @@ def console(stderr: bool = False) -> Console:
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """A bar on a terminal's standard error; when interrupted, says what was kept."""
+    """Show a bar on a terminal's standard error; when interrupted, say what was kept."""
     finished = 0
     try:
         with bars() as (progress, _):
@@ -90,17 +90,17 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """A bar for each stage on a terminal's standard error; elsewhere a line as it begins and every 100 runs."""
+    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every 100 runs."""
     with bars() as (progress, shown):
         tasks: dict[str, Any] = {}
-        told: dict[str, int] = {}
+        reported: dict[str, int] = {}
 
         def advanced(stage: str, finished: int, asked: int) -> None:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
             progress.update(tasks[stage], total=asked, completed=finished)
-            if not shown and finished // 100 > told.get(stage, -1):
-                told[stage] = finished // 100
+            if not shown and finished // 100 > reported.get(stage, -1):
+                reported[stage] = finished // 100
                 print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
 
         yield advanced

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 from instrumented import Counted, counted
 from property_examples import examples
-from test_random_nests import FORMULAS, arguments, nests
+from random_nests import FORMULAS, arguments, nests
 from written import function
 
 from offloadrt.compilers.multi_device.divided import DividedKernel

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instrumented import Phantom, counted
 from property_examples import examples
-from test_random_nests import SIZE, Nest, nests
+from random_nests import SIZE, Nest, nests
 
 from offloadrt.kernels import Kernel, expect, kernel
 from offloadrt.kernels.ranges.reach import ElementRuns, Range

@@ -46,7 +46,7 @@ class FlowBuilder(Generic[Op, S]):
 
     def __init__(self, scope: S) -> None:
         self.scope = scope
-        """That of the function that is walked through."""
+        """The scope of the function that is walked through."""
         self.entry, self.exit = Node[Op](), Node[Op]()
         """Where the function that is walked through begins, and where it returns to."""
         self.pieces: list[Piece[Op]] = [self.entry]

@@ -33,7 +33,7 @@ class Node(Generic[Op]):
     operation: Op | None = None
     branch: HostBranch | None = None
     raises: bool = False
-    """Is it a ``raise``, which leads to the handlers of its exception, if to anything?"""
+    """Whether it is a ``raise``, which leads to the handlers of its exception, if to anything."""
     origin: tuple[int, ...] = ()
     """The same for copies of one place: a ``finally`` is copied for each way out of its ``try``."""
     next: list[Node[Op]] = attrs.field(factory=list, repr=False)
@@ -44,7 +44,7 @@ class HostLoop(Generic[Op]):
     """A loop. `head` is done before each round, and once more when there is none left; then `body` or what follows."""
 
     test: ast.expr | None
-    """Of a ``while``."""
+    """The test of a ``while``; None for other loops."""
     count: int | None
     """Rounds, where the source says them."""
     start: Node[Op] = attrs.field(factory=Node)

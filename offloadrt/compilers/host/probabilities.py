@@ -33,7 +33,7 @@ class Rounds:
 
     body: float
     tests: float
-    """Of a ``while``."""
+    """How often the test of a ``while`` is evaluated."""
     exhausted: float
     """With which probability it ends by itself, and not by a jump."""
 

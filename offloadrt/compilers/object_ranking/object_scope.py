@@ -68,9 +68,9 @@ class Ambiguous:
 
     why: str
     runs: bool = False
-    """May it be a function or a region, which have to be known where they run?"""
+    """Whether it may be a function or a region, which have to be known where they run."""
     stays: bool = False
-    """Does it hold after another assignment too?"""
+    """Whether it holds after another assignment too."""
 
 
 class ObjectScope(Scope):

@@ -27,7 +27,7 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         self.unresolved: dict[Operation, None] = {}
         """Algorithms that are taken from the thread, but called by another name, if at all."""
         self._builds_arguments = False
-        """Are arguments of an algorithm being read?"""
+        """Whether arguments of an algorithm are being read."""
         super().__init__(MemoryScope.of(source, unit))
 
     def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:

@@ -1,4 +1,8 @@
-"""What the compute units of a device can do, what a kernel takes on them alone, and what they did."""
+"""How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
+
+What kernels take together is not here: ``compute_units.py`` divides the SMs among them.  ``occupancy.py`` says how many
+teams fit on an SM.
+"""
 
 from __future__ import annotations
 

@@ -40,14 +40,17 @@ from offloadrt.sim import TIMED_OUT, Request, Simulation
 from offloadrt.trace import Trace, events
 
 _NEAR = 1e-9
-"""Seconds before the end of a kernel from which on a message is a reason to look whether it has ended."""
+"""Seconds before a kernel's end from which on every message makes the actor look whether the kernel has ended.
+
+Rounding can put the end a little behind a message that comes at the same time.
+"""
 _REMEMBERED = 4096
-"""Launches whose times are remembered before they are all forgotten."""
+"""How many launches' times are remembered before they are all forgotten, so that memory stays bounded."""
 
 
 @attrs.define
 class _Tally:
-    """What ComputeStatistics reports, as it grows."""
+    """The counts of ``ComputeStatistics`` as they grow."""
 
     busy_s: float = 0.0
     halted_s: float = 0.0
@@ -68,7 +71,8 @@ class ComputeUnits:
     Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
     ``put``, DrainKernels and SuspendKernels with ``call``.
 
-    Without ``faults`` and ``managed`` it does not matter what a kernel touches.
+    Without ``faults`` and ``managed`` it does not matter what a kernel touches.  Each message and each end of a kernel
+    has its handler below; all of them run in this one actor, so that the division of the SMs never changes under them.
     """
 
     def __init__(

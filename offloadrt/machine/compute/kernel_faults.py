@@ -1,8 +1,13 @@
-"""Page faults of kernels: what a kernel has yet to fault in, and what became of the faults of a device.
+"""Page faults of an APU's kernels: what a kernel has yet to fault in, and what became of the faults of a device.
 
 A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges (of
 ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start.  There it is stalled
 until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.
+
+Two simplifications.  A real kernel meets the pages of its first teams nearly at once and may have several faults in
+flight; here it has one, which is right where one worker serves them in turn.  And a stalled kernel stops as a whole,
+while a real one's other teams go on: a kernel that computes much for each page is predicted too slow, by at most the
+time of its faults' services.
 """
 
 from __future__ import annotations
@@ -62,7 +67,7 @@ class Missing:
 
 
 class KernelFaults:
-    """The faults of one device's kernels: ``pages`` is its page table, ``handler`` the mailbox of who serves them.
+    """The faults of one device's kernels; ``pages`` is its page table, ``handler`` the mailbox of who serves them.
 
     No service reaches beyond the memory that the program has (``mapped``), as the kernel driver's ranges end with the
     mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).

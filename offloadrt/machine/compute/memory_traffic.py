@@ -1,9 +1,12 @@
 """The memory bandwidth of an APU, which the copies of DMA rings take from kernels.
 
-A copy within one memory reads and writes each byte; it draws on the memory evenly from its begin to its end.  While
+A copy within one memory reads and writes each byte; it draws on the memory evenly from its beginning to its end.  While
 kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel can use
-what it draws alone, and when it gets less, it can use so much less of the SMs.  Kernels without copies have nothing to
-divide here: what a kernel demands of the SMs is never less than what it draws of the bandwidth.
+what it draws alone, and when it gets less, it can use so much less of the SMs.  Kernels alone have nothing to divide
+here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
+
+Two simplifications: copies by the host's cores do not draw on this bandwidth (they could use about a tenth of it), and
+a kernel draws evenly over its time, though a real one may read at its beginning and write at its end.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ _READ_AND_WRITTEN = 2
 
 @attrs.frozen
 class TrafficSpec:
-    """What the memory does.  Bytes/s."""
+    """What the memory of an APU can do; bytes/s."""
 
     bandwidth: Annotated[float, "mem.bw"]
     uncontended: Annotated[bool, "memory_traffic.uncontended"]
@@ -42,15 +45,17 @@ class TrafficStatistics:
     """How the memory was divided; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """With copies that divide the bandwidth, among themselves or with kernels."""
+    """Time with copies that divide the bandwidth, among themselves or with kernels."""
     idle_s: float
+    """Time without such copies."""
     wait_s: float
-    """That the copies which have ended took longer than alone."""
+    """Time that the copies which have ended took longer than they would have alone, summed over them."""
 
 
 class MemoryTraffic:
-    """Divides the bandwidth between the copies in its ``flows`` and the kernels of the compute units, who call
-    ``divide`` while it is ``shared``.
+    """Divides the bandwidth between the copies in its ``flows`` and the resident kernels.
+
+    The actor of the compute units calls ``divide`` while it is ``shared``; DMA rings announce their copies by flows.
     """
 
     def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:
@@ -157,7 +162,7 @@ class Flow:
                 memory.copy_began()
 
     async def end(self, part: Ticket) -> None:
-        """Wait for what a copy that divides has not got in the time that it takes alone."""
+        """Wait until a copy that divides has all its bytes, after the time that it takes alone."""
         memory = self.memory
         came = memory.sim.now
         await memory.pool.finish(part)

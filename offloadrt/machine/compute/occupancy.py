@@ -1,7 +1,8 @@
-"""How many teams of a kernel are resident on a streaming multiprocessor (SM), from the limits of the hardware.
+"""The number of teams of a kernel that fit on a streaming multiprocessor (SM), from the limits of the hardware.
 
-The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers, of which
-a warp gets a multiple of a unit, and a multiple of a number of warps gets any (an SM has four register files).
+The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers.  A warp gets
+a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of ``warp_unit``,
+because an SM has several register files.  Shared memory is left out: the kernels here declare none.
 """
 
 from __future__ import annotations

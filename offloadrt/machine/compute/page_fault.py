@@ -1,4 +1,4 @@
-"""Page faults of kernels: what becomes of them, and the error when they may not happen."""
+"""Statistics of kernels' page faults on an APU, and the error when a kernel may not fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class AccessFault:
     """A kernel reached a page that the GPU cannot translate and may not fault in (XNACK is off)."""
 
     address: int
-    """The first byte of host memory without translation that it met."""
+    """The first byte of host memory without translation that the kernel met."""
     kernel: int
     """Number of its launch in the run."""
     name: str
@@ -18,7 +18,7 @@ class AccessFault:
     cause: int
     """The directive that launched it."""
     time: float
-    """Virtual seconds."""
+    """When it happened, in virtual seconds."""
 
     def __str__(self) -> str:
         return (
@@ -28,7 +28,7 @@ class AccessFault:
 
 
 class MemoryAccessFault(Exception):
-    """What an ``AccessFault`` ends a program with; ``array`` and ``thread`` are told where they are known."""
+    """The end of a program by an ``AccessFault``; the message names ``array`` and ``thread`` where they are known."""
 
     def __init__(self, fault: AccessFault, array: str = "", thread: str = "") -> None:
         super().__init__(fault, array, thread)

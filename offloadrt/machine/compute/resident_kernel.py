@@ -16,9 +16,9 @@ class ResidentKernel:
     packet: KernelPacket
     start: float
     alone: float
-    """What it takes with the device to itself and every page in place."""
+    """Time that it takes with the device to itself and every page in place."""
     demand: float
-    """SMs that it fills."""
+    """How many SMs it fills."""
     missing: Missing | None = None
     """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
     sweep: ManagedSweep | None = None

@@ -29,9 +29,11 @@ class CoreStatistics:
     waited: int
     """How often a thread found no idle core."""
     wait_s: float
-    """Of threads for a core."""
+    """Time for which threads waited for a core, summed over them."""
     busy_s: float
+    """Time of cores at work."""
     idle_s: float
+    """Time of idle cores."""
 
 
 class Cores:
@@ -158,7 +160,7 @@ class Cores:
         actor.value = self  # it leaves the queue, not a core
 
     def statistics(self) -> CoreStatistics:
-        """What the cores did so far."""
+        """Return what the cores did so far."""
         now = self._sim.now
         busy_s = self._busy_s + self._busy * now
         idle_s = max((now - self._born) * self.count - busy_s, 0.0)

@@ -1,6 +1,7 @@
 """Links between devices (NVLink): one object for each direction of each pair, however many links the pair has.
 
-Transfers in one direction divide its bandwidth (``share.py``); the two directions have nothing to do with each other.
+Transfers in one direction divide its bandwidth (``share.py``); the two directions are independent.  Several
+links of a pair count as one link with the sum of their bandwidths, which a single copy can use.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class PeerLink:
         self._born = sim.now
 
     async def carry(self, nbytes: int) -> None:
-        """Transfer so many bytes, at the bandwidth that is left to them; awaited by a copy engine."""
+        """Transfer so many bytes with the bandwidth that is left to them; a copy engine awaits it."""
         begin = self.sim.now
         self._present.rise()
         try:

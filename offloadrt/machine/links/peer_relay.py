@@ -1,8 +1,9 @@
 """Copies between devices without a direct way: through pinned memory of the host, or the memory of a third device.
 
-The driver cuts such a copy into pieces. Each is stored in a buffer there, then forwarded; while one piece is forwarded
-the next one comes in, as long as there is a free buffer.  Every piece takes two transfers, each on a copy engine:
-device to host and host to device, or one of the source and one of the neighbour over the two links.
+The driver cuts such a copy into pieces.  Each piece is stored in a buffer there and then forwarded; while one piece is
+forwarded the next one comes in, as long as a buffer is free.  A piece takes two transfers on copy engines: device to
+host and host to device, or one by the source and one by the neighbour over the two links.  So a relayed copy contends
+with all others by what it does, without a rule of its own.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class RelaySpec:
     latency: Annotated[float, "p2p.staged_latency"]
     """Seconds, once for each copy."""
     chunk: Annotated[int, "p2p.chunk"]
-    """Bytes of a piece."""
+    """Bytes of one piece."""
     buffers: Annotated[int, "p2p.buffers"]
-    """How many pieces of a copy can be on the way at a time."""
+    """How many pieces of one copy can be forwarded at a time."""
 
 
 class EngineHolder(Protocol):
-    """What the relay needs of a device."""
+    """What the relay needs of a device; a ``Device``, which imports the relay, provides it."""
 
     @property
     def engines(self) -> Mapping[str, CopyEngines]: ...
@@ -82,6 +83,7 @@ class PeerRelay:
             packet.done.set(("copies", begin, self.sim.now))
 
     async def _carry(self, packet: PeerPacket) -> None:
+        """Transfer the pieces of a copy to the relay and on; return when the last one has arrived."""
         source, destination, via, cause = packet.source, packet.destination, packet.via, packet.cause
         left = packet.nbytes
         forwarding: deque[Signal] = deque()
@@ -100,7 +102,7 @@ class PeerRelay:
             await piece.wait()
 
     def _transfer(self, device: int, direction: str, nbytes: int, cause: int, to: int | None = None) -> Signal:
-        """Have a device's engine transfer a piece: from or to the host, or to device ``to``; returns its completion."""
+        """Submit a piece to a device's engine, for the host or for device ``to``; return its completion."""
         number = self._next_number()
         done = Signal(self.sim, f"copy {number} ({direction})")
         memory, over = ("pinned", None) if to is None else (f"device {to}", self._links[device, to])

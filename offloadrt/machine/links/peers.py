@@ -1,4 +1,4 @@
-"""The devices of a machine as one another's peers: the links between them, and which way a copy goes."""
+"""The links between the devices of a machine, and the way that a copy between two of them takes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from offloadrt.sim import Simulation
 
 @attrs.frozen
 class Route:
-    """The way of a copy: over a link, or without one through the host (``via`` is None) or a device."""
+    """The way of a copy between two devices."""
 
     link: PeerLink | None = None
+    """The link over which it goes directly; None for a copy through a relay."""
     via: int | None = None
+    """The device that relays it; None for the host."""
 
 
 class Peers:
-    """The discrete devices of one run.  Raises ProfileError when the profile has fewer, or links that cannot be.
+    """The discrete devices of one run as peers of one another.
 
-    ``links`` holds what leads from one device to another, by (source, destination).
+    ``links`` holds the links of each direction, by (source, destination).
+
+    Raises ProfileError when the profile has fewer devices, or links of devices that do not exist.
     """
 
     def __init__(
@@ -72,7 +76,10 @@ class Peers:
 
 
 def devices_linked(spec: MachineSpec) -> Topology:
-    """The profile's links between devices.  Raises ProfileError for those of devices that the machine does not have."""
+    """Return the profile's links between devices.
+
+    Raises ProfileError for links of devices that the machine does not have.
+    """
     topology, devices = spec.topology("nvlink.topology"), spec.count("gpu.devices")
     if topology.highest >= devices:
         reason = f"links device {topology.highest}, but gpu.devices is {devices}"

@@ -1,4 +1,4 @@
-"""How kernels reach host memory over the link: each access takes its share of the bandwidth of its direction.
+"""Accesses of kernels to host memory over the link: each takes its share of the bandwidth of its direction.
 
 Copies and migrations in that direction share the same bandwidth.
 """
@@ -12,7 +12,10 @@ from offloadrt.sim import Mailbox, Simulation
 
 
 class RemotePort:
-    """One direction of a device's link, as kernels use it; there is always an actor for an access that comes."""
+    """One direction of a device's link, as kernels use it.
+
+    There is an idle actor for every access that comes: accesses do not queue, they only share the link.
+    """
 
     def __init__(
         self, sim: Simulation, device: int, direction: str, link: SharedPool, bandwidth: float, compute: Mailbox

@@ -20,8 +20,9 @@ from offloadrt.sim import Lock
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of a program. `load` puts those declared so far into every device's image, once, and the image itself
-    on devices that have none.
+    """The globals of a program, and the devices' images that hold them.
+
+    `load` puts those declared so far into every device's image, once, and the image itself on devices that have none.
     """
 
     devices: list[OffloadDevice]
@@ -36,7 +37,7 @@ class DeviceGlobals:
 
     @property
     def pending(self) -> bool:
-        """Is there anything to load?"""
+        """Whether there is anything to load."""
         return bool(self._bare) or self._loaded < len(self.declared)
 
     async def load(self) -> None:

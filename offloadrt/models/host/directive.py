@@ -25,8 +25,7 @@ async def in_directive(
     unmaps: Sequence[MapItem] = (),
     lasting: LastingQueue | None = None,
 ) -> OffloadDevice:
-    """Do `work` as a numbered directive of this name on a device, and drain its queue; a `lasting` queue is not
-    drained.
+    """Do `work` as a numbered directive of this name on a device, and drain its queue, unless it is a `lasting` one.
 
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
@@ -76,6 +75,6 @@ async def in_directive(
 
 
 def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
-    """A structured region is left early: the mappings of its items end without being copied back."""
+    """Leave a structured region early: the mappings of its items end without being copied back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)

@@ -48,7 +48,10 @@ class Arena:
         return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
 
     def allocate(self, nbytes: int, align: int = 16) -> int:
-        """An address for so many bytes. ValueError for a negative size or an alignment that is no power of two."""
+        """Return an address for so many bytes.
+
+        Raises ValueError for a negative size and for an alignment that is no power of two.
+        """
         if nbytes < 0 or align < 1 or align & (align - 1):
             raise ValueError(f"{nbytes} bytes aligned to {align}")
         key = (nbytes, align)

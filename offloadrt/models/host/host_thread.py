@@ -50,7 +50,7 @@ class ProgramThread(ABC):
         kind: Kind = "static",
         align: int = 16,
     ) -> HostArray:
-        """An array in host memory: a C array of this thread, or with ``kind="heap"`` a pointer to allocated memory.
+        """Make an array in host memory: a C array of this thread, or a pointer to allocated memory (``kind="heap"``).
 
         The difference is OpenMP's: an array that no clause names is mapped tofrom as a whole, of a pointer only what is
         mapped already is found; and a section of a pointer is attached, which costs two more searches of the table.
@@ -61,8 +61,9 @@ class ProgramThread(ABC):
         return self.program.make_array(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
     def pointer(self, array: HostArray) -> HostArray:
-        """The pointer variable of a heap array, itself as an array of one address. ValueError for a C array, which has
-        none.
+        """Return the pointer variable of a heap array, itself as an array of one address.
+
+        Raises ValueError for a C array, which has none.
 
         Mapped together with a section of the array, the device's pointer is attached to the device's section.
         """
@@ -72,8 +73,9 @@ class ProgramThread(ABC):
         return HostArray(f"&{array.name}", array.pointer_address, (1,), value.dtype, "static", 0, value)
 
     def free(self, array: HostArray) -> Awaitable[object] | None:
-        """Give the memory of a heap array back to the heap of the thread that allocated it. Raises InvalidFree for
-        another array, or the second time.
+        """Give the memory of a heap array back to the heap of the thread that allocated it.
+
+        Raises InvalidFree for another array, or the second time.
         """
         self.program.take_heap_block(array).release(array.address)
         array.freed = True
@@ -86,16 +88,19 @@ class ProgramThread(ABC):
         return None
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
-        """Write to all pages of an array that was made without `fill`: on an APU, those that nobody has touched are
-        populated now, which takes its time, instead of when a kernel or a copy comes to them. Raises FreedHostMemory.
+        """Write to all pages of an array that was made without `fill`.
+
+        On an APU, the pages that nobody has touched are populated now, which takes its time, instead of when a kernel
+        or a copy comes to them. Raises FreedHostMemory.
         """
         check_alive(self.program.devices[0], array, "first_touch")
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
     def host_access(self, place: Place) -> Awaitable[object]:
-        """Read or write all of an array, or of a section, on the host. Managed memory that the device owns comes back
-        by page faults; other memory takes no time here. What the thread computes with it is not included. Raises
-        FreedHostMemory.
+        """Read or write all of an array, or of a section, on the host.
+
+        Managed memory that the device owns comes back by page faults; other memory takes no time here. What the thread
+        computes with it is not included. Raises FreedHostMemory.
         """
         begin, nbytes = extent(place, "host_access")
         check_alive(self.program.devices[0], array_of(place), "host_access")
@@ -118,4 +123,4 @@ class ProgramThread(ABC):
 
     @abstractmethod
     async def leave_team(self) -> None:
-        """The end of the team's region: wait for what this thread left running, where the model says so."""
+        """End the thread's part of the team's region: wait for what it left running, where the model says so."""

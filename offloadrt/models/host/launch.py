@@ -19,7 +19,7 @@ def launch_of(
     threads: int | None = None,
     iterations: int | None = None,
 ) -> Launch:
-    """A launch with these arguments, of which only shapes, types and numbers are looked at.
+    """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
 
     A loop nest does the iterations that its source says, in as many teams as they fill; any other kernel is one team
     with one iteration a thread unless given. KernelError when a loop needs what is not known.
@@ -34,7 +34,7 @@ def launch_of(
 
 
 def check_sizes(construct: str, **sizes: object) -> None:
-    """What the clauses of a launch configuration may say: positive whole numbers, also 0 iterations. ValueError."""
+    """Raise ValueError for a clause of a launch configuration that is no positive whole number (or 0 iterations)."""
     for clause, value in sizes.items():
         least = 0 if clause == "iterations" else 1
         if value is not None and not (is_whole(value) and value >= least):
@@ -42,8 +42,10 @@ def check_sizes(construct: str, **sizes: object) -> None:
 
 
 def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
-    """What a compiler refuses. TypeError for what is no kernel, and for an array that is none of the program's;
-    KernelError for more or fewer arguments than its body takes.
+    """Raise the error of a compiler that refuses these arguments.
+
+    TypeError for what is no kernel, and for an array that is none of the program's; KernelError for more or fewer
+    arguments than its body takes.
     """
     given: object = kernel
     if not isinstance(given, Kernel):

@@ -112,7 +112,7 @@ class OffloadProgram(ABC, Generic[T]):
     # threads
 
     def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
-        """The current actor as a host thread of the program."""
+        """Return the current actor as a host thread of the program."""
         self.start()
         if number is None:
             number = self._threads
@@ -123,7 +123,7 @@ class OffloadProgram(ABC, Generic[T]):
 
     @abstractmethod
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
-        """A host thread in the words of the model."""
+        """Make a host thread in the words of the model."""
 
     def _places_of(self, number: int) -> tuple[Arena, Arena]:
         """Heap and stack of a thread; they outlive the team that it is in."""
@@ -133,8 +133,9 @@ class OffloadProgram(ABC, Generic[T]):
         return self._places[number]
 
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """A team of host threads, each `await body(t)`; returns their results in order when all are done, what
-        they left running included.
+        """Run a team of host threads, each `await body(t)`, and return their results in order.
+
+        It ends when all are done, what they left running included.
         """
         if not is_whole(num_threads) or num_threads < 1:
             raise ValueError(f"num_threads is {num_threads!r}, but must be a whole number from 1")
@@ -168,8 +169,9 @@ class OffloadProgram(ABC, Generic[T]):
         heap: Arena,
         stack: Arena,
     ) -> HostArray:
-        """A new array at a modelled address; with `fill` its pages are populated. A heap array gets a pointer variable
-        on the stack.
+        """Make an array at a modelled address; with `fill` its pages are populated.
+
+        A heap array gets a pointer variable on the stack.
         """
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
@@ -201,7 +203,7 @@ class OffloadProgram(ABC, Generic[T]):
         return array
 
     def take_heap_block(self, array: HostArray) -> Arena:
-        """The arena to which an array's block goes back, whichever thread frees it; the program has the block no more.
+        """Take an array's block from the program, and return its arena, whichever thread frees it.
 
         Raises InvalidFree where no allocation begins.
         """
@@ -218,14 +220,14 @@ class OffloadProgram(ABC, Generic[T]):
         return arena
 
     def free_managed(self, array: HostArray) -> None:
-        """The program gives an array back: if it is managed memory, nobody owns its pages any more."""
+        """Give an array back: if it is managed memory, nobody owns its pages any more."""
         for managed in self._managed:
             managed.remove(array.address, array.nbytes)
 
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """A device by number. Raises InvalidDevice."""
+        """Return a device by number. Raises InvalidDevice."""
         if not 0 <= number < len(self.devices):
             count = len(self.devices)
             is_host = self.counts_initial_device and number == count
@@ -240,12 +242,12 @@ class OffloadProgram(ABC, Generic[T]):
         return self.devices[number]
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, of all devices."""
-        found: dict[str, LockStatistics] = {}
+        """Return the statistics of the runtime's locks, by name, of all devices."""
+        locks: dict[str, LockStatistics] = {}
         for device in self.devices:
-            found.update(device.locks())
-        found[self.globals.lock.name] = self.globals.lock.statistics()
-        return found
+            locks.update(device.locks())
+        locks[self.globals.lock.name] = self.globals.lock.statistics()
+        return locks
 
     def algorithms(self) -> dict[str, int]:
         """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""
@@ -254,7 +256,7 @@ class OffloadProgram(ABC, Generic[T]):
     # the end
 
     async def finish(self) -> None:
-        """The end of the program, in the actor that began it: what a real one does between main's return and exit."""
+        """End the program, in the actor that began it, as a real one does between main's return and exit."""
         await self.end_tasks()
         await self.shutdown()
 
@@ -271,8 +273,9 @@ class OffloadProgram(ABC, Generic[T]):
         """Wait for everything that the threads left running; for some of it nobody may have waited."""
 
     async def shutdown(self) -> None:
-        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit. A device that a
-        fatal error has ended keeps both.
+        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit.
+
+        A device that a fatal error has ended keeps both.
         """
         begin = self.sim.now
         for device in self.devices:

@@ -12,8 +12,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Region(ABC, Generic[T_co]):
-    """``async with region as what_begin_gives``. One that is thrown away where it was made maps nothing, so it warns;
-    one that was kept may stay unused.
+    """A region of a program, entered by ``async with region as what_begin_gives``.
+
+    One that is thrown away where it was made maps nothing, so it warns; one that was kept may stay unused.
     """
 
     directive: ClassVar[str]
@@ -21,7 +22,10 @@ class Region(ABC, Generic[T_co]):
     _made_at: tuple[CodeType, int] | None = None
 
     def made(self) -> None:
-        """Its clauses were in order. Called by its ``__init__``, which a method of the thread has called."""
+        """Note where the region was made, after its clauses were in order.
+
+        Called by its ``__init__``, which a method of the thread has called.
+        """
         program = sys._getframe(3)
         self._made_at = program.f_code, program.f_lineno
 
@@ -52,4 +56,4 @@ class Region(ABC, Generic[T_co]):
 
     @abstractmethod
     def leave(self) -> None:
-        """The thread leaves it early: a timeout, a cancellation."""
+        """Leave the region early, at a timeout or a cancellation."""

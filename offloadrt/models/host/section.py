@@ -51,7 +51,7 @@ class Section:
 
 
 def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
-    """An array section; without a length up to the end of the array."""
+    """Make an array section; without a length it goes up to the end of the array."""
     if length is None:
         length = max(0, -(-(array.shape[0] - lower) // stride))
     return Section(array, lower, length, stride)
@@ -62,7 +62,10 @@ Place = HostArray | Section
 
 
 def extent(place: object, call: str) -> tuple[int, int]:
-    """First address and bytes of an array, or of what lies between the ends of a section. TypeError for neither."""
+    """Return the first address and the bytes of an array, or of what lies between the ends of a section.
+
+    Raises TypeError for what is neither.
+    """
     if isinstance(place, HostArray):
         return place.address, place.nbytes
     if isinstance(place, Section):
@@ -72,17 +75,20 @@ def extent(place: object, call: str) -> tuple[int, int]:
 
 
 def array_of(place: Place) -> HostArray:
-    """The array that a place belongs to."""
+    """Return the array that a place belongs to."""
     return place.array if isinstance(place, Section) else place
 
 
 def begin_of(place: Place) -> int:
-    """The host address of its first byte."""
+    """Return the host address of its first byte."""
     return place.begin if isinstance(place, Section) else place.address
 
 
 def map_item(place: Place, bits: int) -> MapItem:
-    """The runtime's item for a place, with these bits of `map_type`; a global of `link` through its pointer."""
+    """Make the runtime's item for a place, with these bits of `map_type`.
+
+    A global of `link` is reached through its pointer.
+    """
     if isinstance(place, Section):
         array, begin, nbytes = place.array, place.begin, place.nbytes
     else:

@@ -32,40 +32,40 @@ class UpdateClause:
 
 
 def copy(*items: Place) -> DataClause:
-    """In at the begin of the region, out at its end, unless the data is present."""
+    """Copy the data in at the begin of the region and out at its end, unless it is present."""
     return DataClause("copy", items)
 
 
 def copyin(*items: Place) -> DataClause:
-    """In at the begin, unless the data is present."""
+    """Copy the data in at the begin, unless it is present."""
     return DataClause("copyin", items)
 
 
 def copyout(*items: Place) -> DataClause:
-    """Out when the last reference goes."""
+    """Copy the data out when the last reference goes."""
     return DataClause("copyout", items)
 
 
 def create(*items: Place) -> DataClause:
-    """Device memory, and no copy."""
+    """Take device memory, and copy nothing."""
     return DataClause("create", items)
 
 
 def present(*items: Place) -> DataClause:
-    """The data is on the device already; `NotPresent` if it is not."""
+    """Require the data to be on the device already; the directive raises `NotPresent` if it is not."""
     return DataClause("present", items)
 
 
 def delete(*items: Place) -> DataClause:
-    """One dynamic reference less, and no copy."""
+    """Drop one dynamic reference, and copy nothing."""
     return DataClause("delete", items)
 
 
 def host(*items: Place) -> UpdateClause:
-    """``update host``: from the device to the host."""
+    """Copy from the device to the host: ``update host``."""
     return UpdateClause("host", items)
 
 
 def device(*items: Place) -> UpdateClause:
-    """``update device``: from the host to the device."""
+    """Copy from the host to the device: ``update device``."""
     return UpdateClause("device", items)

@@ -39,9 +39,9 @@ GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)
 
 
 def compiler_model(name: str, pools: bool = False) -> CompilerModel:
-    """The model of that name; pools: GCC with JACC's two pools. ValueError for a name that does not exist.
+    """Return the model of that name; `pools` asks for GCC with JACC's two pools.
 
-    PGI's library has its pool with or without `pools`.
+    PGI's library has its pool with or without `pools`. Raises ValueError for a name that does not exist.
     """
     if name not in COMPILERS:
         raise ValueError(f"no compiler {name!r}; there are: {', '.join(sorted(COMPILERS))}")

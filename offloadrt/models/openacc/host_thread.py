@@ -70,7 +70,7 @@ class HostThread(ProgramThread):
         """On how many devices JACC's runtime keeps this thread's data."""
 
     async def leave_team(self) -> None:
-        """Async queues go on; they belong to the device."""
+        """Let the async queues go on: they belong to the device."""
 
     # devices
 
@@ -88,8 +88,10 @@ class HostThread(ProgramThread):
     # data
 
     def data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Data:
-        """``async with t.data(…):``. A program that fails inside the region ends there: the region is then not closed.
-        When a timeout leaves it, its data is deleted without being copied out.
+        """Make a data region: ``async with t.data(…):``.
+
+        A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
+        data is deleted without being copied out.
         """
         return Data(self, clauses, async_, wait)
 
@@ -124,8 +126,10 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``update host(…) device(…)`` of the current device. Raises NotPresent for data that is not there, unless
-        `if_present`; ValueError for `device(…)` of data that JACC's runtime keeps on several devices.
+        """Update the data of the current device: ``update host(…) device(…)``.
+
+        Raises NotPresent for data that is not there, unless `if_present`; ValueError for `device(…)` of data that
+        JACC's runtime keeps on several devices.
         """
         items = lower_update(clauses, if_present)
         others = self.program.devices[1 : self.spread]
@@ -147,15 +151,15 @@ class HostThread(ProgramThread):
         return HostData(self, arrays)
 
     async def acc_is_present(self, array: HostArray) -> bool:
-        """Is all of an array on the current device?"""
-        found: list[bool] = []
+        """Return whether all of an array is on the current device."""
+        contained: list[bool] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.work(where.costs.lookup)
-            found.append(where.table.lookup(array.address, array.nbytes).contained)
+            contained.append(where.table.lookup(array.address, array.nbytes).contained)
 
         await self.run("acc_is_present", look)
-        return found[0]
+        return contained[0]
 
     # kernels
 
@@ -222,8 +226,9 @@ class HostThread(ProgramThread):
     # queues
 
     def wait(self, *values: int, async_: int | None = None) -> Running:
-        """``wait(…)``: for these queues of the current device, for all of them without any; with `async_` another
-        queue waits, not the host. Raises what a kernel in a queue did wrong.
+        """Wait for these queues of the current device, or for all of them without any: ``wait(…)``.
+
+        With `async_` another queue waits, not the host. Raises what a kernel in a queue did wrong.
         """
         queues, number = self.library.queues, self.device_number
         _check_async("wait", values)
@@ -250,10 +255,12 @@ class HostThread(ProgramThread):
         device: int | None = None,
         unmaps: Sequence[MapItem] = (),
     ) -> Running:
-        """A directive on the current device, or another one, in its own queue or an async one, behind those of `wait`.
-        unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
+        """Run a directive in its own queue or an async one, behind those of `wait`.
 
-        ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
+        device: another one than the thread's current device. unmaps: items whose mapping ends even if the directive is
+        left before it has begun to do so.
+
+        Raises ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
         """
         queues = self.library.queues
         number = self.device_number if device is None else device
@@ -271,7 +278,7 @@ class HostThread(ProgramThread):
 
 
 def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[LastingQueue]:
-    """The async queues that a wait is for."""
+    """Return the async queues that a wait is for."""
     return [queues.of(device, value) for value in values if value != ACC_ASYNC_SYNC]
 
 
@@ -333,7 +340,7 @@ class HostData(Region[dict[HostArray, DevicePointer]]):
         return pointers
 
     async def end(self) -> None:
-        """Nothing was counted."""
+        """End the region: nothing was counted."""
 
     def leave(self) -> None:
-        """The same."""
+        """Leave the region early: nothing was counted."""

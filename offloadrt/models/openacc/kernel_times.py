@@ -31,8 +31,10 @@ class KernelTimes:
 
 @attrs.define
 class InFlight:
-    """One execution: on how many devices it has yet to end, and what it took on the slowest one so far. Devices start
-    it one after the other, as the host launches it, which is not the kernel's time.
+    """One execution of a kernel that has not ended on every device.
+
+    On how many devices it has yet to end, and what it took on the slowest one so far. Devices start it one after the
+    other, as the host launches it, which is not the kernel's time.
     """
 
     times: KernelTimes
@@ -41,7 +43,7 @@ class InFlight:
     longest_s: float = 0.0
 
     def ended(self, begin: float, end: float) -> None:
-        """On one more device."""
+        """Note that the execution has ended on one more device."""
         self.longest_s = max(self.longest_s, end - begin)
         self.left -= 1
         if not self.left:
@@ -51,7 +53,7 @@ class InFlight:
 
 
 class KernelRecords:
-    """Of one program on these devices."""
+    """The records of one program's kernels on its devices."""
 
     def __init__(self, devices: Iterable[Device]) -> None:
         self._in_flight: dict[tuple[int, int], InFlight] = {}
@@ -64,7 +66,7 @@ class KernelRecords:
             device.compute.ended = self._ended
 
     def expect(self, device: int, directive: int, execution: InFlight) -> None:
-        """A directive is about to launch its kernel on a device."""
+        """Note that a directive is about to launch its kernel on a device."""
         self._in_flight[device, directive] = execution
 
     def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
@@ -73,12 +75,14 @@ class KernelRecords:
             execution.ended(begin, end)
 
     def name(self, kernel: Kernel, code: Hashable = None) -> str:
-        """What a kernel is called in reports: its name, with a number after it when another kernel has that name
-        already. Kernels of one generated `code` are one kernel, though their functions were made twice.
+        """Return what a kernel is called in reports.
+
+        That is its name, with a number after it when another kernel has that name already. Kernels of one generated
+        `code` are one kernel, though their functions were made twice.
         """
-        found = self._names.get(kernel) or self._names.get(code or kernel)
-        if found is None:
+        name = self._names.get(kernel) or self._names.get(code or kernel)
+        if name is None:
             number = self._same_name[kernel.name] = self._same_name.get(kernel.name, 0) + 1
-            found = kernel.name if number == 1 else f"{kernel.name} ({number})"
-        self._names[kernel] = self._names[code or kernel] = found
-        return found
+            name = kernel.name if number == 1 else f"{kernel.name} ({number})"
+        self._names[kernel] = self._names[code or kernel] = name
+        return name

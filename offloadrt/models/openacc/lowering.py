@@ -43,7 +43,9 @@ _ALLOWED: Final[dict[DataConstruct, tuple[str, ...]]] = {
 
 
 def lower_data(clauses: Sequence[DataClause], construct: DataConstruct, finalize: bool = False) -> list[MapItem]:
-    """The items of a data construct, in the order of the clauses; finalize: `exit data` drops all dynamic references.
+    """Lower a data construct to its items, in the order of the clauses.
+
+    finalize: `exit data` drops all dynamic references.
 
     ValueError for a clause that the construct does not take, an array that stands in two of them, or a stride.
     """
@@ -72,7 +74,7 @@ def _check(place: Place, construct: str) -> None:
 
 
 def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapItem]:
-    """The items of `update`. Without `if_present` the data has to be there."""
+    """Lower `update` to its items. Without `if_present` the data has to be there."""
     items: list[MapItem] = []
     for clause in clauses:
         if not isinstance(clause, UpdateClause):
@@ -87,7 +89,7 @@ def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapI
 def lower_compute(
     construct: DataConstruct, clauses: Sequence[DataClause], arguments: Sequence[Any], default: Default
 ) -> MapItems:
-    """The items of a compute construct: the kernel's arguments in their order, then what only a clause names.
+    """Lower a compute construct: the kernel's arguments in their order, then what only a clause names.
 
     ValueError as for `lower_data`, and for an array that `default(none)` leaves without a clause.
     """

@@ -69,8 +69,9 @@ class OpenACC(OffloadProgram[HostThread]):
         return {**super().locks(), **self.library.queues.locks(), **self.code.locks()}
 
     async def complete_tasks(self) -> None:
-        """Wait for all async queues, for some of which nobody may have waited, and close them; not those of a device
-        that a fatal error has ended.
+        """Wait for all async queues, for some of which nobody may have waited, and close them.
+
+        The queues of a device that a fatal error has ended are left alone.
         """
         begin = self.sim.now
         for device in self.devices:

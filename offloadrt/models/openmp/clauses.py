@@ -130,7 +130,7 @@ def use_device_addr(*arrays: HostArray) -> UseDevice:
 
 
 def depend(*, in_: ListItem = None, out: ListItem = None, inout: ListItem = None) -> Depend:
-    """``depend(in: …) depend(out: …) depend(inout: …)``.
+    """State what a task depends on: ``depend(in: …)``, ``depend(out: …)``, ``depend(inout: …)``.
 
     Items are compared as objects: arrays, or anything hashable.
     """
@@ -138,15 +138,16 @@ def depend(*, in_: ListItem = None, out: ListItem = None, inout: ListItem = None
 
 
 def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any) -> Pointees:
-    """A kernel argument: the kernel follows the pointers in the mapped array `pointers` to an array of this shape each:
-    device pointers, or host addresses where the device uses host memory in place.
+    """Make a kernel argument that follows the pointers in the mapped array `pointers`, each to an array of this shape.
+
+    They are device pointers, or host addresses where the device uses host memory in place.
     """
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     return Pointees(pointers, lengths, np.dtype(dtype))
 
 
 def flatten(clauses: Iterable[Clause]) -> list[Map | Motion | UseDevice | Depend]:
-    """The clauses one by one."""
+    """Return the clauses one by one."""
     flat: list[Map | Motion | UseDevice | Depend] = []
     for clause in clauses:
         if isinstance(clause, Maps):

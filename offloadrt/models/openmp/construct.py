@@ -72,7 +72,7 @@ _TARGET_CLAUSES = tuple(TargetClauses.__annotations__)
 
 
 def check_clauses(given: Iterable[str]) -> None:
-    """TypeError for a keyword that is no clause of a target region."""
+    """Raise TypeError for a keyword that is no clause of a target region."""
     for name in given:
         if name not in _TARGET_CLAUSES:
             near = difflib.get_close_matches(name, _TARGET_CLAUSES, n=1)
@@ -98,8 +98,9 @@ def target_construct(
     defaultmap: str = "default",
     device: int | None = None,
 ) -> Construct:
-    """A target region; the clauses are those of `TargetClauses`. TypeError and ValueError for what a compiler
-    refuses.
+    """Make a target region; the clauses are those of `TargetClauses`.
+
+    Raises TypeError and ValueError for what a compiler refuses.
     """
     check_sizes("target", teams=teams, threads=threads, iterations=iterations)
     check_arguments(kernel, arguments)
@@ -134,7 +135,7 @@ def target_construct(
 def enter_data_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """``target enter data``. ValueError for a clause that it does not take."""
+    """Make a ``target enter data``. Raises ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target enter data", declarations.mappers)
 
@@ -147,7 +148,7 @@ def enter_data_construct(
 def exit_data_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """``target exit data``. ValueError for a clause that it does not take."""
+    """Make a ``target exit data``. Raises ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target exit data", declarations.mappers)
     return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
@@ -156,7 +157,7 @@ def exit_data_construct(
 def update_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """``target update``. ValueError for a clause that it does not take."""
+    """Make a ``target update``. Raises ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
     items = lower_update(others, declarations.mappers)
     specification = declarations.strided_update == "specification"
@@ -168,7 +169,7 @@ def update_construct(
 
 
 def ending(items: list[MapItem], call: str) -> Work:
-    """The work of a directive that ends the mapping of these items."""
+    """Return the work of a directive that ends the mapping of these items."""
 
     def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return target_data_end(where, items, queue, call)

@@ -64,8 +64,9 @@ class HostThread(MemoryRoutines):
         dtype: DTypeLike = np.float64,
         phantom: bool | None = None,
     ) -> HostArray:
-        """cuMemAllocManaged: an array of zeros that host and device both use in place, whatever the memory
-        configuration. Its pages migrate to whoever touches them; nobody has done so yet.
+        """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
+
+        The memory configuration does not matter. Its pages migrate to whoever touches them; nobody has done so yet.
 
         Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
         no bytes.
@@ -75,18 +76,18 @@ class HostThread(MemoryRoutines):
         if not nbytes:
             raise ValueError(f"managed array {name!r} of no bytes")
         check_managed_memory(self.program.machine, f"array {name!r}")
-        found: list[int] = []
+        addresses: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found.append(await where.plugin.alloc_managed(nbytes, name))
+            addresses.append(await where.plugin.alloc_managed(nbytes, name))
 
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
+        return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
 
     async def free_managed(self, array: HostArray) -> None:
-        """cuMemFree of a managed array. DriverError if `managed_array` did not make it."""
+        """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""
         address = array.address
 
         def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
@@ -96,7 +97,7 @@ class HostThread(MemoryRoutines):
         array.freed = True
 
     def prefetch(self, place: Place, to_host: bool = False) -> Awaitable[object]:
-        """cuMemPrefetchAsync of an array, or of a section, to the device, or to the host; returns when it has migrated.
+        """Migrate an array, or a section, to the device or to the host, and wait for it: cuMemPrefetchAsync.
 
         Raises DriverError when the program uses no managed memory, and FreedHostMemory.
         """
@@ -109,9 +110,11 @@ class HostThread(MemoryRoutines):
         return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work)
 
     def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
-        """cuMemAdvise of an array, or of a section: `prefer_host` keeps it on the host, and the device reaches it over
-        the link; `accessed_by` gives the device its translations before it asks; `prefer_nothing` and `not_accessed_by`
-        take these back. Raises DriverError when the program uses no managed memory, and FreedHostMemory.
+        """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
+
+        `prefer_host` keeps it on the host, and the device reaches it over the link; `accessed_by` gives the device its
+        translations before it asks; `prefer_nothing` and `not_accessed_by` take these back. Raises DriverError when the
+        program uses no managed memory, and FreedHostMemory.
         """
         begin, nbytes = extent(place, "advise")
 
@@ -141,8 +144,9 @@ class HostThread(MemoryRoutines):
     # directives
 
     def target_data(self, *clauses: Clause, device: int | None = None) -> TargetData:
-        """``async with t.target_data(…) as pointers:``. Gives the device pointers of use_device_ptr and use_device_addr
-        by array.
+        """Make a data region: ``async with t.target_data(…) as pointers:``.
+
+        Gives the device pointers of use_device_ptr and use_device_addr by array.
 
         A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
         mappings end without being copied back.
@@ -150,35 +154,35 @@ class HostThread(MemoryRoutines):
         return TargetData(self, clauses, device)
 
     def target_enter_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
-        """``target enter data``."""
+        """Run ``target enter data``."""
         return self.run(enter_data_construct(self.declarations, clauses, device, nowait))
 
     def target_exit_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
-        """``target exit data``."""
+        """Run ``target exit data``."""
         return self.run(exit_data_construct(self.declarations, clauses, device, nowait))
 
     def target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
-        """``target update to(…) from(…)``."""
+        """Run ``target update to(…) from(…)``."""
         return self.run(self.construct_target_update(*clauses, device=device, nowait=nowait))
 
     def target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Running:
-        """``target teams distribute parallel for``: run a kernel with these arguments on a device.
+        """Run a kernel with these arguments on a device: ``target teams distribute parallel for``.
 
         arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly. Numbers are
-        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers.
-        clauses: see `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
+        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers. clauses: see
+        `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
         """
         return self.run(self.construct_target(kernel, *arguments, **clauses))
 
     # directives that run many times
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
-        """What `target` would run, to be given to `run` as often as the program comes to it."""
+        """Prepare what `target` would run, to be given to `run` as often as the program comes to it."""
         check_clauses(clauses)
         return target_construct(self.declarations, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
-        """What `target_update` would run."""
+        """Prepare what `target_update` would run."""
         return update_construct(self.declarations, clauses, device, nowait)
 
     def run(self, construct: Construct) -> Running:

@@ -64,22 +64,22 @@ def _rank(component: tuple[int, HostArray | Section, int]) -> int:
 
 
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
-    """The list items by variable, variables in order of first occurrence."""
-    found: dict[HostArray, _Variable] = {}
+    """Arrange the list items by variable, variables in order of first occurrence."""
+    variables: dict[HostArray, _Variable] = {}
     for clause in clauses:
         for listed in clause.items:
             for place, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
                 rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
                 array = place.array if isinstance(place, Section) else place
-                variable = found.get(array)
+                variable = variables.get(array)
                 if variable is None:
-                    variable = found[array] = _Variable(array)
+                    variable = variables[array] = _Variable(array)
                 variable.components.append((rank, place, bits))
-    return found
+    return variables
 
 
 def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Items of target data, target enter data and target exit data.
+    """Lower target data, target enter data and target exit data to their items.
 
     ValueError for a clause that the construct does not take.
     """
@@ -98,12 +98,12 @@ def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[ty
 
 
 def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
-    """The items of a target data construct at its end: `present` counts at the begin only."""
+    """Return the items of a target data construct at its end: `present` counts at the begin only."""
     return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
 
 
 def lower_update(clauses: Sequence[Clause], mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Items of target update: all of `to`, then all of `from`."""
+    """Lower target update to its items: all of `to`, then all of `from`."""
     flat = flatten(clauses)
     _check_clauses(flat, "target update")
     motions = [clause for clause in flat if isinstance(clause, Motion)]
@@ -126,7 +126,7 @@ def lower_target(
     on_device: Sequence[Any] = (),
     implicit: Callable[[HostArray], MapItem] | None = None,
 ) -> list[MapItem]:
-    """Items of a target region whose kernel has these arguments.
+    """Lower a target region whose kernel has these arguments to its items.
 
     on_device: arrays whose device address is passed as it is (has_device_addr). implicit: how an array is mapped that
     no clause names.
@@ -167,7 +167,7 @@ def lower_target(
 
 
 def implicit_item(array: HostArray) -> MapItem:
-    """A C array is mapped tofrom as a whole, a pointer as a zero-length section."""
+    """Map a C array tofrom as a whole, a pointer as a zero-length section."""
     if array.kind == "heap":
         return MapItem(array, array.address, array.address, 0, IMPLICIT | TARGET_PARAM)
     return MapItem(array, array.address, array.address, array.nbytes, TO | FROM | IMPLICIT | TARGET_PARAM)
@@ -177,8 +177,9 @@ _DEFAULTMAP = {"alloc": ALLOC, "to": TO, "from": FROM, "tofrom": TO | FROM, "pre
 
 
 def defaultmap_item(behaviour: str) -> Callable[[HostArray], MapItem]:
-    """``defaultmap(behaviour)`` for arrays and pointers: to, from, tofrom, alloc, present, firstprivate, default or
-    none.
+    """Return what ``defaultmap(behaviour)`` makes of an array or a pointer.
+
+    behaviour: to, from, tofrom, alloc, present, firstprivate, default or none.
     """
 
     def implicit(array: HostArray) -> MapItem:
@@ -208,7 +209,7 @@ _MAP_TYPES: dict[Construct, tuple[str, ...]] = {
 
 
 def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
-    """What a compiler refuses. ValueError, TypeError for what is no clause."""
+    """Raise ValueError for what a compiler refuses, and TypeError for what is no clause."""
     for clause in clauses:
         if isinstance(clause, Map):
             if clause.kind not in _MAP_TYPES[construct]:
@@ -225,7 +226,7 @@ def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
 
 
 def _no_clause(given: object, construct: Construct) -> Exception:
-    """What is said of something that stands where a clause belongs."""
+    """Make the error for something that stands where a clause belongs."""
     if isinstance(given, Depend):
         return ValueError(f"{construct}: no depend clause is allowed here")
     if isinstance(given, list | tuple):

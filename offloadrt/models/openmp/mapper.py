@@ -23,7 +23,7 @@ Mapper = Callable[[Any], Iterable[Any]]
 def expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
 ) -> Iterable[tuple[HostArray | Section, int, str]]:
-    """The arrays or sections that an item stands for, each with its map-type bits and kind.
+    """Return the arrays or sections that an item stands for, each with its map-type bits and kind.
 
     Raises TypeError for an object that has no mapper.
     """
@@ -57,7 +57,7 @@ def _why_not(item: Any) -> str:
 
 
 def _decayed(clause: Map, bits: int, kind: str) -> tuple[int, str]:
-    """The mapper's own type, weakened by that of the clause that uses it."""
+    """Weaken the mapper's own type by that of the clause that uses it."""
     modifiers = (bits | clause.bits) & ~(TO | FROM | DELETE)
     if kind in ("release", "delete"):
         return modifiers | (bits & DELETE), kind

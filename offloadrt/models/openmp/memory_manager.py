@@ -73,7 +73,7 @@ class BlockManager(ABC, Generic[B]):
 
     @abstractmethod
     async def _acquire(self, t: HostThread, nbytes: int, device: int, phantom: bool) -> B:
-        """New memory. Raises OutOfDeviceMemory."""
+        """Allocate new memory. Raises OutOfDeviceMemory."""
 
     @abstractmethod
     async def _return(self, t: HostThread, memory: B) -> None:
@@ -87,7 +87,7 @@ class BlockManager(ABC, Generic[B]):
         device: int | None = None,
         phantom: bool | None = None,
     ) -> B:
-        """A block of exactly this size, with a copy of the first `nbytes` of `source` in it.
+        """Hand out a block of exactly this size, with a copy of the first `nbytes` of `source` in it.
 
         The first free block of the size is taken, in the order in which they were first allocated. Raises
         OutOfDeviceMemory.
@@ -96,7 +96,7 @@ class BlockManager(ABC, Generic[B]):
         ghost = self.program.phantom if phantom is None else phantom
         blocks = self._blocks.setdefault((number, nbytes, ghost), [])
         async with self._guard():
-            block = next((one for one in blocks if not one.in_use and one.memory is not None), None)
+            block = next((held for held in blocks if not held.in_use and held.memory is not None), None)
             if block is None:
                 block = HeldBlock[B](None, in_use=True)
                 blocks.append(block)
@@ -132,7 +132,7 @@ class BlockManager(ABC, Generic[B]):
 
     @asynccontextmanager
     async def _guard(self) -> AsyncIterator[None]:
-        """The semaphore, held for one search."""
+        """Hold the semaphore for one search."""
         machine = self.program.machine
         if not self._uncontended:
             await take(self.semaphore, machine.host_time, "manager lock")

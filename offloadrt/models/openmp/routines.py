@@ -63,15 +63,16 @@ class MemoryRoutines(ProgramThread):
         return len(self.program.devices)
 
     def omp_get_initial_device(self) -> int:
-        """The host's device number."""
+        """Return the host's device number."""
         return len(self.program.devices)
 
     def omp_get_default_device(self) -> int:
         return self.default_device
 
     def omp_set_default_device(self, number: int) -> None:
-        """For this thread, as default-device-var is the task's own. The initial device takes routines, but runs no
-        target regions here. Raises InvalidDevice.
+        """Set the default device of this thread, as default-device-var is the task's own.
+
+        The initial device takes routines, but runs no target regions here. Raises InvalidDevice.
         """
         if not self._is_host(number):
             self.program.device(number, "omp_set_default_device")
@@ -82,10 +83,12 @@ class MemoryRoutines(ProgramThread):
     async def omp_target_alloc(
         self, nbytes: int, device: int | None = None, phantom: bool | None = None
     ) -> DevicePointer | None:
-        """Device memory, on the initial device of the host's heap; None when there is none left, or for nothing.
+        """Allocate device memory, on the initial device of the host's heap.
 
-        Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns.
-        phantom: without bytes; by default as the program's arrays.
+        Returns None when there is none left, or for nothing.
+
+        Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns. phantom:
+        without bytes; by default as the program's arrays.
         """
         if nbytes <= 0:
             return None
@@ -93,16 +96,16 @@ class MemoryRoutines(ProgramThread):
         if self._is_host(device):
             array = self.array("omp_target_alloc", nbytes, np.uint8, phantom=ghost, kind="heap")
             return DevicePointer(array.address, nbytes, self.omp_get_initial_device(), ghost, host=array)
-        found: list[int] = []
+        addresses: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             try:
-                found.append(await where.allocate(nbytes, None, 0, ghost))
+                addresses.append(await where.allocate(nbytes, None, 0, ghost))
             except OutOfDeviceMemory as error:
                 where.report(f"omp_target_alloc: {error}")
 
         where = await self._call("omp_target_alloc", device, allocate)
-        return DevicePointer(found[0], nbytes, where.number, ghost) if found else None
+        return DevicePointer(addresses[0], nbytes, where.number, ghost) if addresses else None
 
     async def omp_target_free(self, pointer: DevicePointer | None) -> None:
         """Free what omp_target_alloc gave. Nothing happens for None.
@@ -163,7 +166,7 @@ class MemoryRoutines(ProgramThread):
         src_offset: int = 0,
         depend: Depend | Sequence[Depend] = (),
     ) -> int:
-        """As omp_target_memcpy, by a deferred task that `taskwait` waits for."""
+        """Copy as omp_target_memcpy does, by a deferred task that `taskwait` waits for."""
         if length and (dst is None or src is None):
             return OFFLOAD_FAIL
         depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
@@ -186,8 +189,9 @@ class MemoryRoutines(ProgramThread):
         dst_dimensions: Sequence[int],
         src_dimensions: Sequence[int],
     ) -> int:
-        """Copy a box between two arrays, lengths in elements, innermost last: one copy per contiguous row, as LLVM
-        does.
+        """Copy a box between two arrays, lengths in elements, innermost last.
+
+        One copy for each contiguous row, as LLVM does.
         """
         if dst is None and src is None:
             return MAX_DIMENSIONS
@@ -233,7 +237,7 @@ class MemoryRoutines(ProgramThread):
     # what is mapped
 
     async def omp_target_is_present(self, place: HostArray | Section, device: int | None = None) -> bool:
-        """Is the first byte in the device's present table?"""
+        """Return whether the first byte is in the device's present table."""
         if self._is_host(device):
             return True
         return (await self._find("omp_target_is_present", place, 1, device))[0] is not None
@@ -241,13 +245,13 @@ class MemoryRoutines(ProgramThread):
     async def omp_target_is_accessible(
         self, place: HostArray | Section, nbytes: int, device: int | None = None
     ) -> bool:
-        """Can the device use this host memory directly?"""
+        """Return whether the device can use this host memory directly."""
         if self._is_host(device):
             return True
         return self.program.device(self._chosen(device), "omp_target_is_accessible").configuration.host_pointers
 
     async def omp_get_mapped_ptr(self, place: HostArray | Section, device: int | None = None) -> DevicePointer | None:
-        """The device address of the first byte; None if it is not mapped. On the initial device, where it is."""
+        """Return the device address of the first byte, None if it is not mapped; on the initial device, where it is."""
         array, begin = _host_place(place)
         shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
         if self._is_host(device):
@@ -266,8 +270,9 @@ class MemoryRoutines(ProgramThread):
         device_offset: int = 0,
         device: int | None = None,
     ) -> int:
-        """Enter host memory in the present table, with this device memory and an infinite count; 0 or -1, as always for
-        the initial device.
+        """Enter host memory in the present table, with this device memory and an infinite count.
+
+        Returns 0 or -1, which it always is for the initial device.
         """
         number = pointer.device if device is None else device
         if self._is_host(number):
@@ -300,14 +305,14 @@ class MemoryRoutines(ProgramThread):
         return in_directive(self.program, name, self._chosen(device), work)
 
     def _is_host(self, device: int | None) -> bool:
-        """Is it the initial device, on which memory is the host's and everything is present?"""
+        """Return whether it is the initial device, on which memory is the host's and everything is present."""
         return self._chosen(device) == self.omp_get_initial_device()
 
     def _chosen(self, device: int | None) -> int:
         return self.default_device if device is None else device
 
     async def _reach(self, array: HostArray, span: HostSpan) -> None:
-        """The thread touches a piece of the host's memory: what the device owns of managed memory comes back."""
+        """Touch a piece of the host's memory: what the device owns of managed memory comes back."""
         if self.program.devices[0].manages(array):
             await self.program.devices[0].plugin.host_touch(span.address, span.nbytes)
 
@@ -341,7 +346,7 @@ class MemoryRoutines(ProgramThread):
         await self._call(call, src.device, copy)
 
     async def _device_to_device(self, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> None:
-        """Within a device, and between devices that exchange data, at once; otherwise through a buffer on the host."""
+        """Copy at once within a device and between devices with a link, otherwise through a buffer on the host."""
         plugin = self.program.device(src.device, call).plugin
         if dst.device != src.device and not plugin.exchanges_with(dst.device):
             ghost = dst.phantom or src.phantom
@@ -359,14 +364,14 @@ class MemoryRoutines(ProgramThread):
         self, name: str, place: HostArray | Section, nbytes: int, device: int | None
     ) -> tuple[int | None, OffloadDevice]:
         array, begin = _host_place(place)
-        found: list[int | None] = []
+        addresses: list[int | None] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
-            found.append(pointer.address if pointer.is_present else None)
+            addresses.append(pointer.address if pointer.is_present else None)
 
         where = await self._call(name, device, look)
-        return found[0], where
+        return addresses[0], where
 
 
 def _product(lengths: Sequence[int]) -> int:
@@ -377,7 +382,7 @@ def _product(lengths: Sequence[int]) -> int:
 
 
 def _on_device(place: Place) -> TypeGuard[DevicePointer]:
-    """Is it memory of a device other than the initial one?"""
+    """Return whether it is memory of a device other than the initial one."""
     return isinstance(place, DevicePointer) and place.host is None
 
 

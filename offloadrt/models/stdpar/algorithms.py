@@ -50,11 +50,11 @@ class AlgorithmCall:
     kernel: Kernel
     arguments: tuple[Any, ...]
     iterations: int | None = None
-    """Of a kernel that is declared by its costs; without, one for each element of its first array."""
+    """The iterations of a kernel that is declared by its costs; None: one for each element of its first array."""
     init: Any = None
-    """Of an algorithm that returns something: the initial value, never None."""
+    """The initial value of an algorithm that returns something; never None there."""
     dtype: DTypeLike = np.float64
-    """Of what it returns."""
+    """The type of what the algorithm returns."""
 
     place: tuple[str, int] = attrs.field(factory=lambda: _caller())
     """File and line of the program that called it."""

@@ -34,7 +34,7 @@ class Command:
     thread: str
     submitted_s: float
     done: bool = False
-    """Has it ended?"""
+    """Whether it has ended."""
 
 
 @attrs.define(eq=False)

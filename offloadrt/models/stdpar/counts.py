@@ -7,14 +7,14 @@ import attrs
 
 @attrs.define
 class Counts:
-    """Of all threads, since the start of the program."""
+    """Numbers of all threads, since the start of the program."""
 
     calls: int = 0
-    """Of algorithms, whatever their policy."""
+    """Calls of algorithms, whatever their policy."""
     offloaded: int = 0
     on_host: int = 0
     host_pointers: int = 0
-    """Of `on_host`: because a pointer among the kernel's arguments was the host's."""
+    """Algorithms among `on_host` that ran there because one of the kernel's pointers was the host's."""
     waits: int = 0
     """Waits for a queue."""
     prefetches: int = 0
@@ -22,4 +22,4 @@ class Counts:
     interposed: int = 0
     """Allocations of the program that were rerouted to shared USM."""
     from_pool: int = 0
-    """Of those: what the pool served."""
+    """Allocations among `interposed` that the pool served."""

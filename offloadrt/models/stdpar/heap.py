@@ -37,15 +37,15 @@ class Heap:
     def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime
         self._program = program
-        """Has the C library's heap."""
+        """The program, which has the C library's heap."""
         spec, implementation = runtime.machine.spec, runtime.implementation
         self._costs = HeapCosts(spec.value("host.malloc"), spec.value("stdpar.pool"), spec.value("stdpar.lookup"))
         shared = implementation.memory is DataMemory.SHARED and not runtime.system_usm
         self.interposes = runtime.usm.device is not None and shared
         self.is_up = True
-        """Is the runtime there to give shared memory?"""
+        """Whether the runtime is there to give shared memory."""
         self.allocations = AllocationMap()
-        """What the program has of shared USM, by address."""
+        """The program's allocations of shared USM, by address."""
         self.pool: MemoryPool | None = None
         if self.interposes and implementation.pool:
             memory = int(spec.value("mem.size"))

@@ -119,7 +119,7 @@ class Implementation:
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH
     heuristic: bool = False
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
-    """Those that it can offload."""
+    """The algorithms that it can offload."""
     kernel_factor: KernelFactor = UNKNOWN_FACTOR
     open: tuple[str, ...] = ()
     """Features of which the paper does not know whether it has them; they are taken as absent."""

@@ -17,9 +17,9 @@ from sortedcontainers import SortedList
 PAGE = 4096
 """Bytes; the smallest block."""
 FRACTION = 0.4
-"""Of the device's memory, or of the largest allocation that it allows where that is less."""
+"""The share of the device's memory, or of the largest allocation that it allows where that is less."""
 GB = 1 << 30
-"""What ``ACPP_STDPAR_MEM_POOL_SIZE`` counts in."""
+"""The unit of ``ACPP_STDPAR_MEM_POOL_SIZE``."""
 
 
 def pool_size(

@@ -37,7 +37,7 @@ class Queue:
         self.outstanding = 0
         """Operations since the last wait."""
         self.algorithms: list[OperationId] = []
-        """Those of them that are measured."""
+        """The outstanding operations that are measured."""
         self._batch_begin_s = 0.0
         self._runtime = runtime
         self._submit_s = submit_s

@@ -51,7 +51,7 @@ class StdParRuntime:
         self.implementation = implementation
         self.system_usm = system_usm and device is not None
         self.is_explicit = implementation.memory is DataMemory.DEVICE
-        """Has the program device memory, copies and waits of its own, where it needs them?"""
+        """Whether the program has device memory, copies and waits of its own, where it needs them."""
         self.usm = Usm(machine, device, self.system_usm)
         self.launches = Launches(implementation.kernel_factor.value)
         self.counts = Counts()
@@ -65,7 +65,7 @@ class StdParRuntime:
         self.database = database
         """Runtimes of operations, as the heuristic knows them."""
         self.heuristics: list[OffloadHeuristic] = []
-        """Of the threads, in order of their first algorithm: what each decided."""
+        """The heuristic of each thread, with what it decided, in the order in which the threads were made."""
         self.batches = 0
         """Batches of operations that have been completed by a wait, of all threads."""
         spec = machine.spec

@@ -34,7 +34,7 @@ def pointers(arguments: Sequence[Any]) -> Iterator[UsmArray]:
 
 
 def host_pointers(arguments: Sequence[Any]) -> list[UsmArray]:
-    """Those of them that only the host can use: of the C library's heap, and of a stack."""
+    """List those of them that only the host can use: of the C library's heap, and of a stack."""
     return [array for array in pointers(arguments) if array.memory in ("heap", "stack")]
 
 

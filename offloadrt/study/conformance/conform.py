@@ -1,5 +1,4 @@
-"""Conformance: recorded OpenMP programs, replayed through the same actors that scenarios use, step by step against the
-truth.
+"""Replay recorded OpenMP programs through the same actors that scenarios use, and compare every step.
 
 A case is one line of a JSON Lines file: a sequential program on one device (`steps`) and what LLVM's libomptarget did
 in each step: operations in order, present table, presence, host and device values, return codes, errors. The replay
@@ -61,7 +60,7 @@ class ConformanceFileError(ValueError):
 
 
 def read_cases(path: Path) -> Iterator[RecordedProgram]:
-    """The cases of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
+    """Read the cases of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw

@@ -232,7 +232,7 @@ class RecordedProgram(msgspec.Struct, frozen=True):
 
 
 def _arrays_of(step: Step) -> Iterable[str]:
-    """The names of arrays that a step uses; a `dtarget` has statements on a block."""
+    """Yield the names of arrays that a step uses; a `dtarget` has statements on a block."""
     if isinstance(step, (EnterStep, ExitStep, UpdateStep, DataBeginStep, TargetStep)):
         yield from (item.arr for item in step.maps)
     if isinstance(step, (HostStep, TargetStep)):

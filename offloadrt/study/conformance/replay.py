@@ -72,7 +72,7 @@ class _Record:
 
 
 def _lowered(item: MapItem) -> dict[str, Any]:
-    """An item as clang's call to the runtime would show it: addresses outside arrays, and of descriptors, are null."""
+    """Show an item as clang's call to the runtime would: addresses outside arrays, and of descriptors, are null."""
 
     def at(address: int) -> dict[str, Any] | None:
         array = item.array
@@ -143,7 +143,7 @@ class Replay:
     # steps
 
     async def _do(self, t: HostThread, number: int, step: recorded.Step) -> int | None:
-        """Returns what the step's routine returned."""
+        """Run a step, and return what its routine returned."""
         match step:
             case recorded.HostStep():
                 for statement in step.body:
@@ -278,13 +278,13 @@ class Replay:
         return rows
 
     def _address(self, host_address: int) -> int | None:
-        """The device address of a byte, found as omp_target_is_present does."""
-        found = self.device.table.lookup(host_address, 1)
-        entry = found.entry
-        return entry.device_address(host_address) if found.overlaps and entry is not None else None
+        """Return the device address of a byte, found as omp_target_is_present does."""
+        result = self.device.table.lookup(host_address, 1)
+        entry = result.entry
+        return entry.device_address(host_address) if result.overlaps and entry is not None else None
 
     def _present(self, array: HostArray) -> list[list[int]]:
-        """Runs of elements that are present, as [offset, length]."""
+        """Return the runs of elements that are present, as [offset, length]."""
         runs: list[list[int]] = []
         for offset in range(0, array.nbytes, ELEMENT.itemsize):
             if self._address(array.address + offset) is not None:
@@ -306,12 +306,12 @@ class Replay:
 
 
 def _without_source(line: str) -> str:
-    """The last line of a fatal error without the source line that only the real program has."""
+    """Return the last line of a fatal error without the source line that only the real program has."""
     return re.sub(r"^.*?: (omptarget fatal error)", r"\1", line)
 
 
 def _kernel(body: Sequence[recorded.Statement], names: Sequence[str]) -> Kernel:
-    """The statements of a target region as a kernel over the named arrays."""
+    """Make a kernel over the named arrays of the statements of a target region."""
 
     def run(*views: Any) -> None:
         for statement in body:

@@ -37,8 +37,10 @@ _NO_TIME = TimeShare(0.0, 0.0)
 
 @attrs.frozen
 class Compared:
-    """One figure of a variant: the median when it was run several times. `ratio` is baseline over variant, None where
-    the variant's is 0; `cov` the coefficient of variation over the runs, None for one run.
+    """One figure of a variant: the median when it was run several times.
+
+    `ratio` is baseline over variant, None where the variant's is 0; `cov` the coefficient of variation over the runs,
+    None for one run.
     """
 
     value: float
@@ -73,8 +75,9 @@ class Difference:
 
 @attrs.frozen
 class ComparedVariant:
-    """One run (the median one of several) beside its baseline. `differences` are the largest, by seconds; a baseline
-    has none.
+    """One run (the median one of several) beside its baseline.
+
+    `differences` are the largest, by seconds; a baseline has none.
     """
 
     parameters: dict[str, Value]
@@ -137,7 +140,9 @@ def compare(
     jobs: int = 1,
     advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> Comparison:
-    """Runs all combinations of `axes` (texts are read as on the command line) on `pool` and sets them side by side.
+    """Run all combinations of `axes` on `pool`, and set them side by side.
+
+    Texts among the values are read as on the command line.
 
     `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
     not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
@@ -194,22 +199,25 @@ def compare(
     )
 
 
-def write(found: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
-    """Writes `stem.csv`, a line a run with every compared figure and its ratio, and `stem_calls.csv`, a line a run and
-    call; the paths written. Raises UserError when they cannot be.
+def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
+    """Write a line for each run with every compared figure and its ratio, and a line for each run and call.
+
+    The files are `stem.csv` and `stem_calls.csv`; returns their paths. Raises UserError when they cannot be written.
     """
     ratios, calls = folder / f"{stem}.csv", folder / f"{stem}_calls.csv"
-    places = [*found.cases[0].parameters, *found.baseline]
-    heads = [f"{name}{part}" for name in found.measures for part in ("", "_ratio", "_cov")]
-    runs = [({**case.parameters, **one.parameters}, one) for case in found.cases for one in case.variants]
+    places = [*comparison.cases[0].parameters, *comparison.baseline]
+    heads = [f"{name}{part}" for name in comparison.measures for part in ("", "_ratio", "_cov")]
+    runs = [
+        ({**case.parameters, **variant.parameters}, variant) for case in comparison.cases for variant in case.variants
+    ]
     lines = [
-        [*place.values(), *(part for name in found.measures for part in _parts(one.figures[name]))]
-        for place, one in runs
+        [*place.values(), *(part for name in comparison.measures for part in _parts(variant.figures[name]))]
+        for place, variant in runs
     ]
     counted = [
         [*place.values(), name, call.count, call.total_s, call.ratio]
-        for place, one in runs
-        for name, call in one.calls.items()
+        for place, variant in runs
+        for name, call in variant.calls.items()
     ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -224,23 +232,25 @@ def write(found: Comparison, folder: Path, *, stem: str = "comparison") -> list[
     return [ratios, calls]
 
 
-def draw(found: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
-    """Draws the ratios of the first measure that was asked for, else of the scenario's figure, else of the elapsed
-    time; the paths written, none when nothing can lie along x. Raises UserError when matplotlib is not installed.
+def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
+    """Draw the ratios of one measure over the sweep.
+
+    It is the first measure that was asked for, else that of the scenario's figure, else the elapsed time. Returns the
+    paths written, none when nothing can lie along x. Raises UserError when matplotlib is not installed.
     """
-    results = found.results
+    results = comparison.results
     swept = {
         name: tuple(dict.fromkeys(result.parameters[name] for result in results))
-        for name in (*found.cases[0].parameters, *found.baseline)
+        for name in (*comparison.cases[0].parameters, *comparison.baseline)
     }
     figure = figures.figure_for(scenario.figure, swept, results)
     if figure is None:
         return []
-    asked = [name for name in found.measures[1:] if name not in scenario.measures]
+    asked = [name for name in comparison.measures[1:] if name not in scenario.measures]
     y = asked[0] if asked else figure.y if scenario.figure is not None else ELAPSED
     if figure.y != y:
         figure = attrs.evolve(figure, y=y, ylabel=None)
-    figure = attrs.evolve(figure, baseline=found.baseline)
+    figure = attrs.evolve(figure, baseline=comparison.baseline)
     return figures.draw(figure, results, folder, stem="comparison")
 
 
@@ -249,7 +259,7 @@ def _parts(figure: Compared) -> tuple[float | None, ...]:
 
 
 def _read_all(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
-    """The values of the axes, read. Raises UserError when none has several, or one has a value twice."""
+    """Read the values of the axes. Raises UserError when none has several, or one has a value twice."""
     read = {}
     for name, values in axes.items():
         read[name] = tuple(scenario.bind_one(name, value) for value in values)
@@ -262,7 +272,7 @@ def _read_all(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str
 
 
 def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """The parameters that variants of one case differ in, with their values in the baseline."""
+    """Return the parameters that variants of one case differ in, with their values in the baseline."""
     swept = {name: values for name, values in read.items() if len(values) > 1}
     if not given:
         drawn = {} if scenario.figure is None else scenario.figure.baseline
@@ -285,7 +295,7 @@ def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Ma
 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
-    """The results of a case beside the one that is its baseline, which comes first."""
+    """Return the results of a case beside the one that is its baseline, which comes first."""
     base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
     ordered = [base, *(one for one in results if one is not base)]
     calls = {id(one): one.all_calls() for one in ordered}
@@ -312,15 +322,15 @@ def _figure(name: str, base: Result, one: Result) -> Compared:
 
 
 def _value(name: str, result: Result) -> float:
-    """The figure of that name, the median when there are several runs; 0 where this run has no such call or lock."""
+    """Return the figure of that name, the median of several runs; 0 where this run has no such call or lock."""
     if name in result.spreads:
         return result.spreads[name].median
-    found = row(result).get(name)
-    return float(found) if isinstance(found, int | float) else 0.0
+    value = row(result).get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _known(name: str, results: Sequence[Result]) -> None:
-    """Raises UserError when the runs have no number of that name."""
+    """Raise UserError when the runs have no number of that name."""
     cells = {column: cell for result in results for column, cell in row(result).items()}
     if not _number(cells.get(name)) and not ("." in name and len(results) < 2):
         numbers = [column for column, cell in cells.items() if _number(cell)]
@@ -342,10 +352,10 @@ def _ratio(base: float, one: float) -> float | None:
 
 
 def differences(base: Result, one: Result, most: int = MOST) -> list[Difference]:
-    """What the host threads' time went into otherwise, the largest difference in seconds first."""
-    found = []
+    """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
+    differing = []
     for category in dict.fromkeys((*base.where_time_went, *one.where_time_went)):
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, one))
-        found.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
-    found.sort(key=lambda difference: -abs(difference.more_s))
-    return [difference for difference in found if difference.more_s][:most]
+        differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
+    differing.sort(key=lambda difference: -abs(difference.more_s))
+    return [difference for difference in differing if difference.more_s][:most]

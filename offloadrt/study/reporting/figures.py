@@ -28,8 +28,9 @@ _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)"}
 
 
 def figure_for(figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result]) -> Figure | None:
-    """The figure to draw for a sweep over `axes`: the scenario's own, or the first swept number along x and the first
-    measured figure.
+    """Choose the figure to draw for a sweep over `axes`.
+
+    It is the scenario's own, or the first swept number along x and the first measured figure.
 
     Parameters that were swept and have no place yet become lines. None when nothing numeric was swept or measured.
     """
@@ -60,7 +61,7 @@ def _number(value: Cell) -> bool:
 
 
 def label(name: str) -> str:
-    """An axis label from a figure's name: `time_per_volume_s` is `time per volume (s)`."""
+    """Make an axis label from a figure's name: `time_per_volume_s` is `time per volume (s)`."""
     for suffix, unit in _UNITS.items():
         if name.endswith(suffix):
             return name.removesuffix(suffix).replace("_", " ") + unit
@@ -110,13 +111,13 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
 
 
 def _texts(name: str, rows: Sequence[dict[str, Cell]]) -> tuple[str, ...]:
-    """The values of a column of texts, each once; nothing for a column of numbers."""
+    """Return the values of a column of texts, each once; nothing for a column of numbers."""
     values = tuple(dict.fromkeys(cells.get(name) for cells in rows))
     return tuple(str(value) for value in values) if values and all(isinstance(value, str) for value in values) else ()
 
 
 def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
-    """The rows but the baselines, with the baseline's `y` over theirs. Raises UserError when there is no baseline."""
+    """Divide the baseline's `y` by that of the other rows. Raises UserError when there is no baseline."""
 
     def place(result: Result) -> tuple[tuple[str, Cell], ...]:
         return tuple(item for item in result.parameters.items() if item[0] not in figure.baseline)
@@ -129,15 +130,15 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
         for result, cells in zip(results, rows, strict=True)
         if is_base(result)
     }
-    found = []
+    ratios = []
     for result, cells in zip(results, rows, strict=True):
         own = _as_float(cells[figure.y])
         if not is_base(result) and place(result) in base and own:
-            found.append({**cells, figure.y: base[place(result)] / own})
-    if not found:
+            ratios.append({**cells, figure.y: base[place(result)] / own})
+    if not ratios:
         named = ", ".join(f"{name}={value}" for name, value in figure.baseline.items())
         raise UserError(f"the figure cannot be drawn: no run beside its baseline {named}")
-    return found
+    return ratios
 
 
 def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Sequence[str]) -> None:
@@ -206,7 +207,7 @@ def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
 def _bars(
     area: Any, places: Sequence[tuple[float, float]], number: int, of: int, shade: str, label_of: str | None
 ) -> None:
-    """The bars of one line of several, beside those of the others, each with its figure."""
+    """Draw the bars of one line of several, beside those of the others, each with its figure."""
     width = 0.8 / of
     drawn = area.bar(
         [x + (number - (of - 1) / 2) * width for x, _ in places],

@@ -25,15 +25,16 @@ class CallFigures:
     max_s: float
 
     def joined(self, other: CallFigures) -> CallFigures:
-        """These calls and the others."""
+        """Add the other calls to these."""
         count, total = self.count + other.count, self.total_s + other.total_s
         return CallFigures(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
 
 
 @attrs.frozen
 class LockFigures:
-    """One lock: how often it was taken, how often somebody had to wait, and the virtual seconds waited and held by
-    all together.
+    """One lock.
+
+    How often it was taken, how often somebody had to wait, and the virtual seconds waited and held by all together.
     """
 
     acquired: int
@@ -44,8 +45,9 @@ class LockFigures:
 
 @attrs.frozen
 class DeviceFigures:
-    """One part of the machine (an engine of a device, a hardware queue, the cores): virtual seconds in which it worked,
-    the rest of the time, and those that work for it waited until it was free.
+    """One part of the machine: an engine of a device, a hardware queue, the cores.
+
+    Virtual seconds in which it worked, the rest of the time, and those that work for it waited until it was free.
     """
 
     busy_s: float
@@ -77,8 +79,10 @@ class PlacementFigures:
 
 @attrs.frozen
 class ManagedFigures:
-    """What became of the managed memory of an object: faults of the GPU and of the CPU, bytes that migrated to the
-    device and to the host, and bytes that kernels reached over the link.
+    """What became of the managed memory of an object.
+
+    Faults of the GPU and of the CPU, bytes that migrated to the device and to the host, and bytes that kernels reached
+    over the link.
     """
 
     faults: int
@@ -90,8 +94,9 @@ class ManagedFigures:
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time that went into one thing: virtual seconds summed over the threads, and its share of all their
-    lives.
+    """Host-thread time that went into one thing.
+
+    Virtual seconds summed over the threads, and their share of all the threads' lives.
     """
 
     total_s: float
@@ -143,7 +148,7 @@ class Result:
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
 
     def all_calls(self) -> dict[str, CallFigures]:
-        """The calls of the whole run, as a profiler that watches the process counts them."""
+        """Return the calls of the whole run, as a profiler that watches the process counts them."""
         outside = self.calls_outside
         return {
             name: self.calls[name].joined(outside[name])
@@ -165,8 +170,10 @@ class RepeatedRun:
 
 @attrs.frozen
 class Spread:
-    """A figure over repeated runs: its median (the mean of the middle two of an even number), its mean, and its
-    coefficient of variation: sample standard deviation over mean, None where the mean is 0.
+    """A figure over repeated runs: its median, its mean, and its coefficient of variation.
+
+    The median of an even number is the mean of the middle two. The coefficient of variation is the sample standard
+    deviation over the mean, None where the mean is 0.
     """
 
     median: float
@@ -175,7 +182,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of at least two runs."""
+        """Compute the spread of at least two runs."""
         mean = math.fsum(values) / len(values)
         deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
@@ -187,21 +194,24 @@ _LEFT_OUT_WHEN_EMPTY = (
 
 
 def builtins(result: Result) -> dict[str, Any]:
-    """The result as dicts, lists, numbers and texts; without `repeats` and `spreads` when there was one run, without
-    `options`, `calls_outside`, `placements`, `otm`, `managed` and `algorithms` when there are none.
+    """Return the result as dicts, lists, numbers and texts.
+
+    `repeats` and `spreads` are left out when there was one run; `options`, `calls_outside`, `placements`, `otm`,
+    `managed` and `algorithms` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}
 
 
 def to_json(result: Result) -> bytes:
-    """One JSON object on one line."""
+    """Encode the result as one JSON object on one line."""
     return msgspec.json.encode(builtins(result))
 
 
 def median(results: list[Result]) -> Result:
-    """The run whose elapsed time is the (lower) median, with all of them in `repeats` and `spreads` when there are
-    several.
+    """Return the run whose elapsed time is the (lower) median.
+
+    It has all runs in `repeats` and `spreads` when there are several.
     """
     if len(results) == 1:
         return results[0]
@@ -221,8 +231,9 @@ def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
 
 
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:
-    """The figures that a scenario returned, as plain values (NumPy scalars become Python's). Raises ScenarioRefused in
-    words for its author.
+    """Return the figures that a scenario returned, as plain values: NumPy scalars become Python's.
+
+    Raises ScenarioRefused in words for its author.
     """
     if returned is None:
         return {}

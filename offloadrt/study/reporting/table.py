@@ -48,8 +48,9 @@ def _flat(prefix: str, value: Any) -> dict[str, Cell]:
 
 
 def frame(results: Sequence[Result]) -> polars.DataFrame:
-    """The table of several results; a column that a run lacks is null there. Raises UserError when polars is not
-    installed.
+    """Put several results in a table; a column that a run lacks is null there.
+
+    Raises UserError when polars is not installed.
     """
     series = library("polars").Series
     rows = [row(result) for result in results]
@@ -61,7 +62,7 @@ def frame(results: Sequence[Result]) -> polars.DataFrame:
 
 
 def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
-    """Writes `stem.parquet` and `stem.csv` into `folder`; the paths written."""
+    """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths."""
     table = frame(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
     table.write_parquet(parquet)
@@ -70,7 +71,7 @@ def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> 
 
 
 def library(name: str) -> Any:
-    """The module `name` of the `study` extra. Raises UserError when it is not installed."""
+    """Import the module `name` of the `study` extra. Raises UserError when it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

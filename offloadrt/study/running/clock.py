@@ -17,19 +17,19 @@ class ClockedRun(Run, trio.abc.Clock):
     __slots__ = ()
 
     def start_clock(self) -> None:
-        """Trio starts its loop."""
+        """Begin with Trio's loop."""
         self.sim.start_clock()
 
     def current_time(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual seconds since the start."""
         return self.sim.current_time()
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Lets virtual time pass when nothing else is to be done."""
+        """Let virtual time pass when nothing else is to be done."""
         return self.sim.deadline_to_sleep_time(deadline)
 
     async def live(self, main: Callable[[], Awaitable[object]]) -> None:
-        """Runs `await main()` as the first actor, in the current task, and waits for all that it started.
+        """Run `await main()` as the first actor, in the current task, and wait for all that it started.
 
         An error of one actor is raised as it is, not in a group.
         """

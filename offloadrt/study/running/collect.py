@@ -24,7 +24,7 @@ from offloadrt.trace.host_time import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """The record of a run that has ended: what it counted in its measured windows."""
+    """Make the record of a run that has ended: what it counted in its measured windows."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -46,8 +46,8 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={name: int(count) for name, count in ledger.faults.items()},
         managed={
-            name: ManagedFigures(**{figure: round(count) for figure, count in one.items()})
-            for name, one in ledger.managed.items()
+            name: ManagedFigures(**{figure: round(count) for figure, count in usage.items()})
+            for name, usage in ledger.managed.items()
         },
         events=run.sim.events,
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
@@ -60,7 +60,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
 
 
 def _placements(run: Run) -> dict[str, PlacementFigures]:
-    """By the name of the object; of several with one name the later ones are numbered: ``a``, ``a (2)``."""
+    """Return the placements by the name of the object; of several with one name the later are numbered: ``a (2)``."""
     placements: dict[str, PlacementFigures] = {}
     seen: dict[str, int] = {}
     for placed in run.statistics.placements:
@@ -79,13 +79,13 @@ def _calls(calls: Calls) -> dict[str, CallFigures]:
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
-    """Host-thread time by what it went into, the largest first.
+    """Divide host-thread time by what it went into, the largest first.
 
     Shares are of the lives of the host threads that ended in the measured windows; where threads live on, of what is
     accounted for.
     """
     claimed = math.fsum(ledger.host_time.values())
-    whole = max(ledger.lived_s, claimed)
-    spent = {**ledger.host_time, OTHER: whole - claimed}
-    found = {name: TimeShare(dt, dt / whole) for name, dt in spent.items() if whole and dt > 0.0}
-    return dict(sorted(found.items(), key=lambda item: -item[1].total_s))
+    lives = max(ledger.lived_s, claimed)
+    spent = {**ledger.host_time, OTHER: lives - claimed}
+    shares = {name: TimeShare(dt, dt / lives) for name, dt in spent.items() if lives and dt > 0.0}
+    return dict(sorted(shares.items(), key=lambda item: -item[1].total_s))

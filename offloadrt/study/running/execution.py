@@ -55,9 +55,10 @@ def execute(
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
 ) -> Result:
-    """Run `scenario` once with the parameters `given` (texts are read as on the command line; the rest take their
-    defaults). `progress` is called with (done, total) as often as the program tells how far it is, `watched` with the
-    run before it begins.
+    """Run `scenario` once with the parameters `given`.
+
+    Texts among them are read as on the command line; the rest take their defaults. `progress` is called with (done,
+    total) as often as the program tells how far it is, `watched` with the run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -99,7 +100,10 @@ _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
 def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
-    """Runs the scenario's function as the first actor; what it returned. The trace is closed whatever happens."""
+    """Run the scenario's function as the first actor, and return what it returned.
+
+    The trace is closed whatever happens.
+    """
 
     async def main() -> Any:
         returned = await scenario(run, **parameters)
@@ -133,7 +137,7 @@ def _is_shipped(scenario: Scenario) -> bool:
 
 @contextmanager
 def _patient_collector() -> Iterator[None]:
-    """A run makes many short-lived objects and hardly a cycle: look for cycles less often (6 % of a run)."""
+    """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run)."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 50)
     gc.freeze()
@@ -152,8 +156,9 @@ def execute_repeatedly(
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
 ) -> Result:
-    """As many runs as `options.repeat` says, with seeds counting up from `options.seed`: the median run. Raises as
-    `execute`.
+    """Run as often as `options.repeat` says, with seeds counting up from `options.seed`, and return the median run.
+
+    Raises as `execute`.
     """
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")

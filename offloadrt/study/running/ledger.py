@@ -57,7 +57,7 @@ class Ledger:
         return self._with(earlier, _subtract)
 
     def _parts(self, names: Iterable[str]) -> Figures:
-        """The engines of these names; one that came into use later was idle in all of this stretch."""
+        """Return the engines of these names; one that came into use later was idle in all of this stretch."""
         idle = {"busy_s": 0.0, "idle_s": self.elapsed_s, "wait_s": 0.0}
         return {name: self.engines.get(name, idle) for name in names}
 

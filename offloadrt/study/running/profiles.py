@@ -15,7 +15,7 @@ from offloadrt.study.errors import UserError
 def load(
     machine: str, overrides: Mapping[str, str] | None = None, range_end: str | Mapping[str, str] = "mean"
 ) -> MachineSpec:
-    """The profile of that name, or in that file, with some entries replaced and ranges at the end asked for.
+    """Load the profile of that name, or in that file, with some entries replaced and ranges at the end asked for.
 
     Raises UserError with file, key and reason; for a bad entry of `overrides` with `--set` instead of the file.
     """
@@ -27,8 +27,9 @@ def load(
 
 
 def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
-    """The machine that the user has chosen, else that of the scenario of this name and file. Raises UserError, with
-    these, when the scenario's cannot be used.
+    """Return the machine that the user has chosen, else that of the scenario of this name and file.
+
+    Raises UserError, with these, when the scenario's cannot be used.
     """
     if chosen is not None:
         return chosen
@@ -40,9 +41,9 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
 
 
 def is_based_on(machine: str, base: str) -> bool:
-    """Whether `machine`, a name or a file, is the profile `base`, a copy that kept its name, or a file built on it.
+    """Return whether `machine` is the profile `base`, a copy that kept its name, or a file built on it.
 
-    Raises UserError when it cannot be read.
+    `machine` is a name or a file. Raises UserError when it cannot be read.
     """
     load(machine)  # it and all that it is built on can be read
     parent: str | None = machine
@@ -61,7 +62,7 @@ def _text(machine: str) -> str:
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:
-    """The profile with one more entry replaced. Raises UserError with who said so, key, reason and file."""
+    """Replace one more entry of the profile. Raises UserError with who said so, key, reason and file."""
     return _with_overrides(spec, {key: value}, said)
 
 
@@ -73,5 +74,5 @@ def _with_overrides(spec: MachineSpec, overrides: Mapping[str, str | float | boo
 
 
 def summaries() -> list[MachineSpec]:
-    """All machines that come with the package."""
+    """Load all machines that come with the package."""
     return [load(name) for name in machines.available()]

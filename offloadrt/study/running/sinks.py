@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def open_sinks(*, log: Path | None = None, perfetto: Path | None = None) -> list[Sink]:
-    """The sinks for `Run(sinks=...)`. Raises UserError for a file that cannot be written and for a package that is
-    missing.
+    """Open the sinks for `Run(sinks=...)`.
+
+    Raises UserError for a file that cannot be written and for a package that is missing.
     """
     if log is not None and perfetto is not None and log.resolve() == perfetto.resolve():
         raise UserError(f"--log and --perfetto both name {log}: two files cannot be one")

@@ -22,7 +22,10 @@ class RunStatistics:
 
     @property
     def locks(self) -> Mapping[str, Any]:
-        """Every lock (`.acquired`, `.contended`, `.wait_s`, `.hold_s`), by name: `device table`, `driver context`, …"""
+        """Every lock, by name: `device table`, `driver context`, and so on.
+
+        Each has `.acquired`, `.contended`, `.wait_s` and `.hold_s`.
+        """
         if self._built is None:
             return _ByName("lock", {})
         locks = _ByName("lock", self._built.program.locks())
@@ -32,8 +35,9 @@ class RunStatistics:
 
     @property
     def engines(self) -> Mapping[str, Any]:
-        """Every part of the machine, and the driver's own threads (`.busy_s`, `.idle_s`), by name: `cores`,
-        `device 0 copy engine h2d`, …
+        """Every part of the machine, and the driver's own threads, by name: `cores`, `device 0 copy engine h2d`, ….
+
+        Each has `.busy_s` and `.idle_s`.
         """
         if self._built is None:
             return _ByName("part", {})

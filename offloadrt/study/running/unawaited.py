@@ -1,5 +1,6 @@
-"""Finds what a program called and never awaited: without `await` a directive does nothing, which no figure shows. The
-same of a region that is not entered by `async with`, but thrown away.
+"""Find what a program called and never awaited: without `await` a directive does nothing, which no figure shows.
+
+The same is done for a region that is not entered by `async with`, but thrown away.
 
 Python notices when it throws such a coroutine away, and warns; so does a `Region`. While a run lasts, that is an error
 of the run. Nothing is added to what is awaited.
@@ -24,18 +25,19 @@ _NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
 
 
 class NeverAwaited(UserError):
-    """A directive or another coroutine was called without `await`, or a region without `async with`; the message says
-    which, and its thread.
+    """A directive or another coroutine was called without `await`, or a region without `async with`.
+
+    The message says which, and its thread.
     """
 
 
 @contextmanager
 def all_awaited(sim: Simulation) -> Iterator[None]:
-    """While the body runs, notices coroutines and regions that are thrown away before they have begun.
+    """Notice coroutines and regions that are thrown away before they have begun, while the body runs.
 
     Raises NeverAwaited at the end; what the body itself raises gets a note instead.
     """
-    found: list[str] = []
+    forgotten: list[str] = []
     before = sys.unraisablehook
 
     def notice(unraisable: Any) -> None:
@@ -44,7 +46,7 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
             actor = sim.running
             who = "the program" if actor is None else actor.name
             called, word = _called(unraisable.object, warning), "await" if what[1] == "coroutine" else "async with"
-            found.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
+            forgotten.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
         else:
             before(unraisable)
 
@@ -54,18 +56,21 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
             warnings.filterwarnings("error", message=_NEVER, category=RuntimeWarning)
             yield
     except Exception as error:
-        for line in dict.fromkeys(found):
+        for line in dict.fromkeys(forgotten):
             error.add_note(line)
         raise
     finally:
         sys.unraisablehook = before
-    if found:
-        times = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise NeverAwaited(found[0] + times)
+    if forgotten:
+        times = f" (and {len(forgotten) - 1} more)" if len(forgotten) > 1 else ""
+        raise NeverAwaited(forgotten[0] + times)
 
 
 def _called(coroutine: Any, warning: str) -> str:
-    """The directive that a coroutine is; else its function's name, which the warning has where Python gives no more."""
+    """Return the directive that a coroutine is; else its function's name.
+
+    The warning has the name where Python gives no more.
+    """
     frame = getattr(coroutine, "cr_frame", None)
     function = warning.split("'")[1].rpartition(".")[2]
     if function not in ("in_directive", "_defer", "_run_after"):

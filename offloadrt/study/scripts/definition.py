@@ -25,11 +25,13 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Figure:
-    """What a sweep of the scenario draws: `y` (a measured figure, or a column of the table such as `elapsed_s`) over
-    `x` (a parameter; texts stand beside one another in the order of the sweep).
+    """What a sweep of the scenario draws.
 
-    One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere
-    become lines.
+    `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts stand beside one
+    another in the order of the sweep).
+
+    One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere become
+    lines.
     """
 
     x: str

@@ -76,7 +76,7 @@ class Parameter:
         return f"{words}, or none" if self.optional else words
 
     def read(self, text: str) -> Value:
-        """The value that `text` stands for on a command line. Raises ParameterError."""
+        """Read the value that `text` stands for on a command line. Raises ParameterError."""
         if self.optional and text.strip().lower() == "none":
             return None
         if self.choices:
@@ -136,7 +136,7 @@ _READERS: dict[type, Callable[[str], Value]] = {int: _read_int, float: float, bo
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """The parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
+    """Return the parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
 
     Raises ScenarioRefused, in words for the author of the script, when the signature cannot be read so.
     """
@@ -146,7 +146,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     if not arguments:
         raise ScenarioRefused(f"scenario {function.__name__}: the function takes the run as its first argument")
     texts = parameter_help(function.__doc__ or "", [argument.name for argument in arguments[1:]])
-    found = {}
+    parameters = {}
     for argument in arguments[1:]:
         if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD, argument.POSITIONAL_ONLY):
             raise ScenarioRefused(
@@ -162,8 +162,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
                 parameter = attrs.evolve(parameter, default=parameter.check(argument.default))
             except ParameterError as error:
                 raise ScenarioRefused(f"scenario {function.__name__}: the default of {error}") from None
-        found[argument.name] = parameter
-    return found
+        parameters[argument.name] = parameter
+    return parameters
 
 
 def _parameter(name: str, hint: Any, text: str) -> Parameter:
@@ -192,8 +192,8 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
 
 
 def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
-    """The lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
-    found: dict[str, list[str]] = {}
+    """Read the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
+    lines_of: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring).splitlines()
     heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]
     if not heads:
@@ -204,12 +204,12 @@ def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
         match = re.match(r"\s+(\w+)\s*:\s*(.*)", line)
         if match and match[1] in names and (current is None or indent <= depth):
             current, depth = match[1], indent
-            found[current] = [match[2].strip()]
+            lines_of[current] = [match[2].strip()]
         elif line.strip() and indent == 0:
             break
         elif current is not None and line.strip():
-            found[current].append(line.strip())
-    return {name: " ".join(texts) for name, texts in found.items()}
+            lines_of[current].append(line.strip())
+    return {name: " ".join(texts) for name, texts in lines_of.items()}
 
 
 def split_assignment(text: str, *, what: str = "a parameter is written name=value") -> tuple[str, str]:
@@ -224,17 +224,17 @@ def split_assignments(
     texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
 ) -> dict[str, str]:
     """Several of `name=value`, by name. Raises UserError, also for a name that is given twice."""
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for text in texts:
         name, value = split_assignment(text, what=what)
-        if name in found:
-            raise UserError(f"{option} {name}: is given twice, as {found[name]} and as {value}")
-        found[name] = value
-    return found
+        if name in assigned:
+            raise UserError(f"{option} {name}: is given twice, as {assigned[name]} and as {value}")
+        assigned[name] = value
+    return assigned
 
 
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """The axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
+    """Read the axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
 
     An axis of `default` that is given again takes the given values. Raises UserError when nothing is swept.
     """
@@ -263,7 +263,7 @@ def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner
 
 
 def bind_one(parameters: Mapping[str, Parameter], name: str, value: Any, *, owner: str) -> Value:
-    """The value of one parameter: a text is read, another value checked. Raises ParameterError."""
+    """Bind one parameter: a text is read, another value checked. Raises ParameterError."""
     if name not in parameters:
         known = ", ".join(parameters) or "none"
         raise ParameterError(name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})")

@@ -25,7 +25,7 @@ _modules: dict[Path, ModuleType] = {}
 
 
 def folder() -> Path:
-    """The folder of the scenarios that come with the package."""
+    """Return the folder of the scenarios that come with the package."""
     for candidate in (PACKAGE / "scenarios", PACKAGE.parent / "scenarios"):
         if candidate.is_dir():
             return candidate
@@ -33,7 +33,7 @@ def folder() -> Path:
 
 
 def load(path: Path) -> dict[str, Scenario]:
-    """The scenarios of one file, by name, in the order of the file. Raises ScenarioNotFound, ScriptFailed."""
+    """Load the scenarios of one file, by name, in the order of the file. Raises ScenarioNotFound, ScriptFailed."""
     path = path.resolve()
     module = _modules.get(path)
     if module is None:
@@ -78,7 +78,7 @@ def _import(path: Path) -> ModuleType:
 
 
 def _longest_statement(path: Path) -> int:
-    """The first line of the statement with the most tokens."""
+    """Return the first line of the statement with the most tokens."""
     lines: list[int] = []
     longest = [1]
     with path.open("rb") as script:
@@ -91,17 +91,18 @@ def _longest_statement(path: Path) -> int:
 
 
 def shipped() -> dict[str, Scenario]:
-    """Every scenario that comes with the package, by name."""
-    found: dict[str, Scenario] = {}
+    """Load every scenario that comes with the package, by name."""
+    scenarios: dict[str, Scenario] = {}
     for path in sorted(folder().glob("*.py")):
         if not path.name.startswith("_"):
-            found.update(load(path))
-    return found
+            scenarios.update(load(path))
+    return scenarios
 
 
 def find(reference: str) -> Scenario:
-    """The scenario that `reference` names: a name, `FILE.py`, or `FILE.py:NAME`. Raises ScenarioNotFound,
-    ScriptFailed.
+    """Find the scenario that `reference` names: a name, `FILE.py`, or `FILE.py:NAME`.
+
+    Raises ScenarioNotFound, ScriptFailed.
     """
     file, name = split(reference)
     if file is not None:
@@ -132,7 +133,7 @@ def find(reference: str) -> Scenario:
 
 
 def split(reference: str) -> tuple[Path | None, str | None]:
-    """The file and the name in it; the file is None for a plain name."""
+    """Divide a reference into the file and the name in it; the file is None for a plain name."""
     file, colon, name = reference.rpartition(":")
     if colon and file.endswith(".py"):
         return Path(file), name
@@ -142,5 +143,5 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def reference(scenario: Scenario) -> str:
-    """A text that `find` turns into this scenario in another process."""
+    """Return a text that `find` turns into this scenario in another process."""
     return f"{scenario.path}:{scenario.name}"

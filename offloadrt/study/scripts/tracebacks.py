@@ -1,5 +1,4 @@
-"""The script's own traceback: what the user's code did, without the frames of the emulator, Trio and the import
-machinery.
+"""The script's own traceback, without the frames of the emulator, Trio and the import machinery.
 
 Who works on the emulator itself sets the environment variable OFFLOADRT_FULL_TRACEBACK and sees them all.
 """
@@ -37,7 +36,7 @@ def _own(filename: str) -> bool:
 
 
 def script_line() -> str:
-    """` (FILE, line N)`: where the script's coroutine stands that is running now; empty when none is."""
+    """Return ` (FILE, line N)`: where the script's coroutine stands that is running now; empty when none is."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -60,8 +59,9 @@ def _prune(story: traceback.TracebackException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The one exception inside groups, or the first when all say the same but for the host thread, with a note of how
-    many; else `error`.
+    """Return the one exception inside groups; else `error`.
+
+    When all say the same but for the host thread, it is the first, with a note of how many there are.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
@@ -88,7 +88,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def script_traceback(error: BaseException) -> str:
-    """The text of the traceback of `error` with only the user's frames; the bare message when there are none."""
+    """Format the traceback of `error` with only the user's frames; the bare message when there are none."""
     story = traceback.TracebackException.from_exception(innermost(error), compact=True)
     _prune(story)
     text = "".join(story.format())
@@ -98,7 +98,7 @@ def script_traceback(error: BaseException) -> str:
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """The one exception inside `error`, its traceback reduced to the user's frames when it has any."""
+    """Return the one exception inside `error`, its traceback reduced to the user's frames when it has any."""
     inner = innermost(error)
     frames = []
     trace = inner.__traceback__
@@ -113,5 +113,5 @@ def unwrapped(error: BaseException) -> BaseException:
 
 
 def script_failure(error: BaseException) -> ScriptFailed:
-    """The error to raise from `error`, with the script's own traceback as its text."""
+    """Make the error to raise from `error`, with the script's own traceback as its text."""
     return ScriptFailed(script_traceback(error))

@@ -19,8 +19,10 @@ from offloadrt.runtime.host_array import HostArray
 
 
 class Attribute(enum.Flag):
-    """What is known of an array argument. WRITE: the kernel writes it. PRESENT: it is on the device already; any other
-    array is copied in and out for the launch. REDUCTED: the iterations combine their values in it.
+    """What is known of an array argument.
+
+    WRITE: the kernel writes it. PRESENT: it is on the device already; any other array is copied in and out for the
+    launch. REDUCTED: the iterations combine their values in it.
     """
 
     NONE = 0
@@ -50,7 +52,7 @@ class Argument:
 
     @property
     def writes(self) -> bool:
-        """Is it written, reductions included?"""
+        """Whether it is written, reductions included."""
         return bool(self.attributes & (Attribute.WRITE | Attribute.REDUCTED))
 
     @property
@@ -65,7 +67,7 @@ class Argument:
 def jacc_arg_build(
     symbol: str, value: Any, attributes: Attribute = Attribute.NONE, bounds: tuple[int, int] | None = None
 ) -> Argument:
-    """The descriptor of one argument, a `HostArray` or a number.
+    """Build the descriptor of one argument, a `HostArray` or a number.
 
     TypeError for another value, ValueError for attributes or bounds of a number, bounds outside of the array, and a
     whole number of more than 64 bits.
@@ -85,7 +87,7 @@ def jacc_arg_build(
 
 
 def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argument, ...]:
-    """The descriptors of all arguments of a kernel, as the translator builds them from its analysis of the source.
+    """Build the descriptors of a kernel's arguments, as the translator does from its analysis of the source.
 
     present: whether the arrays are on the device already. An array of which nothing is known counts as written.
     TypeError and ValueError as for `jacc_arg_build`, and ValueError for too many or too few values.
@@ -110,7 +112,7 @@ def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argum
 
 
 def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
-    """The names of a kernel's arguments: those of its source, for a phantom kernel those of its arrays."""
+    """Return the names of a kernel's arguments: those of its source, for a phantom kernel those of its arrays."""
     if kernel.analysis is not None:
         return kernel.analysis.parameters
     if kernel.body is not None:
@@ -120,7 +122,7 @@ def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
 
 
 def _reduced_arrays(kernel: Kernel) -> set[str]:
-    """Those of which the loop reduces elements, and those that get what it has reduced into scalars."""
+    """Return the arrays whose elements the loop reduces, and those that get what it has reduced into scalars."""
     if kernel.analysis is None:
         return set()
     names = {re.split(r"\W", reduction.target, maxsplit=1)[0] for reduction in kernel.analysis.reductions}

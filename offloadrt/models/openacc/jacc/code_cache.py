@@ -21,7 +21,7 @@ COMPILE = "jacc_compile"
 
 
 class CodeCache:
-    """Of one program."""
+    """The kernels that one program has generated and compiled at run time."""
 
     def __init__(self, machine: Machine, trace: Trace | None = None) -> None:
         self.compilations = 0
@@ -38,12 +38,15 @@ class CodeCache:
         """One for each text, held while it is compiled."""
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
-        """The compiled kernel, None when it has yet to be compiled; takes no time."""
-        found = self._asked.get(_key(kernel, arguments, flags))
-        return None if found is None else found[1]
+        """Return the compiled kernel, None when it has yet to be compiled; takes no time."""
+        entry = self._asked.get(_key(kernel, arguments, flags))
+        return None if entry is None else entry[1]
 
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-        """The compiled kernel; compiles it unless there is one of the same text. KernelError as `generate`."""
+        """Return the compiled kernel, after compiling it unless there is one of the same text.
+
+        Raises KernelError as `generate`.
+        """
         key = _key(kernel, arguments, flags)
         if key not in self._asked:
             self._asked[key] = (kernel, await self._of_text(generate(kernel, arguments, flags), kernel))
@@ -58,7 +61,7 @@ class CodeCache:
         return self._generated.setdefault(key, generated)
 
     async def compiled(self, key: Hashable, name: str) -> None:
-        """Compile what `key` tells, usually its text, unless that has been done."""
+        """Compile what `key` stands for, usually its text, unless that has been done."""
         if (lock := self._locks.get(key)) is None:
             lock = self._locks[key] = Lock(self._machine.sim, f"compilation of {name}")
         await take(lock, self._machine.host_time)
@@ -70,7 +73,7 @@ class CodeCache:
             lock.release()
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the locks held while something is compiled, together; empty when nothing was."""
+        """Return the statistics of all compilation locks together; nothing when nothing was compiled."""
         every = [lock.statistics() for lock in self._locks.values()]
         return {"compilation locks": LockStatistics.total(every)} if every else {}
 
@@ -89,11 +92,16 @@ class CodeCache:
 
 
 def _key(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> Hashable:
-    """What the text depends on. Kernels are told by identity; the cache keeps them. `repr` tells 1 from 1.0."""
+    """Return what the text depends on.
+
+    Kernels are told by identity; the cache keeps them. `repr` tells 1 from 1.0.
+    """
     kinds: list[Hashable] = []
-    for one in arguments:
-        if one.is_array:
-            kinds.append((one.symbol, one.type.str, len(one.value.shape)))
+    for argument in arguments:
+        if argument.is_array:
+            kinds.append((argument.symbol, argument.type.str, len(argument.value.shape)))
         else:
-            kinds.append((one.symbol, one.type.str, repr(one.value) if flags & PushFlags.VAR_OPT else ""))
+            kinds.append(
+                (argument.symbol, argument.type.str, repr(argument.value) if flags & PushFlags.VAR_OPT else "")
+            )
     return (id(kernel), flags, tuple(kinds))

@@ -41,11 +41,11 @@ class _Bytes:
 
 
 class Dependences:
-    """Of one device's queues.
+    """The dependences among the operations on one device's queues.
 
     An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
     on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
-    ago. ValueError for less than one queue.
+    ago. Raises ValueError for less than one queue.
     """
 
     def __init__(self, queues: int) -> None:
@@ -75,26 +75,28 @@ class Dependences:
         return placement
 
     def _placement(self, last: list[int]) -> QueuePlacement:
-        """Of an operation that depends on these ones, by queue."""
+        """Choose the queue of an operation that depends on these ones, by queue."""
         unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
         queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
-        waits = tuple(one for one in unfinished if one != queue and last[one] > self._behind[queue][one])
-        for one in waits:
-            self._behind[queue] = list(map(max, self._behind[queue], self._behind[one]))
-            self._behind[queue][one] = self._placed[one]
+        waits = tuple(
+            earlier for earlier in unfinished if earlier != queue and last[earlier] > self._behind[queue][earlier]
+        )
+        for earlier in waits:
+            self._behind[queue] = list(map(max, self._behind[queue], self._behind[earlier]))
+            self._behind[queue][earlier] = self._placed[earlier]
         return QueuePlacement(queue, waits)
 
     def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:
-        """The host reads and writes these bytes: the queues that it has to wait for first, in ascending order."""
+        """Return the queues that the host waits for before it reads and writes these bytes, in ascending order."""
         last = self._last(self._known(reads), self._known(writes))
         return self._completed([queue for queue, number in enumerate(last) if number > self._host[queue]])
 
     def synchronize_all(self) -> tuple[int, ...]:
-        """The host waits for everything: the queues in which something may be unfinished."""
+        """Return the queues in which something may be unfinished: the host waits for everything."""
         return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
 
     def forget(self, range_: Range) -> None:
-        """The program has freed these bytes, after `synchronize`."""
+        """Forget bytes that the program has freed, after `synchronize`."""
         if (gone := self._bytes.pop(range_, None)) is not None:
             for bytes_ in gone.sharing:
                 if bytes_ is not gone:
@@ -111,15 +113,15 @@ class Dependences:
         return (self._placed[queue] if busy else 0, queue)
 
     def _last(self, read: Iterable[_Bytes], written: Iterable[_Bytes]) -> list[int]:
-        """By queue the last operation in it that these accesses depend on; 0 for none."""
+        """Return, by queue, the last operation in it that these accesses depend on; 0 for none."""
         last = [0] * len(self._placed)
         for bytes_ in read:
-            for one in bytes_.sharing:
-                _later(last, one.written)
+            for shared in bytes_.sharing:
+                _later(last, shared.written)
         for bytes_ in written:
-            for one in bytes_.sharing:
-                _later(last, one.written)
-                _later(last, one.read)
+            for shared in bytes_.sharing:
+                _later(last, shared.written)
+                _later(last, shared.read)
         return last
 
     def _known(self, ranges: Iterable[Range]) -> list[_Bytes]:

@@ -10,8 +10,9 @@ class AliasedArgument(OffloadError):
 
 
 class LeftEarly(OffloadError):
-    """A routine of a JACC runtime of which an earlier routine was left early, as at a timeout: what is where on its
-    queues and devices is no longer known. Directives of OpenACC can be left.
+    """A routine of a JACC runtime was called after an earlier one was left early, as at a timeout.
+
+    What is where on its queues and devices is no longer known. Directives of OpenACC can be left.
     """
 
 

@@ -28,8 +28,10 @@ Number = bool | int | float
 
 
 class PushFlags(enum.Flag):
-    """How a pushed kernel is specialised. RESTRICT: no written array shares a byte with another argument. VAR_OPT:
-    scalars are constants, so that another value is another kernel.
+    """How a pushed kernel is specialised.
+
+    RESTRICT: no written array shares a byte with another argument. VAR_OPT: scalars are constants, so that another
+    value is another kernel.
     """
 
     NONE = 0
@@ -46,12 +48,12 @@ class GeneratedKernel:
     constants: frozenset[int]
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """What the generated kernel is called with, of the arguments of the original one."""
+        """Return what the generated kernel is called with, of the arguments of the original one."""
         return [value for position, value in enumerate(values) if position not in self.constants]
 
 
 def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    """The kernel for these arguments. A phantom kernel gets a text without statements.
+    """Generate the kernel for these arguments. A phantom kernel gets a text without statements.
 
     KernelError when its source cannot be read.
     """
@@ -77,12 +79,12 @@ def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) ->
 
 
 def _phantom(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    scalars = [one for one in arguments if not one.is_array] if flags & PushFlags.VAR_OPT else []
-    constants = {one.symbol: one.value for one in scalars}
-    kept = ", ".join(one.symbol for one in arguments if one.symbol not in constants)
+    scalars = [argument for argument in arguments if not argument.is_array] if flags & PushFlags.VAR_OPT else []
+    constants = {argument.symbol: argument.value for argument in scalars}
+    kept = ", ".join(argument.symbol for argument in arguments if argument.symbol not in constants)
     costs = f"# costs: {kernel.flops_per_iteration!r} flop and {kernel.bytes_per_iteration!r} B an iteration"
     text = f"{_header(kernel, arguments, flags, constants, {})}\n{costs}\ndef {kernel.name}({kept}): ...\n"
-    positions = frozenset(position for position, one in enumerate(arguments) if one.symbol in constants)
+    positions = frozenset(position for position, argument in enumerate(arguments) if argument.symbol in constants)
     return GeneratedKernel(text, kernel, positions)
 
 
@@ -97,15 +99,18 @@ def _source_of(kernel: Kernel) -> Source:
 
 
 def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
-    """The scalars that become constants: those that the kernel does not assign and that have a literal. Python
-    has none for a complex number."""
+    """Return the scalars that become constants: those that the kernel does not assign and that have a literal.
+
+    Python has none for a complex number.
+    """
     if not flags & PushFlags.VAR_OPT:
         return {}
     stored = {node.id for node in source.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return {
-        one.symbol: one.value
-        for one in arguments
-        if not (one.is_array or one.symbol in stored or isinstance(one.value, complex)) and math.isfinite(one.value)
+        argument.symbol: argument.value
+        for argument in arguments
+        if not (argument.is_array or argument.symbol in stored or isinstance(argument.value, complex))
+        and math.isfinite(argument.value)
     }
 
 
@@ -133,11 +138,11 @@ def _restricted(annotation: ast.expr | None) -> ast.expr:
 
 
 def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, complex]:
-    """Numbers that are no parameters: globals and what the closure holds."""
+    """Return the numbers that are no parameters: globals and what the closure holds."""
     used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
-    found = {name: source.names.get(name) for name in sorted(used - parameters)}
-    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float, complex))}
+    values = {name: source.names.get(name) for name in sorted(used - parameters)}
+    return {name: value for name, value in values.items() if isinstance(value, (bool, int, float, complex))}
 
 
 def _header(
@@ -148,9 +153,10 @@ def _header(
     around: dict[str, complex],
 ) -> str:
     types = ", ".join(
-        f"{one.symbol}: {one.type}{'[' + ','.join(':' * len(one.value.shape)) + ']' if one.is_array else ''}"
-        for one in arguments
-        if one.symbol not in constants
+        f"{argument.symbol}: {argument.type}"
+        + (f"[{','.join(':' * len(argument.value.shape))}]" if argument.is_array else "")
+        for argument in arguments
+        if argument.symbol not in constants
     )
     collapse = 1 if kernel.analysis is None else len(kernel.analysis.distributed)
     launch = f"{kernel.threads_per_team} threads a gang, {kernel.registers_per_thread} registers a thread"
@@ -167,7 +173,7 @@ def _header(
 
 
 def _compiled(kernel: Kernel, source: Source, text: str) -> Kernel:
-    """The kernel of a generated text: read, analysed and made runnable like any other one."""
+    """Make the kernel of a generated text: read, analysed and made runnable like any other one."""
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     file = f"<jacc {kernel.name} {digest}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

@@ -26,12 +26,15 @@ from offloadrt.sim import Simulation
 
 
 def _no_global(array: HostArray) -> None:
-    """Pushed kernels use their arguments only."""
+    """Return nothing: pushed kernels use their arguments only."""
 
 
 @attrs.define(eq=False)
 class Launching:
-    """Of one JACC runtime. times: what executions took, by the kernel's name in reports."""
+    """The launches of one JACC runtime.
+
+    times: what executions took, by the kernel's name in reports.
+    """
 
     sim: Simulation
     order: Order
@@ -44,7 +47,10 @@ class Launching:
     times: Mapping[str, KernelTimes]
 
     async def run(self, push: Push) -> None:
-        """As the policy says for this kernel; the host waits for it if the policy has to know what it took."""
+        """Run a push as the policy says for its kernel.
+
+        The host waits for it if the policy has to know what it took.
+        """
         divided = self.policy.before(push.name) is Mode.DIVIDED
         if push.division is not None and (divided or self.policy.measures):
             await self._measure(push, push.division, divided)
@@ -52,7 +58,7 @@ class Launching:
             await self._duplicate(push)
 
     async def _duplicate(self, push: Push) -> None:
-        """Every device runs all of it; the host waits only as the execution step says."""
+        """Run all of the kernel on every device; the host waits only as the execution step says."""
         order, times, exchange = self.order, self.times[push.name], self.exchange
         used = [*push.present, *push.absent]
         if exchange.is_due(used):
@@ -70,7 +76,7 @@ class Launching:
             await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
 
     async def _measure(self, push: Push, division: Division, divided: bool) -> None:
-        """Run it alone, in its mode, with its exchange, and wait for each; tell the policy what they took."""
+        """Run the kernel alone, in its mode, with its exchange; wait for each, and tell the policy what they took."""
         sim, order, exchange = self.sim, self.order, self.exchange
         if divided:
             await self.code.compiled((push.code.text, division.source), push.kernel.name)
@@ -97,14 +103,17 @@ class Launching:
         times.sent_bytes += exchange.bytes - sent
 
     async def _combine(self, push: Push) -> None:
-        """Every device makes the result of a reduction from the partial values of all; that is part of the exchange."""
+        """Make the result of a reduction on every device from the partial values of all, as part of the exchange."""
         begin = self.sim.now
         await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
         await self.order.drain_all()
         self.exchange.seconds += self.sim.now - begin
 
     def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
-        """What launches it on a device. execution: of which this is one device's part."""
+        """Return what launches a stage of the push on a device.
+
+        execution: the execution of which this is one device's part.
+        """
         items = push.items if stage == "whole" else []
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:

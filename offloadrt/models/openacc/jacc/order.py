@@ -23,7 +23,10 @@ ExecutionStep = Literal["sync", "async", "overlap"]
 
 @attrs.define(eq=False)
 class Order:
-    """Of one host thread. Every coroutine raises LeftEarly after a directive that was left early."""
+    """The order of the operations of one host thread.
+
+    Every coroutine raises LeftEarly after a directive that was left early.
+    """
 
     program: OffloadProgram[Any]
     queues: AsyncQueues
@@ -37,7 +40,7 @@ class Order:
     async def run(
         self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
     ) -> None:
-        """One directive of a routine, in an activity queue, behind those of `waits`; without a queue to its end."""
+        """Run one directive of a routine, in an activity queue, behind those of `waits`; without a queue to its end."""
         program = self.program
         if self._left_early:
             where = program.device(device)

@@ -23,8 +23,10 @@ from offloadrt.runtime.present_arrays import Known
 
 @attrs.frozen
 class Effects:
-    """What the compiler's code for a generated kernel takes, relative to that of the original program: factors of the
-    kernel's time, inputs of the program. generated: for being generated; restrict, var_opt: for each specialization.
+    """What the compiler's code for a generated kernel takes, relative to that of the original program.
+
+    Factors of the kernel's time, which are inputs of the program. generated: for being generated; restrict, var_opt:
+    for each specialization.
     """
 
     generated: float = 1.0
@@ -32,7 +34,7 @@ class Effects:
     var_opt: float = 1.0
 
     def factor(self, flags: PushFlags) -> float:
-        """Of a push with these flags."""
+        """Return the factor of a push with these flags."""
         factor = self.generated
         if flags & PushFlags.RESTRICT:
             factor *= self.restrict
@@ -47,8 +49,10 @@ Stage = Literal["whole", "part", "combination"]
 
 @attrs.define(eq=False)
 class OnDevice:
-    """A launch on one device. arrays: those that have to be present. known, arguments: where they lie, and the launch's
-    arguments there, as of the last time.
+    """A launch on one device.
+
+    arrays: those that have to be present. known, arguments: where they lie, and the launch's arguments there, as of the
+    last time.
     """
 
     launch: Launch
@@ -58,10 +62,12 @@ class OnDevice:
     arguments: list[Any] = attrs.field(factory=list)
 
     def lies_at(self, known: Known) -> None:
-        """The arrays lie there now."""
+        """Note where the arrays lie now."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
-        self.arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in self.given]
+        self.arguments = [
+            at.get(argument, argument) if isinstance(argument, HostArray) else argument for argument in self.given
+        ]
 
 
 @attrs.frozen(eq=False)
@@ -87,11 +93,11 @@ class Push:
     _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
 
     def on_device(self, number: int, stage: Stage) -> OnDevice:
-        """What a device launches."""
-        found = self._on_device.get((number, stage))
-        if found is None:
-            found = self._on_device[number, stage] = self._launched(number, stage)
-        return found
+        """Return what a device launches."""
+        launched = self._on_device.get((number, stage))
+        if launched is None:
+            launched = self._on_device[number, stage] = self._launched(number, stage)
+        return launched
 
     def _launched(self, number: int, stage: Stage) -> OnDevice:
         if stage == "whole":
@@ -102,7 +108,7 @@ class Push:
             return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
         combining = self.division.combining
         assert combining is not None
-        used = dict.fromkeys(one for one in combining.arguments if isinstance(one, HostArray))
+        used = dict.fromkeys(argument for argument in combining.arguments if isinstance(argument, HostArray))
         return OnDevice(combining.launch, combining.arguments, list(used))
 
 
@@ -115,13 +121,16 @@ def ready(
     factor: float,
     divider: Divider | None,
 ) -> Push:
-    """A push of generated code. ValueError for an array that is an argument with PRESENT and one without."""
-    values = code.arguments([one.value for one in args])
-    phantom = any(one.is_array and one.value.phantom for one in args)
+    """Make a push of generated code.
+
+    Raises ValueError for an array that is an argument with PRESENT and one without.
+    """
+    values = code.arguments([argument.value for argument in args])
+    phantom = any(argument.is_array and argument.value.phantom for argument in args)
     slower = functools.partial(_slower, name=name, factor=factor, phantom=phantom)
-    arrays = [one for one in args if one.is_array]
-    absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
-    present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
+    arrays = [argument for argument in args if argument.is_array]
+    absent = dict.fromkeys(argument.value for argument in arrays if not argument.attributes & Attribute.PRESENT)
+    present = dict.fromkeys(argument.value for argument in arrays if argument.attributes & Attribute.PRESENT)
     both = next((array for array in absent if array in present), None)
     if both is not None:
         raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
@@ -134,20 +143,21 @@ def ready(
         list(present),
         list(absent),
         lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
-        tuple(one.range for one in arrays if not one.writes),
-        tuple(one.range for one in arrays if one.writes),
+        tuple(argument.range for argument in arrays if not argument.writes),
+        tuple(argument.range for argument in arrays if argument.writes),
         None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
     )
 
 
 def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
-    """Of a kernel's time, as the program says."""
+    """Return the factor of a kernel's time that the program states."""
     return effects.get(kernel.name, Effects()).factor(flags)
 
 
 def _slower(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
-    """A launch under this name whose kernel does so much more: flops, bytes and dependent accesses times `factor`; with
-    a phantom among its arguments it computes nothing.
+    """Return a launch under this name whose kernel does `factor` times the work.
+
+    Its flops, bytes and dependent accesses are multiplied; with a phantom among its arguments it computes nothing.
     """
     kernel = launch.kernel
     slower = attrs.evolve(

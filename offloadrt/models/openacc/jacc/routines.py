@@ -44,7 +44,7 @@ _KEPT: Final = 4096
 
 
 class Jacc:
-    """The runtime of one host thread.
+    """The JACC runtime of one host thread.
 
     execution: see `ExecutionStep`. queues: how many activity queues `overlap` uses (the paper does not say). devices:
     of the program, from 0; every one gets all data. strategy: how they share kernels, a `DeviceStrategy` or its name.
@@ -124,12 +124,15 @@ class Jacc:
     # data
 
     async def jacc_create(self, *arrays: HostArray) -> None:
-        """Device memory for these arrays; one reference more."""
+        """Take device memory for these arrays; one reference more."""
         _check_arrays("jacc_create", arrays)
         await self._order.begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
-        """The same, with the host's values when they are new on the device. Behind pushes that use the arrays."""
+        """Take device memory as `jacc_create` does, with the host's values when the arrays are new on the device.
+
+        The copies come behind pushes that use the arrays.
+        """
         _check_arrays("jacc_copyin", arrays)
         items = lower_data([copyin(*arrays)], "enter data")
 
@@ -139,21 +142,24 @@ class Jacc:
         await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
 
     async def jacc_copyout(self, *arrays: HostArray) -> None:
-        """One reference less; the last one copies the values to the host. Waits for the queues that use the arrays, and
-        no others. The values are those of device 0.
+        """Drop one reference; the last one copies the values to the host.
+
+        Waits for the queues that use the arrays, and no others. The values are those of device 0.
         """
         _check_arrays("jacc_copyout", arrays)
         await self._gather(arrays, self._devices[:1])
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
-        """One reference less, without a copy."""
+        """Drop one reference, without a copy."""
         _check_arrays("jacc_delete", arrays)
         await self._end("jacc_delete", lower_data([delete(*arrays)], "exit data"), arrays)
 
     async def jacc_host_access(self, *arrays: HostArray, write: bool = False) -> None:
-        """Before the host uses arrays, or updates them: wait for the queues in which their values are made; before it
-        writes them, also for those in which they are read. What it writes is not on the devices: `jacc_update_device`.
+        """Wait for what the host's own use of arrays depends on.
+
+        That is the queues in which their values are made, and before the host writes them also those in which they are
+        read. What it writes is not on the devices: `jacc_update_device`.
         """
         _check_arrays("jacc_host_access", arrays)
         ranges = _ranges(arrays)
@@ -161,15 +167,19 @@ class Jacc:
         await self._order.drain(self._dependences.synchronize(ranges, ranges if write else ()))
 
     async def jacc_update_host(self, *arrays: HostArray) -> None:
-        """``update host(…)``: wait for the queues in which the values are made, then copy those of device 0. Raises
-        NotPresent.
+        """Wait for the queues in which the values are made, then copy those of device 0: ``update host(…)``.
+
+        Raises NotPresent.
         """
         _check_arrays("jacc_update_host", arrays)
         await self.jacc_host_access(*arrays)
         await self._order.run("jacc_update_host", self._update([host(*arrays)], "jacc_update_host"), self._devices[0])
 
     async def jacc_update_device(self, *arrays: HostArray) -> None:
-        """``update device(…)``: the host's values to all devices, behind pushes that use them. Raises NotPresent."""
+        """Copy the host's values to all devices, behind pushes that use them.
+
+        It is ``update device(…)``. Raises NotPresent.
+        """
         _check_arrays("jacc_update_device", arrays)
         update = self._update([device(*arrays)], "jacc_update_device")
         await self._order.submit("jacc_update_device", update, (), _ranges(arrays))
@@ -242,21 +252,21 @@ class Jacc:
         await self._launching.run(push)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
-        """What others have of arrays to these devices, before something else than a divided kernel uses them."""
+        """Send these devices what others have of arrays, before something else than a divided kernel uses them."""
         if self._exchange.is_due(arrays):
             await self._order.drain_all()
             await self._exchange.gather(arrays, devices)
 
     def _check(self, kernel: Kernel, args: Sequence[Argument], flags: PushFlags) -> None:
-        arrays = [one for one in args if one.is_array]
-        for position, one in enumerate(arrays):
+        arrays = [argument for argument in args if argument.is_array]
+        for position, argument in enumerate(arrays):
             for other in arrays[position + 1 :]:
-                if not (one.writes or other.writes) or not _share_bytes(one.range, other.range):
+                if not (argument.writes or other.writes) or not _share_bytes(argument.range, other.range):
                     continue
-                what = f"kernel {kernel.name!r}: arguments {one.symbol!r} and {other.symbol!r}"
+                what = f"kernel {kernel.name!r}: arguments {argument.symbol!r} and {other.symbol!r}"
                 if flags & PushFlags.RESTRICT:
                     self._refuse(AliasedArgument, f"{what} share bytes, and it is specialised with restrict", other)
-                if one.writes and other.writes:
+                if argument.writes and other.writes:
                     self._refuse(OverlappingWrites, f"{what} are both written, and share bytes", other)
 
     def _refuse(self, kind: type[AliasedArgument | OverlappingWrites], message: str, argument: Argument) -> None:
@@ -273,9 +283,9 @@ def _check_arrays(name: str, arrays: Sequence[HostArray]) -> None:
 def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iterations: int | None) -> None:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"jacc_kernel_push: {kernel!r} is no kernel")
-    for position, one in enumerate(args):
-        if not isinstance(one, Argument):
-            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {one!r}; build it with jacc_args")
+    for position, argument in enumerate(args):
+        if not isinstance(argument, Argument):
+            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {argument!r}; build it with jacc_args")
     if not isinstance(flags, PushFlags):
         raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
     if iterations is not None and (not is_whole(iterations) or iterations < 0):

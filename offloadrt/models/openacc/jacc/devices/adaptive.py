@@ -34,7 +34,7 @@ def _count(rules: Rules, attribute: attrs.Attribute[Any], value: int) -> None:
 
 
 def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Of the values that the field's annotation names."""
+    """Check that a field has one of the values that its annotation names."""
     allowed = get_args(get_type_hints(Rules)[attribute.name]) or (False, True)
     if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
         raise ValueError(f"Rules: {attribute.name} is {value!r}; there are: {', '.join(map(str, allowed))}")
@@ -117,7 +117,7 @@ class KernelState:
 
 
 def after_execution(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
-    """The state of a kernel after one more execution in its present mode."""
+    """Return the state of a kernel after one more execution in its present mode."""
     if state.mode is Mode.DUPLICATED:
         return _after_duplicated(rules, state, execution)
     return _after_divided(rules, state, execution)
@@ -155,7 +155,7 @@ def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> Ke
 
 
 def _expected(state: KernelState, execution: Execution) -> float:
-    """eff_dup · WriteSize; a kernel that sends nothing is expected to take what it took on average."""
+    """Return eff_dup · WriteSize; a kernel that sends nothing is expected to take what it took on average."""
     if not execution.write_bytes or not state.duplicated_bytes:
         return state.duplicated_mean_s
     return state.eff_dup * execution.write_bytes
@@ -170,15 +170,15 @@ class AdaptiveController:
     _states: dict[str, KernelState] = attrs.field(factory=dict)
 
     def before(self, kernel: str) -> Mode:
-        """How the kernel runs next."""
+        """Say how the kernel runs next."""
         return self.state(kernel).mode
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """It has run so."""
+        """Take account of one execution of the kernel."""
         self._states[kernel] = after_execution(self.rules, self.state(kernel), execution)
 
     def state(self, kernel: str) -> KernelState:
-        """What is known of a kernel."""
+        """Return what is known of a kernel."""
         return self._states.get(kernel, KernelState())
 
     @property

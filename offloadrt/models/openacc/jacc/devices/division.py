@@ -34,7 +34,7 @@ class Combining:
 
 @attrs.frozen(eq=False)
 class Division:
-    """Of one kernel with one set of arguments. The sequences are by device."""
+    """The division of one kernel with one set of arguments. The sequences are by device."""
 
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]
@@ -86,12 +86,12 @@ class Division:
         return by_pair((array, holders.fetch(array.address, one, None)) for array in self.owned for one in devices)
 
 
-def by_pair(found: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
-    """Transfers in the order in which they were found, by sender and receiver."""
+def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
+    """Arrange transfers by sender and receiver, in the order in which they were found."""
     pairs: dict[tuple[int, int], list[Piece]] = {}
-    for array, transfers in found:
-        for one in transfers:
-            pairs.setdefault((one.source, one.target), []).append((array, one))
+    for array, transfers in transfers_of:
+        for transfer in transfers:
+            pairs.setdefault((transfer.source, transfer.target), []).append((array, transfer))
     return pairs
 
 
@@ -111,7 +111,7 @@ class Divider:
     def division(
         self, name: str, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
     ) -> Division | None:
-        """The parts of a launch; None for a kernel that cannot be divided, or not with these arguments."""
+        """Return the parts of a launch; None for a kernel that cannot be divided, or not with these arguments."""
         try:
             if code not in self._divided:
                 self._divided[code] = self._divide(code.kernel)
@@ -153,5 +153,5 @@ class Divider:
 
 
 def _accessing(launch: Launch, part: float) -> Launch:
-    """A launch of which that part of the iterations accesses memory."""
+    """Return a launch of which that part of the iterations accesses memory."""
     return attrs.evolve(launch, accessing=part) if 0.0 < part < 1.0 else launch

@@ -63,21 +63,21 @@ class Exchange:
             await self.run("jacc_init", reach, number)
 
     def placed(self, device: int, arrays: Iterable[HostArray], known: Known) -> None:
-        """Where arrays lie on a device, as far as they were looked up for a launch."""
+        """Note where arrays lie on a device, as far as they were looked up for a launch."""
         addresses = self._addresses.setdefault(device, {})
         for array, pointer in zip(arrays, known.pointers, strict=True):
             addresses[array.address] = pointer.address
 
     def forget(self, array: HostArray) -> None:
-        """An array has left the devices."""
+        """Forget an array that has left the devices."""
         self._holders.everywhere(array.address)
 
     def is_due(self, arrays: Iterable[HostArray]) -> bool:
-        """Is any of these arrays not right on some device?"""
+        """Return whether any of these arrays is not right on some device."""
         return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
 
     async def before(self, division: Division) -> None:
-        """Each device gets what it reads in its part."""
+        """Send each device what it reads in its part."""
         fetch = self._holders.fetch
         await self._carry(
             by_pair(
@@ -88,7 +88,10 @@ class Exchange:
         )
 
     async def after(self, division: Division, communication: Communication) -> None:
-        """A divided kernel has run: each device has its own parts right, and nobody else, before they are sent."""
+        """Note that each device has its own parts right, and nobody else, and send them.
+
+        Called after a divided kernel has run.
+        """
         owned, holders = division.owned, self._holders
         if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):
             await self._carry(division.to_all)  # afterwards they are right everywhere, as they were before
@@ -98,7 +101,7 @@ class Exchange:
         await self.gather(owned if communication == "all-to-all" else division.partial_values, range(self.devices))
 
     async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
-        """All of these arrays to these devices, as far as they do not have it."""
+        """Send all of these arrays to these devices, as far as they do not have them."""
         fetch = self._holders.fetch
         await self._carry(
             by_pair((array, fetch(array.address, device, None)) for array in arrays for device in devices)
@@ -126,10 +129,10 @@ class Exchange:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
             here, there = self._addresses[where.number], self._addresses[target]
             exchange_data = where.plugin.exchange_data
-            for array, one in pieces:
-                source, destination = here[array.address] + one.offset, there[array.address] + one.offset
-                self.bytes += one.nbytes
-                await exchange_data(queue, destination, source, one.nbytes, device=target)
+            for array, transfer in pieces:
+                source, destination = here[array.address] + transfer.offset, there[array.address] + transfer.offset
+                self.bytes += transfer.nbytes
+                await exchange_data(queue, destination, source, transfer.nbytes, device=target)
 
         await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 

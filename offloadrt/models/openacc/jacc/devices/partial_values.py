@@ -17,7 +17,10 @@ from offloadrt.runtime.host_array import HostArray
 
 @attrs.define(eq=False)
 class PartialValues:
-    """Of so many devices. make: an array of this name, so many elements and this type."""
+    """The arrays of partial values of one JACC runtime.
+
+    devices: how many there are. make: makes an array of this name, so many elements and this type.
+    """
 
     devices: int
     make: Callable[[str, int, np.dtype[np.generic]], HostArray]
@@ -28,25 +31,27 @@ class PartialValues:
     def of(
         self, kernel: DividedKernel, types: Sequence[np.dtype[np.generic]], targets: Sequence[HostArray]
     ) -> list[HostArray]:
-        """The arrays of a kernel whose result goes to these arrays, in the order of its scalars."""
+        """Return the arrays of a kernel whose result goes to these arrays, in the order of its scalars."""
         assert kernel.combination is not None
         key = kernel, *types, *(array.address for array in targets)
         if key not in self._arrays:
-            names = [one.parameter for one in kernel.combination.partials]
+            names = [partial.parameter for partial in kernel.combination.partials]
             self._arrays[key] = [self.make(name, self.devices, kind) for name, kind in zip(names, types, strict=True)]
             self._targets.update(dict.fromkeys(self._arrays[key], targets))
         return self._arrays[key]
 
     def to_create(self, arrays: Sequence[HostArray]) -> list[HostArray]:
-        """Those that are not on the devices yet, and are from now on."""
+        """Return those that are not on the devices yet, and count them as present from now on."""
         new = [array for array in arrays if array not in self._present]
         self._present.update(dict.fromkeys(new))
         return new
 
     def to_delete(self, gone: Sequence[HostArray]) -> list[HostArray]:
-        """Those that go with arrays that have left the devices."""
+        """Return those that go with arrays that have left the devices."""
         addresses = {array.address for array in gone}
-        found = [one for one in self._present if any(array.address in addresses for array in self._targets[one])]
-        for one in found:
-            del self._present[one]
-        return found
+        leaving = [
+            values for values in self._present if any(array.address in addresses for array in self._targets[values])
+        ]
+        for values in leaving:
+            del self._present[values]
+        return leaving

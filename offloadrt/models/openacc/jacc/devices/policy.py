@@ -9,8 +9,9 @@ import attrs
 
 
 class Mode(enum.Enum):
-    """DUPLICATED: whole, on every device. DIVIDED: each device does its part, then the parts are exchanged. With one
-    device both are the same.
+    """How a kernel runs on several devices; with one device both are the same.
+
+    DUPLICATED: whole, on every device. DIVIDED: each device does its part, then the parts are exchanged.
     """
 
     DUPLICATED = "duplicated"
@@ -19,8 +20,10 @@ class Mode(enum.Enum):
 
 @attrs.frozen
 class Execution:
-    """What was measured of one execution of a kernel: seconds of it and of the exchange after it, and the bytes that a
-    device sends, or would send, to each other one.
+    """What was measured of one execution of a kernel.
+
+    Seconds of the kernel and of the exchange after it, and the bytes that a device sends, or would send, to each other
+    one.
     """
 
     kernel_s: float
@@ -29,23 +32,23 @@ class Execution:
 
 
 class PushPolicy(Protocol):
-    """One strategy."""
+    """A policy that decides before each push whether the kernel is divided."""
 
     measures: ClassVar[bool]
     """Does it have to know what each execution took? The host then waits for each one."""
 
     def before(self, kernel: str) -> Mode:
-        """How the kernel of this name runs next."""
+        """Say how the kernel of this name runs next."""
         ...
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """It has run so."""
+        """Take account of one execution of the kernel."""
         ...
 
 
 @attrs.frozen
 class Fixed:
-    """The same for every kernel, always."""
+    """The policy that runs every kernel in the same mode, always."""
 
     measures: ClassVar[bool] = False
     mode: Mode = Mode.DUPLICATED
@@ -54,4 +57,4 @@ class Fixed:
         return self.mode
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """It does not matter what it took."""
+        """Ignore what the execution took."""

@@ -25,8 +25,10 @@ STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
 
 @attrs.frozen
 class DeviceStrategy:
-    """policy: when kernels are divided; divide: how, raising KernelError for one that cannot be. devices: how many of
-    the program's are used, all for None. ValueError for less than one.
+    """A strategy for several devices.
+
+    policy: when kernels are divided; divide: how, raising KernelError for one that cannot be. devices: how many of the
+    program's are used, all for None. Raises ValueError for less than one.
     """
 
     policy: PushPolicy = attrs.field(factory=Fixed)
@@ -40,7 +42,10 @@ class DeviceStrategy:
 
 
 def strategy_named(name: str, devices: int) -> DeviceStrategy:
-    """For so many devices, with the default `Rules`. ValueError for a name that does not exist."""
+    """Make the strategy of that name for so many devices, with the default `Rules`.
+
+    Raises ValueError for a name that does not exist.
+    """
     from offloadrt.compilers.multi_device import predicate, split_loop
 
     if name == "single":
