@@ -124,29 +124,6 @@ class Lock:
             sim.observer.lock_acquired(self, me)
 
     @uninterrupted
-    def take_now(self) -> bool:
-        """Take the lock if it is free and nothing has to be waited for; else ``acquire`` it: ``lock.take_now() or await
-        lock.acquire()`` is an ``acquire`` that costs no coroutine.
-        """
-        sim = self.sim
-        me = sim.running
-        if me is None or self.owner is not None or not sim.fuel:
-            return False
-        sim.fuel -= 1
-        self._take(me)
-        return True
-
-    @uninterrupted
-    def pass_now(self) -> bool:
-        """Take the lock and give it back at once, if it is free and nobody watches: what it guards takes no time."""
-        sim = self.sim
-        if self.owner is not None or not sim.fuel or sim.observer is not None:
-            return False
-        sim.fuel -= 1
-        self._acquired += 1
-        return True
-
-    @uninterrupted
     def release(self) -> None:
         """Give the lock up. RuntimeError if the caller does not hold it."""
         sim = self.sim
