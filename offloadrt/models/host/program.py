@@ -24,8 +24,8 @@ from offloadrt.runtime.configurations import configuration as configuration_name
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice, InvalidFree
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
-from offloadrt.runtime.plugin import UserModeDriver
-from offloadrt.runtime.reachable import reaches_host
+from offloadrt.runtime.launch.reachable import reaches_host
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 

@@ -38,12 +38,12 @@ from offloadrt.models.openmp.lowering import at_data_end, lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routines import MemoryRoutines
 from offloadrt.models.openmp.tasks import taskwait, wait_for
-from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
+from offloadrt.runtime.mapping.data_environment import target_data_begin
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""

@@ -19,9 +19,9 @@ from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevi
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import (
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import (
     ALLOC,
     ATTACH,
     FROM,

@@ -20,13 +20,13 @@ from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
-from offloadrt.runtime.association import associate_pointer, disassociate_pointer
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import InvalidFree, OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
-from offloadrt.runtime.unmapping import get_present_pointer
+from offloadrt.runtime.mapping.association import associate_pointer, disassociate_pointer
+from offloadrt.runtime.mapping.unmapping import get_present_pointer
 
 OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1

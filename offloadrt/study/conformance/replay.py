@@ -20,9 +20,9 @@ from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import NON_CONTIG
-from offloadrt.runtime.present_table import count_text
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import NON_CONTIG
+from offloadrt.runtime.mapping.present_table import count_text
 from offloadrt.sim import Simulation
 from offloadrt.study.conformance import recorded
 

@@ -17,8 +17,8 @@ from offloadrt.models.openacc.jacc.devices.division import Divider, Division
 from offloadrt.models.openacc.jacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.lowering import lower_compute
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.present_arrays import Known
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.present_arrays import Known
 
 
 @attrs.frozen

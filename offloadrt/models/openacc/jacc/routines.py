@@ -33,11 +33,11 @@ from offloadrt.models.openacc.jacc.order import ExecutionStep, Order
 from offloadrt.models.openacc.jacc.pushes import Effects, Push, factor_of, ready
 from offloadrt.models.openacc.kernel_times import KernelTimes
 from offloadrt.models.openacc.lowering import lower_data, lower_update
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
+from offloadrt.runtime.mapping.map_item import MapItem
 
 _KEPT: Final = 4096
 """Pushes that are remembered."""

@@ -18,7 +18,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
-from offloadrt.runtime.present_arrays import Known
+from offloadrt.runtime.mapping.present_arrays import Known
 
 Communication = Literal["all-to-all", "needed"]
 """``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
