@@ -1,6 +1,6 @@
 """Where an object of the program was placed, under a runtime that decides object by object (configuration ``otm``).
 
-The runtime decides (``runtime/placement.py``); the device keeps the answer, so that reports can show it.
+The runtime decides (``runtime/objects/placement.py``); the device keeps the answer, so that reports can show it.
 """
 
 from __future__ import annotations

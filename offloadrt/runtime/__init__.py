@@ -1,11 +1,10 @@
 """The offloading runtime: what LLVM's libomptarget does between a directive and the driver.
 
-Start with `data_environment.py` (begin, end and update of a data environment) and `mapping.py` (who holds which lock
-while one item is looked up, allocated, copied and removed). `present_table.py` is the table itself,
-`table_arbiter.py` the actor that decides who enters it, `target.py` the launch of a target region, `touching.py` what
-of the host's memory it reaches, `device.py` one device with all of that. Only plugins talk to the driver:
-`cuda_plugin.py` to CUDA's, `amdgpu_plugin.py` to ROCr. A memory configuration (`configurations/`) decides what a map
-means, an allocator (`allocators/`) how device blocks are obtained.
+Start with `mapping/data_environment.py` (what a construct does with its map items) or `launch/target.py` (a target
+region). `device.py` is one device with all that belongs to it. Only `plugins/` and `allocators/` talk to a driver
+library. A memory configuration (`configurations/`) decides what a map means, an allocator how device blocks are
+obtained, a lock policy (`machine/host_lock/`) who enters the present table next; `objects/` places whole arrays. The
+one actor that lives as long as a device is the `TableArbiter` of its present table.
 """
 
 from offloadrt.runtime.device import OffloadDevice
@@ -24,8 +23,8 @@ from offloadrt.runtime.errors import (
     UnifiedMemoryUnavailable,
 )
 from offloadrt.runtime.host_array import HostArray, HostSpan
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.present_table import Entry, PresentTable
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.present_table import Entry, PresentTable
 
 __all__ = [
     "DeviceEnded",

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.runtime.data_environment import target_data_end
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.map_type import ALWAYS, FROM, PRESENT
-from offloadrt.runtime.placing import put_off_data_ended, put_off_target_ended
+from offloadrt.runtime.mapping.data_environment import target_data_end
+from offloadrt.runtime.mapping.map_type import ALWAYS, FROM, PRESENT
+from offloadrt.runtime.objects.placing import put_off_data_ended, put_off_target_ended
 from offloadrt.sim import Signal
 
 

@@ -13,20 +13,20 @@ from offloadrt.driver import OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, MachineSpec, Mechanism
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
-from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
-from offloadrt.runtime.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
-from offloadrt.runtime.cuda_plugin import CudaPlugin
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.entry_locks import EntryLocks
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import no_work, take
-from offloadrt.runtime.object_table import ObjectTable
+from offloadrt.runtime.mapping.entry_locks import EntryLocks
+from offloadrt.runtime.mapping.present_table import Entry, PresentTable
+from offloadrt.runtime.mapping.table_arbiter import TableArbiter
+from offloadrt.runtime.objects.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
-from offloadrt.runtime.plugin import DevicePlugin, UserModeDriver
-from offloadrt.runtime.present_table import Entry, PresentTable
-from offloadrt.runtime.table_arbiter import TableArbiter
+from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
+from offloadrt.runtime.plugins.cuda import CudaPlugin
+from offloadrt.runtime.plugins.plugin import DevicePlugin, UserModeDriver
 from offloadrt.sim import LockStatistics, Signal
 from offloadrt.trace import Trace, events
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.sim import Signal
 
 PostProcessing = Callable[[], Awaitable[None]]

@@ -14,10 +14,7 @@ def no_work() -> Awaitable[None]:
 
 
 def take(lock: Lock, host_time: HostTime, category: str = "runtime lock") -> Awaitable[None]:
-    """Acquire `lock`; the caller releases it. category: one of `trace.HOST_TIME`, gets the time until then.
-
-    On a path that is run often write ``if not lock.take_now(): await take(...)``: a free lock costs no coroutine then.
-    """
+    """Acquire `lock`; the caller releases it. category: one of `trace.HOST_TIME`, gets the time until then."""
     return lock.acquire() if lock.owner is None else _wait(lock, host_time, category)
 
 

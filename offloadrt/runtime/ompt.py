@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
 
 
 class Tool(Protocol):

@@ -30,14 +30,14 @@ class LockStatistics:
 
     @classmethod
     def total(cls, every: Iterable[LockStatistics]) -> LockStatistics:
-        """Of several locks together."""
+        """Add up the statistics of several locks."""
         each = list(every)
         return cls(
-            acquired=sum(one.acquired for one in each),
-            contended=sum(one.contended for one in each),
-            wait_s=math.fsum(one.wait_s for one in each),
-            hold_s=math.fsum(one.hold_s for one in each),
-            tasks_waiting=sum(one.tasks_waiting for one in each),
+            acquired=sum(lock.acquired for lock in each),
+            contended=sum(lock.contended for lock in each),
+            wait_s=math.fsum(lock.wait_s for lock in each),
+            hold_s=math.fsum(lock.hold_s for lock in each),
+            tasks_waiting=sum(lock.tasks_waiting for lock in each),
             owner=None,
         )
 
@@ -122,29 +122,6 @@ class Lock:
         self._held_since = sim.now
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
-
-    @uninterrupted
-    def take_now(self) -> bool:
-        """Take the lock if it is free and nothing has to be waited for; else ``acquire`` it: ``lock.take_now() or await
-        lock.acquire()`` is an ``acquire`` that costs no coroutine.
-        """
-        sim = self.sim
-        me = sim.running
-        if me is None or self.owner is not None or not sim.fuel:
-            return False
-        sim.fuel -= 1
-        self._take(me)
-        return True
-
-    @uninterrupted
-    def pass_now(self) -> bool:
-        """Take the lock and give it back at once, if it is free and nobody watches: what it guards takes no time."""
-        sim = self.sim
-        if self.owner is not None or not sim.fuel or sim.observer is not None:
-            return False
-        sim.fuel -= 1
-        self._acquired += 1
-        return True
 
     @uninterrupted
     def release(self) -> None:

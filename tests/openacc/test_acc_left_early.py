@@ -39,8 +39,9 @@ def idle_streams(device: Any) -> tuple[int, int]:
     plugin = device.plugin
     if hasattr(plugin, "streams"):
         return plugin.streams.made, len(plugin.streams.idle)
-    assert plugin._free_signals == plugin._signals
-    return device.machine.devices[0].hsa_queues._streams - 1, len(plugin._idle)  # one is the plugin's own
+    resources = plugin._resources
+    assert resources._free_signals == resources._signals
+    return device.machine.devices[0].hsa_queues._streams - 1, len(resources._idle)  # one is the plugin's own
 
 
 def assert_as_before(made: Rig, known: list[tuple[str, int]], blocks: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
-from offloadrt.runtime.amdgpu_plugin import AmdgpuPlugin
+from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
 from offloadrt.study.running.run import Run
 
 LIMIT = 1 << 20
@@ -213,11 +213,11 @@ def test_the_pool_of_signals_grows_to_twice_those_in_use(initial: int, monkeypat
     free: list[int] = []
     in_use: list[int] = []
 
-    def note(plugin: AmdgpuPlugin, number: int) -> None:
+    def note(resources: AmdgpuResources, number: int) -> None:
         free.append(number)
-        in_use.append(plugin._signals - number if hasattr(plugin, "_signals") else 0)
+        in_use.append(resources._signals - number if hasattr(resources, "_signals") else 0)
 
-    monkeypatch.setattr(AmdgpuPlugin, "_free_signals", property(lambda _: free[-1], note), raising=False)
+    monkeypatch.setattr(AmdgpuResources, "_free_signals", property(lambda _: free[-1], note), raising=False)
 
     async def body(t: omp.HostThread) -> None:
         arrays = [t.array(f"a{i}", SMALL, fill=0.0) for i in range(8)]

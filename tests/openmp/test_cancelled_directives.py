@@ -51,8 +51,9 @@ def idle_streams(device: Any) -> tuple[int, int]:
         return plugin.streams.made, len(plugin.streams.idle)
     queues = device.machine.devices[device.number].hsa_queues
     assert sum(queues.streams_of) == 0
-    assert plugin._free_signals == plugin._signals
-    return queues._streams - 1, len(plugin._idle)  # one is the plugin's own
+    resources = plugin._resources
+    assert resources._free_signals == resources._signals
+    return queues._streams - 1, len(resources._idle)  # one is the plugin's own
 
 
 def assert_everything_is_back(rig: Rig, known: list[tuple[str, int]], blocks: int) -> None:

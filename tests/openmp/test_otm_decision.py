@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.runtime.placement import Candidate, Counters, Placed, PlacementRules, decide
+from offloadrt.runtime.objects.placement import ActiveBytes, Candidate, Placed, PlacementRules, decide
 
 PAPER = PlacementRules(threshold=0.6, strict=False, evicts=False)
 STRICT = PlacementRules(threshold=0.6, strict=True, evicts=False)
@@ -14,10 +14,10 @@ EVICTING = PlacementRules(threshold=0.6, strict=False, evicts=True)
 NOTHING: dict[str, tuple[int, int, str]] = {}
 
 
-def counted(placed: list[Placed]) -> Counters:
+def counted(placed: list[Placed]) -> ActiveBytes:
     explicit = [one.nbytes for one in placed if one.mechanism == "explicit"]
     implicit = [one.nbytes for one in placed if one.mechanism == "implicit"]
-    return Counters(sum(explicit), sum(implicit))
+    return ActiveBytes(sum(explicit), sum(implicit))
 
 
 def placements(objects, active, budget, rules=PAPER):
@@ -113,12 +113,12 @@ def test_a_data_directive_pins_what_does_not_fit_and_leaves_the_rest_open() -> N
 
 def test_a_pinned_object_learns_its_density_at_the_first_call() -> None:
     active = {"a": Placed(9, 1, None, "pinned")}
-    decision = decide([Candidate("a", 9, 1, 0.25)], active, Counters(), 8, PAPER)
+    decision = decide([Candidate("a", 9, 1, 0.25)], active, ActiveBytes(), 8, PAPER)
     assert decision.changed == {"a": Placed(9, 1, 0.25, "pinned")}
 
 
 def test_what_no_clause_maps_is_not_copied() -> None:
-    decision = decide([Candidate("a", 4, 1, 1.0, can_copy=False)], {}, Counters(), 8, PAPER)
+    decision = decide([Candidate("a", 4, 1, 1.0, can_copy=False)], {}, ActiveBytes(), 8, PAPER)
     assert decision.changed["a"].mechanism == "implicit" and decision.changed["a"].place == "gpu"
 
 
@@ -132,7 +132,7 @@ CALLS = st.lists(
 def test_counters_add_up_and_never_exceed_the_budget(sizes, ranks, calls, strict, evicts) -> None:
     rules, budget = PlacementRules(0.6, strict, evicts), 100
     active: dict = {}
-    counters = Counters()
+    counters = ActiveBytes()
     for call in calls:
         before = dict(active)
         candidates = [Candidate(key, sizes[key], ranks[key], density) for key, density in call]
@@ -150,6 +150,6 @@ def test_counters_add_up_and_never_exceed_the_budget(sizes, ranks, calls, strict
 def test_more_memory_never_pins_what_comes_first(objects, budget) -> None:
     """Greedy by rank: with more memory the first object that changes its place comes onto the GPU."""
     candidates = [Candidate(rank, nbytes, rank, density) for rank, (nbytes, density) in enumerate(objects)]
-    less, more = (decide(candidates, {}, Counters(), one, PAPER).changed for one in (budget, budget + 7))
+    less, more = (decide(candidates, {}, ActiveBytes(), one, PAPER).changed for one in (budget, budget + 7))
     moved = [rank for rank in less if less[rank].place != more[rank].place]
     assert not moved or more[moved[0]].place == "gpu"

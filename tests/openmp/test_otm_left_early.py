@@ -10,7 +10,7 @@ import pytest
 from otm_rig import ALL_EXPLICIT, ALL_IMPLICIT, GIVEN, SIZE, add, arrays_of, room_for, run_body, step
 
 from offloadrt import openmp as omp
-from offloadrt.runtime.placement import Counters
+from offloadrt.runtime.objects.placement import ActiveBytes
 
 Part = Callable[[omp.HostThread, list[omp.HostArray]], Awaitable[object]]
 ROOM_FOR_TWO = {**room_for(2), "otm.threshold": "0.8"}
@@ -37,7 +37,7 @@ def assert_nothing_is_active(t: omp.HostThread) -> None:
     device = t.program.device(0)
     table = device.objects
     assert table is not None
-    assert table.counters == Counters() and not table._active
+    assert table.counters == ActiveBytes() and not table._active
     assert [one for one in table._objects.values() if one.running or one.open] == []
     assert not list(device.table) and device.live_blocks == 0
 

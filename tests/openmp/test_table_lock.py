@@ -13,7 +13,7 @@ from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
-from offloadrt.runtime.table_arbiter import TableArbiter
+from offloadrt.runtime.mapping.table_arbiter import TableArbiter
 from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import events
 

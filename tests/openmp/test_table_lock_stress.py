@@ -9,7 +9,7 @@ import pytest
 
 from offloadrt.machine import Machine, load
 from offloadrt.machine.host_lock import lock_policy
-from offloadrt.runtime.table_arbiter import TableArbiter
+from offloadrt.runtime.mapping.table_arbiter import TableArbiter
 from offloadrt.sim import Random, Simulation
 
 POLICIES = ["fifo", "barging"]

@@ -29,37 +29,17 @@ def test_lock_is_handed_over_in_order_of_arrival(sim):
     assert lock.statistics() == LockStatistics(3, 2, 1.5 + 3.0, 6.0, 0, None)
 
 
-def test_a_free_lock_can_be_taken_at_once(sim):
-    lock, taken = Lock(sim, "lock"), []
-
-    async def first():
-        taken.append(lock.take_now())
-        taken.append(lock.take_now())  # held, also when by oneself
-        await sim.sleep(1)
-        lock.release()
-
-    async def second():
-        taken.append(lock.take_now())
-        async with lock:
-            taken.append(sim.now)
-
-    run_all(sim, first, second)
-    assert taken == [True, False, False, 1.0]
-    assert lock.statistics() == LockStatistics(2, 1, 1.0, 1.0, 0, None)
-
-
-def test_takings_at_once_are_counted_as_steps(sim):
-    """A loop over them meets a look at Trio, as one over ``acquire`` does."""
+def test_acquisitions_without_a_wait_are_counted_as_steps(sim):
+    """A loop over them meets a look at Trio."""
     lock = Lock(sim, "lock")
 
     async def body():
-        while lock.take_now():
+        for _ in range(5000):
+            await lock.acquire()
             lock.release()
-        await lock.acquire()
-        lock.release()
-        assert lock.take_now()
 
     run_all(sim, body)
+    assert lock.statistics() == LockStatistics(5000, 0, 0.0, 0.0, 0, None)
 
 
 def test_lock_statistics_while_it_is_held(sim):

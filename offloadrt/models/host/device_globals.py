@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.runtime.binding import Binding
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.present_table import INFINITE, Entry
-from offloadrt.runtime.table_visits import enter_entry
+from offloadrt.runtime.mapping.binding import Binding
+from offloadrt.runtime.mapping.present_table import INFINITE, Entry
+from offloadrt.runtime.mapping.table_visits import enter_entry
 from offloadrt.sim import Lock
 
 

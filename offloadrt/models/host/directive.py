@@ -11,7 +11,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.lasting_queue import LastingQueue
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.trace import events
 
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]

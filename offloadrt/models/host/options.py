@@ -12,7 +12,7 @@ from offloadrt.driver import Rocr
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 

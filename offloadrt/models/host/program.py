@@ -24,8 +24,8 @@ from offloadrt.runtime.configurations import configuration as configuration_name
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice, InvalidFree
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
-from offloadrt.runtime.plugin import UserModeDriver
-from offloadrt.runtime.reachable import reaches_host
+from offloadrt.runtime.launch.reachable import reaches_host
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -243,11 +243,11 @@ class OffloadProgram(ABC, Generic[T]):
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of the runtime's locks, by name, of all devices."""
-        found: dict[str, LockStatistics] = {}
+        locks: dict[str, LockStatistics] = {}
         for device in self.devices:
-            found.update(device.locks())
-        found[self.globals.lock.name] = self.globals.lock.statistics()
-        return found
+            locks.update(device.locks())
+        locks[self.globals.lock.name] = self.globals.lock.statistics()
+        return locks
 
     def algorithms(self) -> dict[str, int]:
         """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""

@@ -6,8 +6,8 @@ import attrs
 import numpy as np
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import Dimension, MapItem
-from offloadrt.runtime.map_type import NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_item import Dimension, MapItem
+from offloadrt.runtime.mapping.map_type import NON_CONTIG, PTR_AND_OBJ
 
 
 @attrs.frozen(eq=False)

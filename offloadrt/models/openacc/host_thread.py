@@ -29,16 +29,16 @@ from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
 from offloadrt.models.openacc.runtime_library import RuntimeLibrary
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import TO
-from offloadrt.runtime.present_arrays import device_pointers
-from offloadrt.runtime.target import target
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import TO
+from offloadrt.runtime.mapping.present_arrays import device_pointers
 
 ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""
@@ -152,14 +152,14 @@ class HostThread(ProgramThread):
 
     async def acc_is_present(self, array: HostArray) -> bool:
         """Return whether all of an array is on the current device."""
-        found: list[bool] = []
+        contained: list[bool] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.work(where.costs.lookup)
-            found.append(where.table.lookup(array.address, array.nbytes).contained)
+            contained.append(where.table.lookup(array.address, array.nbytes).contained)
 
         await self.run("acc_is_present", look)
-        return found[0]
+        return contained[0]
 
     # kernels
 

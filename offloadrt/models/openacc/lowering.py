@@ -14,8 +14,8 @@ from offloadrt.models.host.section import Place, Section, array_of, map_item
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.map_type import (
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_type import (
     ALLOC,
     DELETE,
     FROM,

@@ -12,7 +12,7 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.program import OpenACC
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 

@@ -15,8 +15,8 @@ from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.jacc.code_cache import CodeCache
 from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
 from offloadrt.models.openacc.runtime_library import RuntimeLibrary
-from offloadrt.runtime.argument_blocks import ArgumentBlocks
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 

@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_type import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.mapping.map_type import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
 
 MapKind = Literal["to", "from", "tofrom", "alloc", "release", "delete"]
 

@@ -22,14 +22,14 @@ from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
-from offloadrt.runtime.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.target import target
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 
 
 @attrs.frozen(eq=False)

@@ -38,12 +38,12 @@ from offloadrt.models.openmp.lowering import at_data_end, lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routines import MemoryRoutines
 from offloadrt.models.openmp.tasks import taskwait, wait_for
-from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
+from offloadrt.runtime.mapping.data_environment import target_data_begin
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
@@ -76,15 +76,15 @@ class HostThread(MemoryRoutines):
         if not nbytes:
             raise ValueError(f"managed array {name!r} of no bytes")
         check_managed_memory(self.program.machine, f"array {name!r}")
-        found: list[int] = []
+        addresses: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found.append(await where.plugin.alloc_managed(nbytes, name))
+            addresses.append(await where.plugin.alloc_managed(nbytes, name))
 
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
+        return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
 
     async def free_managed(self, array: HostArray) -> None:
         """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""

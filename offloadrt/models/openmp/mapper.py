@@ -15,7 +15,7 @@ import numpy as np
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Map, Maps, flatten
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_type import DELETE, FROM, TO
+from offloadrt.runtime.mapping.map_type import DELETE, FROM, TO
 
 Mapper = Callable[[Any], Iterable[Any]]
 

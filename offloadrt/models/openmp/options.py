@@ -18,7 +18,7 @@ from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.environment import is_on, select_configuration
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 

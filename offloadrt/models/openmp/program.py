@@ -22,7 +22,7 @@ from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 

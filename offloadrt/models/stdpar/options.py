@@ -14,7 +14,7 @@ from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.implementations import Implementation, implementation
 from offloadrt.models.stdpar.program import StdPar
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 

@@ -24,7 +24,7 @@ from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import HostPointer, Implementation, implementation
 from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.runtime.host_array import Kind
-from offloadrt.runtime.plugin import UserModeDriver
+from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 

@@ -15,7 +15,7 @@ from offloadrt.machine import Machine
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.runtime.managed_accesses import accesses_of
+from offloadrt.runtime.launch.managed_accesses import accesses_of
 
 _MOST = 4096
 

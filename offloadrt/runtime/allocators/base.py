@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from offloadrt.runtime.plugin import MemoryDriver
+from offloadrt.runtime.plugins.plugin import MemoryDriver
 from offloadrt.sim import LockStatistics, Simulation
 from offloadrt.trace import HostTime
 

@@ -96,8 +96,7 @@ class LlvmMemoryManager:
         return address
 
     async def free(self, address: int) -> None:
-        if self._site.uncontended or not self._table_lock.take_now():
-            await self._take(self._table_lock)
+        await self._take(self._table_lock)
         block = self._blocks.get(address)
         self._release(self._table_lock)
         if block is None:

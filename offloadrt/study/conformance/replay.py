@@ -20,9 +20,9 @@ from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import NON_CONTIG
-from offloadrt.runtime.present_table import count_text
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import NON_CONTIG
+from offloadrt.runtime.mapping.present_table import count_text
 from offloadrt.sim import Simulation
 from offloadrt.study.conformance import recorded
 
@@ -279,9 +279,9 @@ class Replay:
 
     def _address(self, host_address: int) -> int | None:
         """Return the device address of a byte, found as omp_target_is_present does."""
-        found = self.device.table.lookup(host_address, 1)
-        entry = found.entry
-        return entry.device_address(host_address) if found.overlaps and entry is not None else None
+        result = self.device.table.lookup(host_address, 1)
+        entry = result.entry
+        return entry.device_address(host_address) if result.overlaps and entry is not None else None
 
     def _present(self, array: HostArray) -> list[list[int]]:
         """Return the runs of elements that are present, as [offset, length]."""

@@ -20,8 +20,8 @@ from offloadrt.models.openacc.lowering import lower_data
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.present_arrays import device_pointers
-from offloadrt.runtime.target import target
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.mapping.present_arrays import device_pointers
 from offloadrt.sim import Simulation
 
 

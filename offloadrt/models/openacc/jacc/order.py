@@ -12,10 +12,10 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.jacc.dependences import Dependences, Range
 from offloadrt.models.openacc.jacc.errors import LeftEarly
-from offloadrt.runtime.data_environment import target_data_begin
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.map_item import MapItem
+from offloadrt.runtime.mapping.data_environment import target_data_begin
+from offloadrt.runtime.mapping.map_item import MapItem
 
 ExecutionStep = Literal["sync", "async", "overlap"]
 """``sync``: the host waits for each push; ``async``: it does not, and all go to one queue; ``overlap``: to several."""

@@ -18,7 +18,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lasting_queue import LastingQueue
-from offloadrt.runtime.present_arrays import Known
+from offloadrt.runtime.mapping.present_arrays import Known
 
 Communication = Literal["all-to-all", "needed"]
 """``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
@@ -129,10 +129,10 @@ class Exchange:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
             here, there = self._addresses[where.number], self._addresses[target]
             exchange_data = where.plugin.exchange_data
-            for array, one in pieces:
-                source, destination = here[array.address] + one.offset, there[array.address] + one.offset
-                self.bytes += one.nbytes
-                await exchange_data(queue, destination, source, one.nbytes, device=target)
+            for array, transfer in pieces:
+                source, destination = here[array.address] + transfer.offset, there[array.address] + transfer.offset
+                self.bytes += transfer.nbytes
+                await exchange_data(queue, destination, source, transfer.nbytes, device=target)
 
         await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 

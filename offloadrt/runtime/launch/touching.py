@@ -22,9 +22,9 @@ from offloadrt.machine.host.host_contents import HostContents
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, PRIVATE
 from offloadrt.sim import Actor
 
 

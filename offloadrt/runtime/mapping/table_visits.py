@@ -9,7 +9,7 @@ import attrs
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.present_table import Entry, Lookup
+from offloadrt.runtime.mapping.present_table import Entry, Lookup
 from offloadrt.trace import events
 
 

@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugin import QueueLike, UserModeDriver
+from offloadrt.runtime.plugins.plugin import QueueLike, UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 
@@ -33,8 +33,7 @@ class StreamPool:
     made: int = 0
 
     async def take(self) -> Any:
-        if not self.lock.take_now():
-            await take(self.lock, self.host_time)
+        await take(self.lock, self.host_time)
         try:
             if self.idle:
                 return self.idle.pop()
@@ -45,8 +44,7 @@ class StreamPool:
             self.lock.release()
 
     async def give_back(self, stream: Any) -> None:
-        if not self.lock.take_now():
-            await take(self.lock, self.host_time)
+        await take(self.lock, self.host_time)
         self.idle.append(stream)
         self.lock.release()
 
@@ -136,8 +134,7 @@ class CudaPlugin:
         """Enable access to another device's memory, if there is a link. Whoever comes first does it; the others wait
         for it.
         """
-        if not self._accesses.take_now():
-            await take(self._accesses, self._host_time)
+        await take(self._accesses, self._host_time)
         try:
             if device not in self._asked and await self.driver.device_can_access_peer(device):
                 await self.driver.ctx_enable_peer_access(device)

@@ -20,9 +20,9 @@ from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.ranges import reach
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_item import MapItem, MapItems
-from offloadrt.runtime.touching import Range, sections, touched_ranges
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.launch.touching import Range, sections, touched_ranges
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 
 
 @attrs.frozen(eq=False)

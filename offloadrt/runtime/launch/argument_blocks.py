@@ -18,7 +18,7 @@ from offloadrt.machine import DeviceMemory
 from offloadrt.runtime.allocators import DeviceAllocator
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.plugin import DevicePlugin
+from offloadrt.runtime.plugins.plugin import DevicePlugin
 
 ADDRESS_BYTES: Final = 8
 

@@ -15,12 +15,12 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import PlacementError
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.kernel_arguments import Pointees
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE, RETURN_PARAM, TARGET_PARAM
-from offloadrt.runtime.mapping import get_target_pointer, null_pointer
-from offloadrt.runtime.object_table import ManagedObject, ObjectTable
-from offloadrt.runtime.placement import Candidate
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, PRIVATE, RETURN_PARAM, TARGET_PARAM
+from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
+from offloadrt.runtime.objects.object_table import ManagedObject, ObjectTable
+from offloadrt.runtime.objects.placement import Candidate
 from offloadrt.trace import events
 
 _NO_MAP = ATTACH | LITERAL | PRIVATE
@@ -119,8 +119,7 @@ async def _target_ended(device: OffloadDevice, table: ObjectTable, arrays: Seque
 
 async def _data_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequence[HostArray]) -> None:
     for array in dict.fromkeys(arrays):
-        if table.leave(array, _has_block(device, array)):
-            device.table.generation += 1  # what is remembered of places in it holds no longer
+        table.leave(array, _has_block(device, array))
 
 
 def _accesses(launch: Launch, arguments: Sequence[Any]) -> dict[HostArray, float]:

@@ -14,8 +14,8 @@ import numpy as np
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray, HostSpan
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import TO
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import TO
 
 PACKING_THRESHOLD: Final = 1024
 MAX_ALIGNMENT: Final = 16

@@ -55,7 +55,7 @@ class Placed:
 
 
 @attrs.frozen
-class Counters:
+class ActiveBytes:
     """Bytes of the active objects on one GPU, by mechanism; those that are pinned take none."""
 
     explicit: int = 0
@@ -65,18 +65,18 @@ class Counters:
     def total(self) -> int:
         return self.explicit + self.implicit
 
-    def plus(self, placed: Placed) -> Counters:
+    def plus(self, placed: Placed) -> ActiveBytes:
         """With one more object."""
         return self._changed(placed, placed.nbytes)
 
-    def minus(self, placed: Placed) -> Counters:
+    def minus(self, placed: Placed) -> ActiveBytes:
         """Without this one."""
         return self._changed(placed, -placed.nbytes)
 
-    def _changed(self, placed: Placed, nbytes: int) -> Counters:
+    def _changed(self, placed: Placed, nbytes: int) -> ActiveBytes:
         if placed.mechanism == "explicit":
-            return Counters(self.explicit + nbytes, self.implicit)
-        return Counters(self.explicit, self.implicit + nbytes) if placed.mechanism == "implicit" else self
+            return ActiveBytes(self.explicit + nbytes, self.implicit)
+        return ActiveBytes(self.explicit, self.implicit + nbytes) if placed.mechanism == "implicit" else self
 
 
 @attrs.frozen
@@ -84,13 +84,13 @@ class Decision:
     """changed: entries that are new or other than before, in the order in which they were decided."""
 
     changed: dict[Hashable, Placed]
-    counters: Counters
+    counters: ActiveBytes
 
 
 def decide(
     candidates: Sequence[Candidate],
     active: Mapping[Hashable, Placed],
-    counters: Counters,
+    counters: ActiveBytes,
     budget: int,
     rules: PlacementRules,
 ) -> Decision:

@@ -1,8 +1,7 @@
 """The plugin for AMD's devices: what LLVM's AMDGPU plugin asks of ROCr (`offload/plugins-nextgen/amdgpu`).
 
-Streams come from a pool that grows; each time that one is taken it takes an HSA queue. Copies of `copy.async_limit`
-bytes and more drain the directive's stream and are synchronous: the host memory is pinned, copied from or to, and
-unpinned.
+Streams and signals come from pools (`amdgpu_resources.py`). Copies of `copy.async_limit` bytes and more drain the
+directive's stream and are synchronous: the host memory is pinned, copied from or to, and unpinned.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
 from offloadrt.machine.memory.backing import Bytes
-from offloadrt.runtime.amdgpu_stream import AmdgpuStream, DeviceBytes
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugin import QueueLike
-from offloadrt.sim import Lock, LockStatistics, Signal
+from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
+from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes
+from offloadrt.runtime.plugins.plugin import QueueLike
+from offloadrt.sim import LockStatistics, Signal
 
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
@@ -43,116 +42,43 @@ class AmdgpuPlugin:
         self.illegal_access = f"Memory access fault by {node}. Reason: Page not present or supervisor privilege"
         self.limit = spec.count("copy.async_limit")
         self.image_pending = True
-        self._machine = machine
+        self._sim = machine.sim
         self._memory = machine.devices[number].memory
-        self._queues = machine.devices[number].hsa_queues
+        self._resources = AmdgpuResources(machine, rocr, number)
         self.global_indirection = spec.value("usm.global_indirection")
         self._image = spec.count("runtime.image_allocations"), spec.count("runtime.image_copies")
-        self._stream_allocations = spec.count("runtime.stream_allocations")
-        suffix = f" {number}" if number else ""
-        self._lock = Lock(machine.sim, f"stream pool{suffix}")
-        self._idle: list[AmdgpuStream] = []
-        self._synchronous = self._queues.open_stream()
+        self._synchronous = machine.devices[number].hsa_queues.open_stream()
         """Of copies that go through none of the plugin's streams."""
-        self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
-        self._free_signals = self._signals = spec.count("signal.initial")
         self._image_queue = _ImageQueue()
-        self._blocks: list[int] = []
-        """Device memory of the plugin's own."""
 
     def start(self) -> None:
         """Spawn the actors below."""
         self.driver.start()
 
     def locks(self) -> dict[str, LockStatistics]:
-        return {lock.name: lock.statistics() for lock in (self._lock, self._signal_lock)}
+        return self._resources.locks()
 
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
         blocks, copies = self._image
-        await self._allocate(max(blocks, 1) - len(self._blocks))  # all of them, unless it was left early before
+        resources = self._resources
+        await resources.allocate(max(blocks, 1) - len(resources.blocks))  # all of them, unless it was left early before
         queue = self._image_queue
         queue.cause = cause
         for _ in range(copies):
-            await self.submit_data(queue, self._blocks[0], HostSpan(0, _IMAGE_COPY, None))
+            await self.submit_data(queue, resources.blocks[0], HostSpan(0, _IMAGE_COPY, None))
             await self.synchronize(queue)
 
     async def unload(self) -> None:
         """Give the device memory back that the plugin has for itself, at the end of the program."""
-        while self._blocks:
-            await self.driver.memory_pool_free(self._blocks.pop())
-
-    async def _allocate(self, blocks: int) -> None:
-        for _ in range(blocks):
-            self._blocks.append(await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True))
+        await self._resources.free_blocks()
 
     # streams
 
-    def _ready(self, queue: QueueLike, signals: int) -> AmdgpuStream | None:
-        """The queue's stream, with that many signals for it; None when that needs more than to look."""
-        stream: AmdgpuStream | None = queue.stream
-        if self._free_signals < signals:
-            return None
-        if stream is None:
-            if not self._idle or not self._lock.pass_now():
-                return None
-            stream = queue.stream = self._idle.pop()
-            self._queues.take(stream.stream)
-        self._free_signals -= signals
-        stream.signals += signals
-        return stream
-
-    async def _made_ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
-        """The same, at whatever it takes."""
-        if queue.stream is None:
-            if not self._lock.take_now():
-                await take(self._lock, self._machine.host_time)
-            try:
-                stream = self._idle.pop() if self._idle else await self._new_stream()
-                self._queues.take(stream.stream)
-            finally:
-                self._lock.release()
-            queue.stream = stream
-        else:
-            stream = queue.stream
-        while self._free_signals < signals:
-            await self._grow_signals(signals)
-        self._free_signals -= signals  # nothing has been awaited since they were found
-        stream.signals += signals
-        return stream
-
-    async def _new_stream(self) -> AmdgpuStream:
-        await self._allocate(self._stream_allocations)
-        return AmdgpuStream(self.driver, self._queues.open_stream())
-
-    async def _grow_signals(self, wanted: int) -> None:
-        """The pool of signals grows to twice those in use (`GenericDeviceResourceManagerTy::getResourcesImpl`).
-
-        It does so under its mutex: whoever waits for that looks again whether signals are still missing.
-        """
-        if not self._signal_lock.take_now():
-            await take(self._signal_lock, self._machine.host_time)
-        try:
-            if self._free_signals >= wanted:
-                return
-            used = self._signals - self._free_signals
-            more = max(2 * used, used + wanted) - self._signals
-            for _ in range(more):
-                await self.driver.signal_create()
-            self._signals += more
-            self._free_signals += more
-        finally:
-            self._signal_lock.release()
-
-    async def _later(
-        self, queue: QueueLike, signals: int, operation: Callable[[AmdgpuStream], Awaitable[None]]
-    ) -> None:
-        await operation(await self._made_ready(queue, signals))
-
     async def open(self, queue: QueueLike) -> None:
         """Give the queue a stream before its first use."""
-        await self._made_ready(queue, 0)
+        await self._resources.ready(queue, 0)
 
     async def synchronize(self, queue: QueueLike) -> None:
         """Wait for everything in the queue, then give its stream back unless the queue lasts."""
@@ -165,48 +91,35 @@ class AmdgpuPlugin:
         if last is not None and done:
             await self.driver.signal_wait_scacquire(stream.stream, last)
         if queue.lasts:
-            done = min(done, stream.signals)  # somebody else may have waited, too
-            self._free_signals += done
-            stream.signals -= done
-            return
-        held = not self._lock.pass_now()
-        if held:
-            await take(self._lock, self._machine.host_time)
-        queue.stream = None
-        self._free_signals += stream.signals
-        stream.signals = 0
-        self._queues.give_back(stream.stream)
-        self._idle.append(stream)
-        if held:
-            self._lock.release()
+            self._resources.give_back_signals(stream, done)
+        else:
+            await self._resources.give_back(queue, stream)
 
     # copies
 
-    def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> Awaitable[None]:
+    async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
         """Copy to the device; returns when the host may go on."""
-        nbytes, cause = source.nbytes, queue.cause
+        nbytes = source.nbytes
         target = self._device_bytes(device_address, nbytes)
         if nbytes >= self.limit:
             data = source.bytes
             move = None if data is None or target is None else _moving(target, lambda: data)
-            return self._copy_now(queue, "h2d", nbytes, source.address, move)
-        stream = self._ready(queue, 2)
-        if stream is None:
-            return self._later(queue, 2, lambda stream: stream.copy_to_device(cause, source, target))
-        return stream.copy_to_device(cause, source, target)
+            await self._copy_synchronously(queue, "h2d", nbytes, source.address, move)
+        else:
+            stream = await self._resources.ready(queue, 2)
+            await stream.copy_to_device(queue.cause, source, target)
 
-    def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> Awaitable[None]:
+    async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
         """Copy from the device."""
-        nbytes, cause = destination.nbytes, queue.cause
+        nbytes = destination.nbytes
         source = self._device_bytes(device_address, nbytes)
         if nbytes >= self.limit:
             data = destination.bytes
             move = None if data is None or source is None else _moving(lambda: data, source)
-            return self._copy_now(queue, "d2h", nbytes, destination.address, move)
-        stream = self._ready(queue, 2)
-        if stream is None:
-            return self._later(queue, 2, lambda stream: stream.copy_to_host(cause, destination, source))
-        return stream.copy_to_host(cause, destination, source)
+            await self._copy_synchronously(queue, "d2h", nbytes, destination.address, move)
+        else:
+            stream = await self._resources.ready(queue, 2)
+            await stream.copy_to_host(queue.cause, destination, source)
 
     def exchanges_with(self, device: int) -> bool:
         """No links between APUs are emulated."""
@@ -225,9 +138,9 @@ class AmdgpuPlugin:
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)
         move = None if to is None or start is None else _moving(to, start)
         if nbytes >= self.limit:
-            await self._copy_now(queue, "d2d", nbytes, None, move)
+            await self._copy_synchronously(queue, "d2d", nbytes, None, move)
             return
-        stream = self._ready(queue, 1) or await self._made_ready(queue, 1)
+        stream = await self._resources.ready(queue, 1)
         await stream.copy_within(queue.cause, nbytes, move)
 
     async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
@@ -237,7 +150,7 @@ class AmdgpuPlugin:
         run = None if target is None else lambda: target().fill(value)
         await self.launch_kernel(queue, _FILL.launch(teams, iterations=nbytes), run)
 
-    async def _copy_now(
+    async def _copy_synchronously(
         self, queue: QueueLike, direction: str, nbytes: int, host_address: int | None, move: Callable[[], None] | None
     ) -> None:
         """A large copy, when everything before it in the directive has completed."""
@@ -246,7 +159,7 @@ class AmdgpuPlugin:
         if host_address is not None:
             await rocr.memory_lock(host_address, nbytes)
         await rocr.signal_create()
-        done = HsaSignal(self._machine.sim, "copy")
+        done = HsaSignal(self._sim, "copy")
         await rocr.memory_async_copy_by_kernel(stream, queue.cause, direction, nbytes, move, done)
         queue.copy = done
         await self._wait_for_copy(queue, done)
@@ -272,18 +185,16 @@ class AmdgpuPlugin:
 
     # kernels
 
-    def launch_kernel(
+    async def launch_kernel(
         self,
         queue: QueueLike,
         launch: Launch,
         run: Callable[[], None] | None = None,
         touching: Touching = NOTHING,
-    ) -> Awaitable[None]:
+    ) -> None:
         """Launch a kernel; `run` computes its result at its end."""
-        stream = self._ready(queue, 1)
-        if stream is None:
-            return self._later(queue, 1, lambda stream: stream.launch(queue.cause, launch, run, touching))
-        return stream.launch(queue.cause, launch, run, touching)
+        stream = await self._resources.ready(queue, 1)
+        await stream.launch(queue.cause, launch, run, touching)
 
     # events
 
@@ -303,7 +214,7 @@ class AmdgpuPlugin:
     async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:
         """Make the queue's stream wait; the host does not."""
         if event is not None and not event.is_set:
-            stream = self._ready(queue, 1) or await self._made_ready(queue, 1)
+            stream = await self._resources.ready(queue, 1)
             await stream.wait_for(queue.cause, event)
 
     # host memory

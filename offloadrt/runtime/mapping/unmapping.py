@@ -12,10 +12,10 @@ from collections import deque
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import ALWAYS, DELETE, FROM, OMPX_HOLD
-from offloadrt.runtime.present_table import Entry
-from offloadrt.runtime.table_visits import (
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import ALWAYS, DELETE, FROM, OMPX_HOLD
+from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.mapping.table_visits import (
     TargetPointer,
     lock_visited,
     pass_visited,

@@ -15,10 +15,10 @@ from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
-from offloadrt.runtime.present_table import Entry, Lookup
-from offloadrt.runtime.table_visits import (
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.mapping.present_table import Entry, Lookup
+from offloadrt.runtime.mapping.table_visits import (
     TargetPointer,
     enter_entry,
     lock_visited,
@@ -26,7 +26,7 @@ from offloadrt.runtime.table_visits import (
     trace_counts,
     trace_lookup,
 )
-from offloadrt.runtime.unmapping import put_off_data_end
+from offloadrt.runtime.mapping.unmapping import put_off_data_end
 
 
 def map_resident(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> int | None:

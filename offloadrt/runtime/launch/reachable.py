@@ -12,7 +12,7 @@ import numpy as np
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.kernel_arguments import Pointees
+from offloadrt.runtime.launch.kernel_arguments import Pointees
 
 
 def reaches_host(device: OffloadDevice) -> bool:

@@ -15,8 +15,8 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.map_item import Dimension, MapItem
-from offloadrt.runtime.map_type import (
+from offloadrt.runtime.mapping.map_item import Dimension, MapItem
+from offloadrt.runtime.mapping.map_type import (
     ALWAYS,
     ATTACH,
     DELETE,
@@ -30,17 +30,17 @@ from offloadrt.runtime.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping import get_target_pointer, map_resident, null_pointer
-from offloadrt.runtime.placing import place_for_data, put_off_data_ended
-from offloadrt.runtime.present_table import ShadowPointer
-from offloadrt.runtime.table_visits import TargetPointer
-from offloadrt.runtime.unmapping import (
+from offloadrt.runtime.mapping.present_table import ShadowPointer
+from offloadrt.runtime.mapping.table_visits import TargetPointer
+from offloadrt.runtime.mapping.target_pointer import get_target_pointer, map_resident, null_pointer
+from offloadrt.runtime.mapping.unmapping import (
     find_present,
     get_present_pointer,
     put_off_data_end,
     restore_host_pointers,
     unmap_resident,
 )
+from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.runtime.binding import Binding
+from offloadrt.runtime.mapping.binding import Binding
 from offloadrt.sim import Lock
 
 INFINITE: Final = (1 << 64) - 1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_type import ATTACH, LITERAL, PRIVATE, TARGET_PARAM
 
 
 @attrs.frozen
@@ -51,28 +49,15 @@ class MapItem:
 class MapItems(list[MapItem]):
     """The items of one construct, in order.
 
-    arguments: positions of the items whose device address the kernel gets from the table. in_hand: the items that it
-    gets in another way. follows: the kernel's arguments that are addresses, or hold some. Remembered by whoever found
-    it: arrays, those among the kernel's arguments; by device number, places, where the sections lie
-    (`resident_items.py`), and touching, what the kernel touches of the host's memory (`touching.py`).
+    follows: the kernel's arguments that are addresses, or hold some. Remembered by whoever found it: arrays, those
+    among the kernel's arguments; touching, by device number what the kernel touches of the host's memory
+    (`touching.py`).
     """
 
-    __slots__ = ("arguments", "arrays", "attached", "follows", "in_hand", "places", "touching")
+    __slots__ = ("arrays", "follows", "touching")
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
-        self.places: dict[int, Any] = {}
         self.touching: dict[int, object] = {}
-        self.arguments = [
-            position
-            for position, item in enumerate(self)
-            if item.type & TARGET_PARAM and item.array is not None and not item.type & (LITERAL | PRIVATE)
-        ]
-        self.in_hand = [item for item in self if item.type & TARGET_PARAM and item.type & (LITERAL | PRIVATE)]
         self.arrays: list[HostArray] | None = None
         self.follows: list[object] = []
-        self.attached = [(position, item) for position, item in enumerate(self) if item.type & ATTACH]
-
-    def attachments(self, start: int, stop: int) -> list[MapItem]:
-        """The ATTACH items in [start, stop)."""
-        return [item for position, item in self.attached if start <= position < stop]

@@ -15,8 +15,8 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import NotPresent
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.present_table import Entry
-from offloadrt.runtime.table_visits import trace_lookup
+from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.mapping.table_visits import trace_lookup
 
 
 @attrs.frozen(eq=False)

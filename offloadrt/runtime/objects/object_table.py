@@ -15,9 +15,9 @@ import attrs
 from offloadrt.driver import Advice
 from offloadrt.machine import Device, MachineSpec, Mechanism, ObjectPlacement
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.map_item import MapItem
-from offloadrt.runtime.map_type import TO
-from offloadrt.runtime.placement import Candidate, Counters, Placed, PlacementRules, decide
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import TO
+from offloadrt.runtime.objects.placement import ActiveBytes, Candidate, Placed, PlacementRules, decide
 
 if TYPE_CHECKING:
     from offloadrt.compilers.object_ranking import HostProgram, ObjectFrequency
@@ -85,8 +85,8 @@ class ObjectTable:
         self.spec = spec.read(ObjectSpec)
         self.budget = max(0, device.memory.capacity - self.spec.reserve)
         """Bytes, as those of the counters in what the allocator gives: whole segments."""
-        self.counters = Counters()
-        self.peak = Counters()
+        self.counters = ActiveBytes()
+        self.peak = ActiveBytes()
         """The most bytes of each mechanism at one time."""
         self._segment = device.memory.segment
         self.program = program
@@ -125,7 +125,7 @@ class ObjectTable:
         """Place the objects of a call (keys are arrays of the table); returns those whose mechanism is new."""
         decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
         self.counters = now = decision.counters
-        self.peak = Counters(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
+        self.peak = ActiveBytes(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
         changes: list[Change] = []
         for key, placed in decision.changed.items():
             one, before = self._objects[cast(HostArray, key)], self._active.get(key)

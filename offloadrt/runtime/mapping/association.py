@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.present_table import INFINITE, Entry
-from offloadrt.runtime.table_visits import enter_entry, remove_entry
+from offloadrt.runtime.mapping.present_table import INFINITE, Entry
+from offloadrt.runtime.mapping.table_visits import enter_entry, remove_entry
 
 SUCCESS = 0
 FAIL = -1

@@ -1,0 +1,129 @@
+"""A target region: map, launch, unmap (`target` in LLVM's omptarget.cpp).
+
+No map lock is held while the kernel is launched or runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.driver import NOTHING, Touching
+from offloadrt.kernels import Launch
+from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.freed import check_alive
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.bindings import bind_arguments
+from offloadrt.runtime.launch.kernel_arguments import (
+    Pointees,
+)
+from offloadrt.runtime.launch.kernel_body import body_of
+from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.launch.reachable import pointed_to
+from offloadrt.runtime.launch.touching import dying, touching_of
+from offloadrt.runtime.mapping.binding import NOWHERE, Binding
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.objects.placing import place_for_target, put_off_target_ended
+
+
+async def target(
+    device: OffloadDevice,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    queue: DirectiveQueue,
+    call: str,
+    globals_of: Callable[[HostArray], Binding | None],
+) -> None:
+    """Run a region up to, and without, the synchronization of its queue.
+
+    arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value.
+    globals_of: says where the device finds a global that is no argument of the region.
+    """
+    if device.objects is not None:
+        await place_for_target(device, device.objects, launch, items, arguments, queue, call)
+    try:
+        await target_data_begin(device, items, queue, call)
+    except MappingError as error:
+        device.report("omptarget error: Call to targetDataBegin failed, abort target.")
+        device.report("omptarget error: Failed to process data before launching the kernel.")
+        error.messages = tuple(device.messages)
+        raise
+    arrays = _arrays_of(items, arguments)
+    bindings: dict[HostArray, Binding] = {}
+    private = await bind_arguments(device, items, queue, bindings)
+    for array in arrays:
+        if array not in bindings:
+            bindings[array] = globals_of(array) or NOWHERE
+
+    await device.work(device.costs.kernel_arguments)
+    run = body_of(device, launch, arguments, bindings, queue, call)
+    touching = _touching(device, launch, items, arguments, arrays, bindings, queue, call)
+    if device.tool is not None:
+        device.tool.target_submit(device.number, launch.kernel.name)
+    launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching)
+    if (blocks := device.argument_blocks) is None:
+        await launching()
+    else:
+        await blocks.around(queue, len(arguments), launching)
+
+    await target_data_end(device, items, queue, call)
+    queue.post_processing.append(private.free)
+    if device.objects is not None:
+        put_off_target_ended(device, device.objects, queue)
+
+
+def _touching(
+    device: OffloadDevice,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    arrays: Sequence[HostArray],
+    bindings: dict[HostArray, Binding],
+    queue: DirectiveQueue,
+    call: str,
+) -> Touching:
+    """Say what of the host's memory a kernel touches, to a device that can reach it.
+
+    On a device that migrates pages these are accesses to managed memory, on an APU ranges of host memory. Raises
+    FreedHostMemory for managed memory that was freed.
+    """
+    plugin = device.plugin
+    on_host = [bindings[array].is_host for array in arrays]
+    follows = items.follows if isinstance(items, MapItems) else ()
+    if plugin.managed is not None:
+        migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
+        for array, in_place in zip(arrays, migrating, strict=True):
+            if in_place:
+                check_alive(device, array, call)
+        touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
+        if follows and (pointed := pointed_to(device, follows)):
+            more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
+            touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
+        return touching
+    if not plugin.kernels_fault:
+        return NOTHING
+    touching = touching_of(device, launch, items, arguments, arrays, on_host)
+    if follows and (pointed := pointed_to(device, follows)):
+        touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
+    if plugin.kernels_die and touching.ranges:
+        touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
+    return touching
+
+
+def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
+    """The arrays among the arguments, remembered with a construct."""
+    if isinstance(items, MapItems) and items.arrays is not None:
+        return items.arrays
+    named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in arguments]
+    arrays = [array for array in named if isinstance(array, HostArray)]
+    if isinstance(items, MapItems):
+        items.arrays = arrays
+    return arrays
