@@ -114,9 +114,9 @@ def totals(run: Run, outcome: BenchmarkOutcome) -> Figures:
 
 def by_kernel(outcome: BenchmarkOutcome) -> Figures:
     """Of each kernel, and why it cannot be divided."""
-    found: Figures = {}
+    measured: Figures = {}
     for name, row in outcome.kernels.items():
-        found |= {
+        measured |= {
             f"{name}.executions": row.executions,
             f"{name}.divided": row.divided,
             f"{name}.kernel_s": row.kernel_s,
@@ -125,4 +125,4 @@ def by_kernel(outcome: BenchmarkOutcome) -> Figures:
             f"{name}.sent_bytes": row.sent_bytes,
             f"{name}.adapted": row.adapted,
         }
-    return found | {f"{name}.refused": why for name, why in outcome.refused.items()}
+    return measured | {f"{name}.refused": why for name, why in outcome.refused.items()}

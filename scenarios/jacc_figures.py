@@ -23,7 +23,7 @@ Figures: TypeAlias = dict[str, Any]
 NAMES = tuple(BENCHMARKS)
 STEPS = ("original", "jacc", "async", "overlap", "restrict", "var_opt")
 PART = 0.01
-"""Of the iterations."""
+"""The part of the iterations that is run."""
 WARM_UP = 12
 """Iterations in which the controller divides kernels, after five executions, and gives up those that lose by it."""
 
@@ -31,9 +31,9 @@ WARM_UP = 12
 jacc = find_scenario("jacc")
 
 
-def per_iteration(found: Figures) -> Figures:
+def per_iteration(measured: Figures) -> Figures:
     """With what the computation takes for each iteration, without the transfers before and after it."""
-    return {"iteration_s": found["computed_s"] / found["iterations"], **found}
+    return {"iteration_s": measured["computed_s"] / measured["iterations"], **measured}
 
 
 @scenario(
@@ -60,7 +60,7 @@ async def jacc_steps(
     """
     number = STEPS.index(step)
     execution = "sync" if number < 2 else "async" if number == 2 else "overlap"
-    found: Figures = await jacc(
+    measured: Figures = await jacc(
         run,
         benchmark=benchmark,
         gpus=1,
@@ -72,7 +72,7 @@ async def jacc_steps(
         var_opt=number >= STEPS.index("var_opt"),
         fraction=fraction,
     )
-    return per_iteration(found)
+    return per_iteration(measured)
 
 
 @scenario(
@@ -95,7 +95,7 @@ async def jacc_pools(
         library: PGI's, GCC's, or GCC's with JACC's two pools
         fraction: part of the iterations that is run
     """
-    found: Figures = await jacc(
+    measured: Figures = await jacc(
         run,
         benchmark=benchmark,
         gpus=1,
@@ -104,7 +104,7 @@ async def jacc_pools(
         strategy="single",
         fraction=fraction,
     )
-    return per_iteration(found)
+    return per_iteration(measured)
 
 
 @scenario(
@@ -138,12 +138,12 @@ async def jacc_gpus(
         fraction: part of the iterations that is measured
     """
     strategy = "single" if gpus == 1 else "adaptive"
-    found: Figures = await jacc(
+    measured: Figures = await jacc(
         run, benchmark=benchmark, gpus=gpus, compiler=compiler, strategy=strategy, fraction=fraction, warm_up=WARM_UP
     )
-    both = found["kernel_s"] + found["communication_s"]
-    times = {"kernels": found["kernel_s"], "kernel_and_exchange": both, "total": found["computed_s"]}
-    return {"share_s": times[what], **found}
+    both = measured["kernel_s"] + measured["communication_s"]
+    times = {"kernels": measured["kernel_s"], "kernel_and_exchange": both, "total": measured["computed_s"]}
+    return {"share_s": times[what], **measured}
 
 
 @scenario(
@@ -171,11 +171,11 @@ async def jacc_kernels(
         compiler: whose run-time library and code
         fraction: part of the iterations that is run
     """
-    found: Figures = await jacc(
+    measured: Figures = await jacc(
         run, benchmark=benchmark, gpus=gpus, compiler=compiler, strategy="always", fraction=fraction
     )
-    exchanges = found["communication_s"] if what == "kernel_and_exchange" else 0.0
-    return {"execution_s": (found["kernel_s"] + exchanges) / found["executions"], **found}
+    exchanges = measured["communication_s"] if what == "kernel_and_exchange" else 0.0
+    return {"execution_s": (measured["kernel_s"] + exchanges) / measured["executions"], **measured}
 
 
 @scenario(
@@ -200,11 +200,11 @@ async def jacc_himeno(
         what: the kernel, or the kernel and the exchange
         fraction: part of the iterations that is run
     """
-    found: Figures = await jacc(
+    measured: Figures = await jacc(
         run, benchmark="Himeno", gpus=gpus, strategy="single" if gpus == 1 else "always", size=size, fraction=fraction
     )
-    exchange = found["jacobi.communication_s"] if what == "kernel_and_exchange" else 0.0
-    return {"jacobi_s": found["jacobi.kernel_s"] + exchange, **found}
+    exchange = measured["jacobi.communication_s"] if what == "kernel_and_exchange" else 0.0
+    return {"jacobi_s": measured["jacobi.kernel_s"] + exchange, **measured}
 
 
 @scenario(
@@ -233,7 +233,7 @@ async def jacc_strategies(
         gpus: that share kernels
         fraction: part of the iterations that is measured, after those in which the controller looks at kernels
     """
-    found: Figures = await jacc(
+    measured: Figures = await jacc(
         run, benchmark=benchmark, gpus=gpus, strategy=strategy, fraction=fraction, warm_up=WARM_UP
     )
-    return found
+    return measured

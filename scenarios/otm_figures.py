@@ -73,8 +73,8 @@ async def otm_fig2(
         placement: explicit copies, managed memory or OTM
         iterations: of cfd and srad; 0 takes the low end of their range
     """
-    found = await run_rodinia(run, benchmark, size_gb, placement, iterations)
-    return {"moved_gb": found["to_device_gb" if direction == "h2d" else "to_host_gb"], **found}
+    measured = await run_rodinia(run, benchmark, size_gb, placement, iterations)
+    return {"moved_gb": measured["to_device_gb" if direction == "h2d" else "to_host_gb"], **measured}
 
 
 @scenario(
@@ -105,7 +105,7 @@ async def otm_fig3(
 async def run_rodinia(run: Run, benchmark: str, size_gb: float, placement: str, iterations: int) -> Figures:
     """A program as `offloadrt run rodinia` runs it; bfs has as many levels as its graph."""
     own = 0 if benchmark == "bfs" else iterations
-    found: Figures = await rodinia(
+    measured: Figures = await rodinia(
         run, benchmark=benchmark, size_gb=size_gb, iterations=own, placement=placement, structure="data", phantom=True
     )
-    return found
+    return measured

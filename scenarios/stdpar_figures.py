@@ -27,7 +27,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "mp+pm": {"pool": "on", "elision": "off", "prefetch": "first"},
     "mp+se+pm": {"pool": "on", "elision": "on", "prefetch": "first"},
 }
-"""Of AdaptiveCpp: memory pool (mp), synchronization elision (se), prefetch mode (pm)."""
+"""Variants of AdaptiveCpp: memory pool (mp), synchronization elision (se), prefetch mode (pm)."""
 
 stdpar = find_scenario("stdpar")
 
@@ -62,10 +62,10 @@ async def stdpar_babelstream(
         implementation: vendor is nvc++, roc-stdpar or icpx, as the machine is; without a device the host's algorithms
         steps: iterations
     """
-    found: Figures = await stdpar(
+    measured: Figures = await stdpar(
         run, application="babelstream", implementation=implementation_of(run, implementation), steps=steps
     )
-    return {"fraction_of_peak": found[f"{kernel}_gbs"] * 1e9 / run.spec.value("mem.bw"), **_without(found)}
+    return {"fraction_of_peak": measured[f"{kernel}_gbs"] * 1e9 / run.spec.value("mem.bw"), **_without(measured)}
 
 
 @scenario(
@@ -88,10 +88,10 @@ async def stdpar_miniapps(
         implementation: vendor is nvc++, roc-stdpar or icpx, as the machine is
         steps: iterations of what is timed
     """
-    found: Figures = await stdpar(
+    measured: Figures = await stdpar(
         run, application=application, implementation=implementation_of(run, implementation), steps=steps
     )
-    return found
+    return measured
 
 
 @scenario(
@@ -147,10 +147,10 @@ async def run_lulesh(run: Run, size: int, variant: str, xnack: str, steps: int) 
     chosen: dict[str, Any] = {"implementation": variant}
     if variant in VARIANTS:
         chosen = {"implementation": "acpp", **VARIANTS[variant]}
-    found: Figures = await stdpar(run, application="lulesh", size=size, steps=steps, xnack=xnack, **chosen)
-    return found
+    measured: Figures = await stdpar(run, application="lulesh", size=size, steps=steps, xnack=xnack, **chosen)
+    return measured
 
 
-def _without(found: Figures) -> Figures:
+def _without(measured: Figures) -> Figures:
     """What was measured, but for the fraction of the peak that is triad's."""
-    return {name: value for name, value in found.items() if name != "fraction_of_peak"}
+    return {name: value for name, value in measured.items() if name != "fraction_of_peak"}

@@ -105,8 +105,8 @@ async def zerocopy_table1(
 
 async def run_qmcpack(run: Run, size: str, threads: int, configuration: str, fraction: float) -> Figures:
     """QMCPack as `offloadrt run qmcpack` runs it."""
-    found: Figures = await qmcpack(run, size=size, threads=threads, configuration=configuration, fraction=fraction)
-    return found
+    measured: Figures = await qmcpack(run, size=size, threads=threads, configuration=configuration, fraction=fraction)
+    return measured
 
 
 @scenario(
@@ -126,8 +126,8 @@ async def zerocopy_table2(
         configuration: what a map means
         fraction: part of the run's length
     """
-    found: Figures = await specaccel(run, benchmark=benchmark, configuration=configuration, fraction=fraction)
-    return found
+    measured: Figures = await specaccel(run, benchmark=benchmark, configuration=configuration, fraction=fraction)
+    return measured
 
 
 @scenario(
@@ -147,5 +147,5 @@ async def zerocopy_table3(
         configuration: what a map means
         fraction: part of the run's length
     """
-    found: Figures = await specaccel(run, benchmark=benchmark, configuration=configuration, fraction=fraction)
-    return found
+    measured: Figures = await specaccel(run, benchmark=benchmark, configuration=configuration, fraction=fraction)
+    return measured

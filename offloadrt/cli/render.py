@@ -101,7 +101,7 @@ def changed(found: Result) -> str:
             words.append(f"{name.replace('_', ' ')} = {value}")
         else:
             at_end = " (end of its range)" if name == "range_end" else ""
-            words += [f"{key} = {one}{at_end}" for key, one in value.items()]
+            words += [f"{key} = {end}{at_end}" for key, end in value.items()]
     return "".join(f", {text}" for text in words)
 
 
@@ -147,8 +147,8 @@ def result(found: Result) -> Iterable[RenderableType]:
 def _placements(found: Result) -> Table:
     """Where each object was placed, in order of rank."""
     table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
-    for name, one in found.placements.items():
-        table.add_row(escape(name), size(one.nbytes), f"{one.density:.4g}", one.place, one.mechanism)
+    for name, placed in found.placements.items():
+        table.add_row(escape(name), size(placed.nbytes), f"{placed.density:.4g}", placed.place, placed.mechanism)
     return table
 
 
@@ -158,10 +158,10 @@ def _managed(found: Result) -> Table:
         "\nmanaged memory by object", "", "GPU faults", "CPU faults", "to device", "to host", "over the link",
         right=(1, 2, 3, 4, 5),
     )  # fmt: skip
-    for name, one in found.managed.items():
-        if any(attrs.astuple(one)):
-            moved = (one.bytes_htod, one.bytes_dtoh, one.remote_bytes)
-            table.add_row(escape(name), str(one.faults), str(one.host_faults), *(size(nbytes) for nbytes in moved))
+    for name, usage in found.managed.items():
+        if any(attrs.astuple(usage)):
+            moved = (usage.bytes_htod, usage.bytes_dtoh, usage.remote_bytes)
+            table.add_row(escape(name), str(usage.faults), str(usage.host_faults), *(size(nbytes) for nbytes in moved))
     return table
 
 

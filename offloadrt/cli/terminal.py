@@ -93,14 +93,14 @@ def stages(title: str) -> Iterator[Any]:
     """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every 100 runs."""
     with bars() as (progress, shown):
         tasks: dict[str, Any] = {}
-        told: dict[str, int] = {}
+        reported: dict[str, int] = {}
 
         def advanced(stage: str, finished: int, asked: int) -> None:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
             progress.update(tasks[stage], total=asked, completed=finished)
-            if not shown and finished // 100 > told.get(stage, -1):
-                told[stage] = finished // 100
+            if not shown and finished // 100 > reported.get(stage, -1):
+                reported[stage] = finished // 100
                 print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
 
         yield advanced

@@ -44,7 +44,8 @@ from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
 from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd
-from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry, available, load
+from offloadrt.machine.profile.files import available, load
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
 from offloadrt.machine.profile.topology import Topology
 from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues

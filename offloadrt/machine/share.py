@@ -97,14 +97,36 @@ class FairShare:
         """Return the units per second that a user gets now."""
         return ticket.group.rate
 
-    def join(self, now: float, amount: float, cap: float = math.inf) -> Ticket:
-        """Let a user come that needs ``amount`` units and can use at most ``cap`` units per second."""
+    def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
+        """Let a user come that needs ``amount`` units and can use at most ``cap`` units per second.
+
+        ``order`` is its place among arrivals, if it has one already.
+        """
         if not (amount >= 0 and cap > 0):
             raise ValueError(f"amount {amount!r} and cap {cap!r} must not be negative, and cap not zero")
         if now > self._now:
             self.advance(now)
-        self._arrivals = order = self._arrivals + 1
-        return self._enter(amount, cap, order)
+        if order is None:
+            self._arrivals = order = self._arrivals + 1
+        for group in self._classes:
+            if group.cap == cap:
+                break
+        else:
+            if (spare := self._spare) is None:
+                group = _Class(cap)
+            else:
+                group, self._spare = spare, None
+                group.cap, group.clock = cap, 0.0
+            if self._classes:
+                bisect.insort(self._classes, group, key=_cap)
+            else:
+                self._classes.append(group)
+        group.users += 1
+        self.users += 1
+        ticket = Ticket(group, group.clock + amount, order)
+        heapq.heappush(group.heap, ticket)
+        self._divide()
+        return ticket
 
     def leave(self, now: float, ticket: Ticket) -> float:
         """Let a user go, finished or not, and return the units that it did not get."""
@@ -129,7 +151,7 @@ class FairShare:
         """Limit a user to ``cap`` units per second from now on; returns its new ticket, in its place among arrivals."""
         if ticket.group.cap == cap:
             return ticket
-        limited = self._enter(self.leave(now, ticket), cap, ticket.order)
+        limited = self.join(now, self.leave(now, ticket), cap, ticket.order)
         limited.box = ticket.box
         return limited
 
@@ -173,28 +195,6 @@ class FairShare:
         """Tell whether a user has got all it needed, up to the resolution of the clock at the time of the last call."""
         group = ticket.group
         return ticket.mark - group.clock <= _RESOLUTION * (self._now * group.rate + ticket.mark)
-
-    def _enter(self, amount: float, cap: float, order: int) -> Ticket:
-        """Add a user to the class of its cap, which is made when there is none."""
-        for group in self._classes:
-            if group.cap == cap:
-                break
-        else:
-            if (spare := self._spare) is None:
-                group = _Class(cap)
-            else:
-                group, self._spare = spare, None
-                group.cap, group.clock = cap, 0.0
-            if self._classes:
-                bisect.insort(self._classes, group, key=_cap)
-            else:
-                self._classes.append(group)
-        group.users += 1
-        self.users += 1
-        ticket = Ticket(group, group.clock + amount, order)
-        heapq.heappush(group.heap, ticket)
-        self._divide()
-        return ticket
 
     def _divide(self) -> None:
         """Fill the users up: those with small caps are content first, the others share equally what is left."""

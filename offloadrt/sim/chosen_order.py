@@ -13,16 +13,19 @@ from offloadrt.sim.strategy import Strategy
 
 
 class ChosenOrder:
-    """Stands where the kernel has its ready deque and hands out what a strategy chooses.
+    """Stands where the kernel has its ready deque, and hands out what a strategy chooses.
 
-    It is never empty while a timer is pending, so the kernel never takes a timer itself.
+    It is true while a timer is pending, so the kernel never takes a timer itself: whoever is due at this instant has to
+    be among the choices, whether a timer or another actor made it ready.
     """
 
     def __init__(self, sim: Scheduler, strategy: Strategy) -> None:
         self.sim = sim
         self.strategy = strategy
         self.first: deque[Any] = deque()
+        """Who goes on before anybody is chosen: put back after a slice, or stepped aside for a look at Trio."""
         self.control: deque[Any] = deque()
+        """Timeouts of actors that are among the choices: they strike when these have gone on."""
         self.choices: list[Any] = []
 
     def __bool__(self) -> bool:
@@ -49,7 +52,7 @@ class ChosenOrder:
         sim, choices = self.sim, self.choices
         if not choices and not self.control:
             sim.now, sequence, item = heappop(sim.heap)
-            if sequence <= 0 or not item.is_actor:
+            if sequence <= 0 or not item.is_actor:  # a fence, a cancellation or a timeout: no choice
                 return item
             choices.append(item)
         while sim.heap and sim.heap[0][0] <= sim.now:
@@ -64,8 +67,9 @@ class ChosenOrder:
         return choices.pop(self._chosen() if len(choices) > 1 else 0)
 
     def _chosen(self) -> int:
-        """What the strategy answers. Anything but a place among the choices ends the run as soon as Trio can be told;
-        until then the first is chosen.
+        """Ask the strategy, and return the place that it chooses.
+
+        Any other answer ends the run as soon as Trio can be told; until then the first is chosen.
         """
         sim, most = self.sim, len(self.choices) - 1
         try:

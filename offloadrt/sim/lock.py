@@ -30,14 +30,14 @@ class LockStatistics:
 
     @classmethod
     def total(cls, every: Iterable[LockStatistics]) -> LockStatistics:
-        """Of several locks together."""
+        """Add up the statistics of several locks."""
         each = list(every)
         return cls(
-            acquired=sum(one.acquired for one in each),
-            contended=sum(one.contended for one in each),
-            wait_s=math.fsum(one.wait_s for one in each),
-            hold_s=math.fsum(one.hold_s for one in each),
-            tasks_waiting=sum(one.tasks_waiting for one in each),
+            acquired=sum(lock.acquired for lock in each),
+            contended=sum(lock.contended for lock in each),
+            wait_s=math.fsum(lock.wait_s for lock in each),
+            hold_s=math.fsum(lock.hold_s for lock in each),
+            tasks_waiting=sum(lock.tasks_waiting for lock in each),
             owner=None,
         )
 

@@ -28,6 +28,8 @@ TIMED_OUT: Final = _TimedOut()
 
 @attrs.frozen
 class MailboxStatistics:
+    """How many messages were put and got so far, and how many items and actors wait now."""
+
     put: int
     got: int
     items: int
@@ -35,7 +37,10 @@ class MailboxStatistics:
 
 
 class Request:
-    """A message that somebody waits on: ``message``, ``caller``, ``reply(value)``."""
+    """A message whose sender waits for a reply: ``message``, ``caller``, ``reply(value)``.
+
+    ``open`` until it is replied to or the caller has given up.
+    """
 
     __slots__ = ("box", "caller", "message", "open")
 
@@ -134,7 +139,7 @@ class Mailbox:
     @uninterrupted
     @types.coroutine
     def get_until(self, time: float) -> Generator[Any, Any, Any]:
-        """The next message, or TIMED_OUT when virtual time ``time`` has come without one."""
+        """Wait for the next message, and return it; TIMED_OUT when virtual time ``time`` has come without one."""
         sim = self.sim
         me = sim.running or sim.current
         if self.items:

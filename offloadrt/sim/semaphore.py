@@ -14,6 +14,8 @@ from offloadrt.sim.simulation import Simulation
 
 @attrs.frozen
 class SemaphoreStatistics:
+    """``wait_s`` is in virtual seconds over all waits so far, cancelled ones included; ``value`` units are free now."""
+
     acquired: int
     contended: int
     wait_s: float
@@ -71,6 +73,7 @@ class Semaphore:
         """Give one unit back; the longest waiter gets it."""
         if self.waiters:
             successor = self.waiters.popleft()
+            # What a waiter gets is accounted for here and not when it goes on: it then needs no code after its wait.
             self._wait_s += self.sim.now - successor.waits_since
             self._acquired += 1
             self.sim.ready.append(successor)

@@ -14,6 +14,8 @@ from offloadrt.sim.simulation import Simulation
 
 @attrs.frozen
 class SignalStatistics:
+    """Whether the signal is set, and how many actors wait for it."""
+
     is_set: bool
     tasks_waiting: int
 
@@ -43,7 +45,7 @@ class Signal:
 
     @uninterrupted
     def set(self, value: Any = None) -> None:
-        """The thing has completed."""
+        """Complete: give ``value`` to all who wait, and to all who will."""
         if self.is_set:
             raise RuntimeError(f"signal {self.name!r} is set a second time")
         self.is_set = True

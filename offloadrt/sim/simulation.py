@@ -224,10 +224,8 @@ class Simulation(trio.abc.Clock):
             return self._advance_to(deadline)
         if self.trouble is not None and not self.ending:
             return self._watchdog.fail(self.trouble)
-        return 0 if (self._run_turbo() if self.turbo else self._run_native()) else self._quiescent()
-
-    def _run_native(self) -> bool:
-        """Let Trio step the next actor; False if nothing is due."""
+        if self.turbo:
+            return 0 if self._run_turbo() else self._quiescent()
         ready, heap = self.ready, self.heap
         while True:
             if ready:
@@ -235,8 +233,8 @@ class Simulation(trio.abc.Clock):
             elif heap:
                 self.now, _, item = heappop(heap)
             else:
-                return False
-            if item.is_actor:  # as Actor.wake does
+                return self._quiescent()
+            if item.is_actor:  # as Actor.wake does, without the call
                 self.expected = task = item.task
                 reschedule(task, GO)
                 self.running = item
@@ -246,7 +244,7 @@ class Simulation(trio.abc.Clock):
         self._steps = steps = self._steps + 1
         if steps > SLICE:
             self._look_around()
-        return True
+        return 0
 
     def _run_turbo(self) -> bool:
         self.strides = STRIDES

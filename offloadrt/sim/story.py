@@ -12,7 +12,7 @@ LISTED = 20
 
 
 def holder(target: Any) -> str:
-    """``" held by host0"`` if ``target`` knows its owner, else nothing."""
+    """Return ``" held by host0"`` if ``target`` knows its owner, else nothing."""
     owners = target.holders() if hasattr(target, "holders") else []
     return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
 
@@ -33,8 +33,8 @@ def held(sim: Scheduler, actor: Actor) -> list[str]:
     return [p.name for p in sim.primitives if hasattr(p, "holders") and actor in p.holders()]
 
 
-def told(sim: Scheduler, actor: Actor) -> str:
-    """One line about one actor: what it waits for, what it holds, its last waits."""
+def report(sim: Scheduler, actor: Actor) -> str:
+    """Tell in one line what an actor waits for, what it holds, and its last waits."""
     parts = [waiting(actor)]
     if names := held(sim, actor):
         parts.append(f"holds {', '.join(names)}")
@@ -46,7 +46,7 @@ def told(sim: Scheduler, actor: Actor) -> str:
 
 def everybody(sim: Scheduler) -> str:
     actors = [a for a in sim.actors.values() if not a.daemon]
-    lines = [f"  {told(sim, actor)}" for actor in actors[:LISTED]]
+    lines = [f"  {report(sim, actor)}" for actor in actors[:LISTED]]
     if len(actors) > LISTED:
         lines.append(f"  and {len(actors) - LISTED} more")
     return "\n".join(lines)
@@ -96,11 +96,11 @@ def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
         error.add_note("its last waits: " + ", ".join(f"{name} at t={time:g}" for time, name in actor.story))
     others = [a for a in sim.actors.values() if a is not actor and not a.daemon and a.waits_for is not None]
     for other in others[:LISTED]:
-        error.add_note(told(sim, other))
+        error.add_note(report(sim, other))
 
 
 def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
-    """The one error inside nested groups of nurseries, or the group itself if there are several."""
+    """Return the one error inside nested groups of nurseries, or the group itself if there are several."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

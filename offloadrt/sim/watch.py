@@ -77,7 +77,7 @@ class TrioWatch(trio.abc.Instrument):
             )
 
     def _many_steps_at_one_instant(self) -> bool:
-        """Trio asks the clock only when nothing is runnable, so who spins in Trio's own checkpoints is counted here."""
+        """Count wake-ups at one instant: who spins in Trio's own checkpoints never lets Trio ask the clock."""
         if self.sim.now != self._wakes_at:
             self._wakes_at = self.sim.now
             self._wakes = 0
@@ -102,7 +102,7 @@ class TrioWatch(trio.abc.Instrument):
         return self._livelock_limit + 1000 * len(self.sim.actors)
 
     def blocked_outside(self) -> SimulationError | None:
-        """Does a task of the run wait for the world outside?"""
+        """Return an error if a task of the run waits for the world outside, where real time passes."""
         for actor in self.sim.actors.values():
             if actor.task is None or actor.waits_for is not None:
                 continue
@@ -145,10 +145,10 @@ def _cancelled(task: Task) -> bool:
 
 
 def _family(task: Task) -> list[Task]:
-    """A task and the plain Trio tasks below it; actors among them speak for themselves."""
-    found: list[Any] = [task]
+    """Collect a task and the plain Trio tasks below it; actors among them speak for themselves."""
+    family: list[Any] = [task]
     for nursery in task.child_nurseries:
         for child in nursery.child_tasks:
             if child.context.get(SELF) is task.context.get(SELF):
-                found.extend(_family(child))
-    return found
+                family.extend(_family(child))
+    return family

@@ -39,7 +39,7 @@ class Calls:
         self._tallies: dict[str, _Tally] = {}
 
     def add(self, api: str, duration_s: float) -> None:
-        """One call of `api` took `duration_s` virtual seconds."""
+        """Count a call of `api` that took `duration_s` virtual seconds."""
         try:
             tally = self._tallies[api]
         except KeyError:
@@ -53,7 +53,7 @@ class Calls:
             tally.max_s = duration_s
 
     def cut(self) -> Calls:
-        """What was counted so far, as Calls of its own; counting goes on from zero."""
+        """Return what was counted so far, as Calls of its own; counting goes on from zero."""
         earlier = Calls()
         earlier._tallies, self._tallies = self._tallies, {}
         return earlier
@@ -71,12 +71,12 @@ class Calls:
                 mine.max_s = max(mine.max_s, tally.max_s)
 
     def count(self, api: str) -> int:
-        """How many calls of `api` there were."""
+        """Return how many calls of `api` there were."""
         tally = self._tallies.get(api)
         return 0 if tally is None else tally.count
 
     def table(self) -> dict[str, CallStatistics]:
-        """Statistics by name: the largest total first, equal totals by name."""
+        """Return the statistics by name: the largest total first, equal totals by name."""
         everything = 0.0
         for tally in self._tallies.values():
             everything += tally.total_s
@@ -94,7 +94,7 @@ class Calls:
         }
 
     def lines(self) -> list[str]:
-        """A table in the columns of `rocprof --stats`, times in integer nanoseconds."""
+        """Format a table in the columns of `rocprof --stats`, times in integer nanoseconds."""
         head = ("Name", "Calls", "TotalDurationNs", "AverageNs", "MinNs", "MaxNs", "Percentage")
         rows = [
             (
@@ -109,7 +109,7 @@ class Calls:
 
 
 def aligned(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines of a text table: the first column to the left, the others to the right."""
+    """Format a text table: the first column to the left, the others to the right."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     return [
         "  ".join(

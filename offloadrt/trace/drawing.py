@@ -113,7 +113,7 @@ class Drawing:
                 pass
 
     def _flows(self, cause: int) -> Sequence[int]:
-        """The arrows into something that directive `cause` caused; none when the trace does not have the directive."""
+        """Return the arrows into what directive `cause` caused; none when the trace does not have the directive."""
         return (cause,) if cause in self._directives else ()
 
     def _directive(self, event: events.DirectiveBegin) -> None:
@@ -130,7 +130,7 @@ class Drawing:
         self._lanes.begin(LOCKS, family, event.time_ps, what, name)
 
     def _end_wait(self, event: Event) -> None:
-        """Where a thread has waited for a lock, its next event shows that it has it or has given up."""
+        """End the wait of a thread for a lock: its next event shows that it has it or has given up."""
         wait = self._waits.follow(event.label, event.time_ps, event.actor, getattr(event, "lock", ""))
         if wait is not None:
             self._threads.end(event.actor, event.time_ps, ("wait", wait.lock))

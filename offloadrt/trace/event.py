@@ -88,11 +88,11 @@ def to_ns(time_ps: int) -> int:
 
 
 def lock_family(lock: str) -> str:
-    """The name under which a lock is shown and summed: "entry of a" is one of many "entry locks", which share one."""
+    """Return the name under which a lock is summed: "entry of a" is one of many "entry locks", which share one."""
     kind, of, _ = lock.partition(" of ")
     return f"{kind} locks" if of else lock
 
 
 def decode(row: Row) -> Event:
-    """The typed event of a row."""
+    """Return the typed event of a row."""
     return EVENTS[row[0]](*row[1:])

@@ -43,14 +43,14 @@ class HostTime:
         self.lived_s = 0.0
 
     def add(self, category: str, dt: float) -> None:
-        """A host thread has just spent `dt` virtual seconds in `category`. Raises ValueError for an unknown one."""
+        """Add `dt` virtual seconds that a host thread has just spent in `category`; ValueError for an unknown one."""
         try:
             self.seconds[category] += dt
         except KeyError:
             raise ValueError(f"no category {category!r} of host time; there are {', '.join(HOST_TIME)}") from None
 
     def add_wait(self, begin: float, end: float, spans: Iterable[tuple[str, float, float]]) -> None:
-        """A host thread has waited for the device from `begin` to `end` (virtual seconds).
+        """Add the wait of a host thread for the device from `begin` to `end` (virtual seconds).
 
         spans: (category, begin, end) of what the stream that it waited for was doing, "copies" or "kernels", in order
         and without overlap. What of the wait falls into a span goes to the span's category, the rest to "device".
@@ -65,7 +65,7 @@ class HostTime:
             self.seconds["device"] += rest
 
     def lived(self, dt: float) -> None:
-        """A host thread ends after a life of `dt` virtual seconds."""
+        """Add the life of a host thread that ends, `dt` virtual seconds."""
         self.lived_s += dt
 
     def shares(self) -> dict[str, float]:
@@ -83,7 +83,7 @@ class HostTime:
         return {**{category: dt / whole for category, dt in self.seconds.items()}, OTHER: (whole - claimed) / whole}
 
     def lines(self) -> list[str]:
-        """A readable table: each category in which time was spent, its seconds, its share, and what it means."""
+        """Format a readable table: each category in which time was spent, its seconds, its share, and what it means."""
         shares = self.shares()
         claimed = 0.0
         for dt in self.seconds.values():

@@ -22,7 +22,7 @@ class LockWaits:
         self._released: dict[str, int] = {}
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
-        """The wait that an event of its actor shows to be over. `lock` matters for events of locks only.
+        """Return the wait that an event of its actor shows to be over. `lock` matters for events of locks only.
 
         Whoever waits and then does anything but get the lock has given up; so has who gets one that was free before.
         """

@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 
 def _logger(logger: Any, processors: list[Any]) -> Any:
-    """A structlog logger of its own: nothing global is read or changed."""
+    """Make a structlog logger of its own: nothing global is read or changed."""
     return structlog.wrap_logger(
         logger,
         processors=processors,
@@ -108,7 +108,7 @@ _Time = Annotated[int, msgspec.Meta(ge=0)]
 
 
 def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
-    """The events of a file written by `JsonLines`, one by one, at the whole nanosecond.
+    """Read the events of a file written by `JsonLines`, one by one, at the whole nanosecond.
 
     Raises ValueError, with file and line, for a line that is no event; OSError when the file cannot be read.
     """

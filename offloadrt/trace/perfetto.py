@@ -88,7 +88,7 @@ class _Pen:
             self._turn()
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """A track of its own for a host thread; its thread id is its index + 1, since 0 means the swapper."""
+        """Add a track of its own for a host thread; its thread id is its index + 1, since 0 means the swapper."""
         uuid, pid = self._group(group)
         track = self._track(next(self._uuids), parent=uuid)
         track.thread.pid = pid
@@ -97,37 +97,37 @@ class _Pen:
         return int(track.uuid)
 
     def lane(self, group: str, name: str, /) -> int:
-        """A named track under its group."""
+        """Add a named track under its group."""
         track = self._track(next(self._uuids), parent=self._group(group)[0])
         track.name = name
         return int(track.uuid)
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """A counter track under its group."""
+        """Add a counter track under its group."""
         track = self._track(next(self._uuids), parent=self._group(group)[0])
         track.name = name
         track.counter.unit = self._units[unit]
         return int(track.uuid)
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """A slice begins."""
+        """Begin a slice."""
         event = self._event(track, time_ps, self._begin)
         event.name = name
         event.flow_ids.extend(flows)
         _annotate(event, notes)
 
     def end(self, track: int, time_ps: int, /) -> None:
-        """The innermost slice of the track ends."""
+        """End the innermost slice of the track."""
         self._event(track, time_ps, self._end)
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, /) -> None:
-        """An instant."""
+        """Mark an instant."""
         event = self._event(track, time_ps, self._instant)
         event.name = name
         _annotate(event, notes)
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """A value of a counter."""
+        """Record a value of a counter."""
         self._event(track, time_ps, self._counter).counter_value = value
 
     def _group(self, name: str) -> tuple[int, int]:

@@ -170,7 +170,7 @@ class Trace:
                 sink.write(rows)
 
     def _block(self) -> None:
-        """The block is full: hash it, hand it on, begin a new one."""
+        """Hash the block, which is full, hand it on, and begin a new one."""
         if self._digest is not None:
             self._digest.update(_packed(self._pending, self._payload))
         self._done += BLOCK
@@ -243,7 +243,7 @@ class Trace:
     # The simulation's observer. Most events of a run are of locks: they take the shortest way.
 
     def lock_waited(self, lock: Named, actor: ActorLike) -> None:
-        """The simulation says: `actor` began to wait for `lock`."""
+        """Record that `actor` began to wait for `lock`; called by the simulation."""
         pending = self._pending
         pending += (LockWait.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
         self._payload.append(lock.name)
@@ -251,7 +251,7 @@ class Trace:
             self._block()
 
     def lock_acquired(self, lock: Named, actor: ActorLike) -> None:
-        """The simulation says: `actor` got `lock`."""
+        """Record that `actor` got `lock`; called by the simulation."""
         pending = self._pending
         pending += (LockAcquire.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
         self._payload.append(lock.name)
@@ -259,7 +259,7 @@ class Trace:
             self._block()
 
     def lock_released(self, lock: Named, actor: ActorLike) -> None:
-        """The simulation says: `actor` released `lock`."""
+        """Record that `actor` released `lock`; called by the simulation."""
         pending = self._pending
         pending += (LockRelease.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
         self._payload.append(lock.name)
@@ -267,23 +267,23 @@ class Trace:
             self._block()
 
     def actor_spawned(self, actor: ActorLike) -> None:
-        """The simulation says: `actor` exists."""
+        """Record that `actor` exists; called by the simulation."""
         self.by(actor.index, ActorSpawned, NONE, NONE, NO_CAUSE, actor.name)
 
     def actor_finished(self, actor: ActorLike) -> None:
-        """The simulation says: `actor` is gone."""
+        """Record that `actor` is gone; called by the simulation."""
         self.by(actor.index, ActorFinished, NONE, NONE, NO_CAUSE, actor.name)
 
 
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """The times of a block, to the nearest picosecond."""
+    """Return the times of a block, to the nearest picosecond."""
     if block and block[-WIDTH + 1] > LONGEST_S:
         raise OverflowError(f"virtual time {block[-WIDTH + 1]:.3g} s: a trace reaches {LONGEST_S:.3g} s")
     return np.rint(np.array(block[1::WIDTH]) * PS_PER_S).astype("<i8")
 
 
 def _rows(block: Sequence[Any], payload: Sequence[Any]) -> list[Row]:
-    """The rows of a block."""
+    """Build the rows of a block."""
     columns = (block[column::WIDTH] for column in range(2, WIDTH))
     rows: list[Row] = []
     at = 0
@@ -296,7 +296,7 @@ def _rows(block: Sequence[Any], payload: Sequence[Any]) -> list[Row]:
 
 
 def _packed(block: Sequence[Any], payload: Sequence[Any]) -> bytes:
-    """A block as the hash sees it: all codes, all times, all actors, all sizes, as little-endian 64-bit integers."""
+    """Pack a block for the hash: all codes, all times, all actors, all sizes, as little-endian 64-bit integers."""
     codes = block[::WIDTH]
     sizes: list[int] = []
     at = 0
@@ -311,7 +311,7 @@ def _packed(block: Sequence[Any], payload: Sequence[Any]) -> bytes:
 
 
 def _check_width(block: Sequence[Any], payload: Sequence[Any], expected: int) -> None:
-    """Payloads have no separators, so one of a wrong width is noticed in the sum."""
+    """Raise ValueError if a payload has a wrong width: without separators, only the sum shows it."""
     if expected != len(payload):
         kinds = ", ".join(sorted({SHAPES[code][0] for code in block[::WIDTH]}))
         raise ValueError(

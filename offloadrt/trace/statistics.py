@@ -65,10 +65,10 @@ class TraceStatistics:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> "TraceStatistics":
-        """The statistics of recorded rows (`trace.rows`)."""
-        made = cls()
-        made.write(list(rows))
-        return made
+        """Compute the statistics of recorded rows (`trace.rows`)."""
+        statistics = cls()
+        statistics.write(list(rows))
+        return statistics
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Count some rows."""
@@ -97,7 +97,7 @@ class TraceStatistics:
                     pass
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        """Do nothing: a sink is closed, but nothing is left to write."""
 
     def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: EndedWait | None) -> None:
         family = lock_family(name)

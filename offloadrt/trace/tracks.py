@@ -12,38 +12,38 @@ from typing import Protocol
 import attrs
 
 Notes = Mapping[str, int | str]
-"""What one reads when one clicks on a slice."""
+"""Details shown when the reader of the picture clicks on a slice."""
 
 
 class Canvas(Protocol):
     """Draws tracks, known by the numbers that `thread`, `lane` and `counter` return; times are picoseconds."""
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """A new track for the actor of that index."""
+        """Make a new track for the actor of that index."""
         ...
 
     def lane(self, group: str, name: str, /) -> int:
-        """A new track for one lane of a resource."""
+        """Make a new track for one lane of a resource."""
         ...
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """A new track for a number over time; unit: "bytes" or "count"."""
+        """Make a new track for a number over time; unit: "bytes" or "count"."""
         ...
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """A slice begins; slices anywhere that name the same flow are joined by arrows, in order of time."""
+        """Begin a slice; slices anywhere that name the same flow are joined by arrows, in order of time."""
         ...
 
     def end(self, track: int, time_ps: int, /) -> None:
-        """The slice that began last on the track ends."""
+        """End the slice that began last on the track."""
         ...
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, /) -> None:
-        """Something that takes no time."""
+        """Mark something that takes no time."""
         ...
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """A counter has a new value."""
+        """Give a counter a new value."""
         ...
 
 
@@ -65,11 +65,11 @@ class ThreadTracks:
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
 
     def name(self, actor: int) -> str:
-        """The name of an actor."""
+        """Return the name of an actor."""
         return self.names.get(actor, f"actor {actor}")
 
     def track(self, actor: int) -> int:
-        """The actor's track, made when it is first drawn on."""
+        """Return the actor's track, made when it is first drawn on."""
         return self._thread(actor).track
 
     def begin(
@@ -81,7 +81,7 @@ class ThreadTracks:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """A slice that `what` identifies begins on the actor's track."""
+        """Begin a slice that `what` identifies on the actor's track."""
         thread = self._thread(actor)
         thread.open.append(what)
         self.canvas.begin(thread.track, time_ps, name, flows, notes or {})
@@ -96,7 +96,7 @@ class ThreadTracks:
         self.canvas.end(thread.track, time_ps)
 
     def end_all(self, actor: int, time_ps: int) -> None:
-        """The actor is gone: end whatever is open on its track."""
+        """End whatever is open on the track of an actor that is gone."""
         thread = self._threads.get(actor)
         if thread is not None:
             for _ in thread.open:
@@ -139,7 +139,7 @@ class Lanes:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """A slice that `what` identifies begins on the lowest free lane of the resource."""
+        """Begin a slice that `what` identifies on the lowest free lane of the resource."""
         lanes = self._lanes.setdefault((group, resource), [])
         lane = next((lane for lane in lanes if not lane.busy), None)
         if lane is None:
@@ -176,7 +176,7 @@ class CounterTracks:
     _values: dict[tuple[str, str], int] = attrs.field(factory=dict)
 
     def add(self, group: str, name: str, unit: str, time_ps: int, change: int) -> None:
-        """The number changes by `change`; it was 0 before its first change."""
+        """Change the number by `change`; it was 0 before its first change."""
         key = group, name
         track = self._tracks.get(key)
         if track is None:

@@ -16,6 +16,7 @@ from offloadrt.sim import (
     SemaphoreStatistics,
     Signal,
     SignalStatistics,
+    Simulation,
     Station,
     StationStatistics,
 )
@@ -273,3 +274,60 @@ def test_an_actor_goes_on_at_its_own_timer_only_when_nothing_else_is_due_before(
     assert log == [
         ("host 0", 1.0), ("host 0", 2.0), ("host 1", 2.0), ("host 0", 2.5), ("host 0", 2.5), ("host 1", 6.0),
     ]  # fmt: skip
+
+
+async def held(lock, acquire):
+    """Have another actor hold a lock, then wait for it."""
+    sim = lock.sim
+
+    async def holder():
+        await acquire()
+        await sim.sleep(1)
+        lock.release()
+
+    sim.spawn(holder, name="holder")
+    await sim.sleep(0)
+    await acquire()
+
+
+async def served(station):
+    """Have another actor occupy the one server, then wait for it."""
+    sim = station.sim
+    sim.spawn(station.serve, 1.0, name="holder")
+    await sim.sleep(0)
+    await station.serve(1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "wait"),
+    [
+        ("lock", lambda sim: held(lock := Lock(sim, "lock"), lock.acquire)),
+        ("barging", lambda sim: held(lock := Lock(sim, "barging", "barging"), lock.acquire)),
+        ("writer", lambda sim: held(lock := RWLock(sim, "writer"), lock.acquire_write)),
+        ("units", lambda sim: held(units := Semaphore(sim, 1, "units"), units.acquire)),
+        ("station", lambda sim: served(Station(sim, 1, "station"))),
+        ("box", lambda sim: Mailbox(sim, "box").get()),
+        ("box", lambda sim: Mailbox(sim, "box").get_until(1.0)),
+        ("a reply from box", lambda sim: Mailbox(sim, "box").call("?")),
+        ("signal", lambda sim: Signal(sim, "signal").wait()),
+    ],
+)
+def test_every_primitive_waits_through_park(sim, monkeypatch, name, wait):
+    park, parked = Simulation.park, []
+
+    def spy(self, me, target):
+        parked.append((me.name, target.name))
+        return park(self, me, target)
+
+    monkeypatch.setattr(Simulation, "park", spy)
+
+    async def main():
+        async def other():  # somebody else is due before, so that nobody goes on without a wait
+            await sim.sleep(0.5)
+
+        sim.spawn(other)
+        with sim.move_on_after(3.0):
+            await wait(sim)
+
+    sim.run(main)
+    assert parked == [("main", name)]

@@ -9,7 +9,10 @@ import attrs
 
 @attrs.frozen
 class DriverCosts:
-    """Seconds of host time of each call; sizes in bytes."""
+    """Seconds of host time of each call; sizes in bytes.
+
+    There is one field for each entry of the profile that the library reads, hence their number.
+    """
 
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
     """An allocation from memory that the driver holds already."""

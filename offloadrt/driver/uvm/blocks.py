@@ -56,7 +56,7 @@ class UvmBlocks:
                 if not (evicts and await self.evict_one(cause)):
                     return False
             pages.lru[block.index] = block
-        await self.sim.sleep(self.machine.jitter(cost))
+        await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
             block.host_mapped &= ~moved
@@ -113,7 +113,7 @@ class UvmBlocks:
             gone = block.resident
             self.unmap(block, gone)
             self.counters.evictions += 1
-            await self.sim.sleep(self.machine.jitter(self.costs.evict))
+            await self.pay(self.costs.evict)
             if gone:
                 await self.move("d2h", block, gone, cause)
             self.map_remote_again(block)

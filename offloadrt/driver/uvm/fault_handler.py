@@ -88,7 +88,7 @@ class UvmFaultHandler:
         try:
             begin = sim.now
             faults.unpin()
-            await sim.sleep(blocks.machine.jitter(costs.batch))
+            await blocks.pay(costs.batch)
             base_s = sim.now - begin
             pages = up_to(first.pages, costs.batch_max)
             served = merged(pages)  # a kernel asks for no page twice

@@ -243,11 +243,11 @@ class OffloadProgram(ABC, Generic[T]):
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of the runtime's locks, by name, of all devices."""
-        found: dict[str, LockStatistics] = {}
+        locks: dict[str, LockStatistics] = {}
         for device in self.devices:
-            found.update(device.locks())
-        found[self.globals.lock.name] = self.globals.lock.statistics()
-        return found
+            locks.update(device.locks())
+        locks[self.globals.lock.name] = self.globals.lock.statistics()
+        return locks
 
     def algorithms(self) -> dict[str, int]:
         """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""

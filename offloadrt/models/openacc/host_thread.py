@@ -152,14 +152,14 @@ class HostThread(ProgramThread):
 
     async def acc_is_present(self, array: HostArray) -> bool:
         """Return whether all of an array is on the current device."""
-        found: list[bool] = []
+        contained: list[bool] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.work(where.costs.lookup)
-            found.append(where.table.lookup(array.address, array.nbytes).contained)
+            contained.append(where.table.lookup(array.address, array.nbytes).contained)
 
         await self.run("acc_is_present", look)
-        return found[0]
+        return contained[0]
 
     # kernels
 

@@ -80,9 +80,9 @@ class KernelRecords:
         That is its name, with a number after it when another kernel has that name already. Kernels of one generated
         `code` are one kernel, though their functions were made twice.
         """
-        found = self._names.get(kernel) or self._names.get(code or kernel)
-        if found is None:
+        name = self._names.get(kernel) or self._names.get(code or kernel)
+        if name is None:
             number = self._same_name[kernel.name] = self._same_name.get(kernel.name, 0) + 1
-            found = kernel.name if number == 1 else f"{kernel.name} ({number})"
-        self._names[kernel] = self._names[code or kernel] = found
-        return found
+            name = kernel.name if number == 1 else f"{kernel.name} ({number})"
+        self._names[kernel] = self._names[code or kernel] = name
+        return name

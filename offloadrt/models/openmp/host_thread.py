@@ -76,15 +76,15 @@ class HostThread(MemoryRoutines):
         if not nbytes:
             raise ValueError(f"managed array {name!r} of no bytes")
         check_managed_memory(self.program.machine, f"array {name!r}")
-        found: list[int] = []
+        addresses: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found.append(await where.plugin.alloc_managed(nbytes, name))
+            addresses.append(await where.plugin.alloc_managed(nbytes, name))
 
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        return HostArray(name, found[0], lengths, element, "heap", 0, values, managed=True)
+        return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
 
     async def free_managed(self, array: HostArray) -> None:
         """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""

@@ -65,17 +65,17 @@ def _rank(component: tuple[int, HostArray | Section, int]) -> int:
 
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
     """Arrange the list items by variable, variables in order of first occurrence."""
-    found: dict[HostArray, _Variable] = {}
+    variables: dict[HostArray, _Variable] = {}
     for clause in clauses:
         for listed in clause.items:
             for place, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
                 rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
                 array = place.array if isinstance(place, Section) else place
-                variable = found.get(array)
+                variable = variables.get(array)
                 if variable is None:
-                    variable = found[array] = _Variable(array)
+                    variable = variables[array] = _Variable(array)
                 variable.components.append((rank, place, bits))
-    return found
+    return variables
 
 
 def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[type, Mapper]) -> list[MapItem]:

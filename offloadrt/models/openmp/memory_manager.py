@@ -96,7 +96,7 @@ class BlockManager(ABC, Generic[B]):
         ghost = self.program.phantom if phantom is None else phantom
         blocks = self._blocks.setdefault((number, nbytes, ghost), [])
         async with self._guard():
-            block = next((one for one in blocks if not one.in_use and one.memory is not None), None)
+            block = next((held for held in blocks if not held.in_use and held.memory is not None), None)
             if block is None:
                 block = HeldBlock[B](None, in_use=True)
                 blocks.append(block)

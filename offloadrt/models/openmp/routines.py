@@ -96,16 +96,16 @@ class MemoryRoutines(ProgramThread):
         if self._is_host(device):
             array = self.array("omp_target_alloc", nbytes, np.uint8, phantom=ghost, kind="heap")
             return DevicePointer(array.address, nbytes, self.omp_get_initial_device(), ghost, host=array)
-        found: list[int] = []
+        addresses: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             try:
-                found.append(await where.allocate(nbytes, None, 0, ghost))
+                addresses.append(await where.allocate(nbytes, None, 0, ghost))
             except OutOfDeviceMemory as error:
                 where.report(f"omp_target_alloc: {error}")
 
         where = await self._call("omp_target_alloc", device, allocate)
-        return DevicePointer(found[0], nbytes, where.number, ghost) if found else None
+        return DevicePointer(addresses[0], nbytes, where.number, ghost) if addresses else None
 
     async def omp_target_free(self, pointer: DevicePointer | None) -> None:
         """Free what omp_target_alloc gave. Nothing happens for None.
@@ -364,14 +364,14 @@ class MemoryRoutines(ProgramThread):
         self, name: str, place: HostArray | Section, nbytes: int, device: int | None
     ) -> tuple[int | None, OffloadDevice]:
         array, begin = _host_place(place)
-        found: list[int | None] = []
+        addresses: list[int | None] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
-            found.append(pointer.address if pointer.is_present else None)
+            addresses.append(pointer.address if pointer.is_present else None)
 
         where = await self._call(name, device, look)
-        return found[0], where
+        return addresses[0], where
 
 
 def _product(lengths: Sequence[int]) -> int:

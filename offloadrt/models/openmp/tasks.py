@@ -55,17 +55,17 @@ class TaskRegion:
 
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
         """Unfinished tasks that must complete first, each once, in order of creation."""
-        found: dict[Task, None] = {}
+        unfinished: dict[Task, None] = {}
         for clause in depends:
             for item in (*clause.reads, *clause.writes):
                 users = self._users.get(item)
                 if users is not None and users.writer is not None:
-                    found[users.writer] = None
+                    unfinished[users.writer] = None
             for item in clause.writes:
                 users = self._users.get(item)
                 if users is not None:
-                    found.update(dict.fromkeys(users.readers))
-        return [task for task in self.children if task in found and not task.done.is_set]
+                    unfinished.update(dict.fromkeys(users.readers))
+        return [task for task in self.children if task in unfinished and not task.done.is_set]
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
         """Add a task after `predecessors` was asked."""

@@ -1,8 +1,8 @@
 """Advection along one axis: volume, mass and energy of cells, then momentum of nodes, by van Leer's upwind scheme.
 
 The public source has each kernel twice, for sweeps along x and along y. Here one function makes both: it closes over
-the axis, so each is a kernel of its own with constant offsets, as a compiler sees it. Every load stands before the
-branch that needs it, as a compiler that vectorises the loop hoists it.
+the axis, so each is a kernel of its own with constant offsets, as a compiler sees it. As in the public source, the sign
+of the flux decides which cells are loaded, so these loads wait for that of the flux.
 """
 
 from __future__ import annotations
@@ -71,34 +71,24 @@ def kernels_along(name: str, y: int, x: int) -> AxisKernels:
         for k in range(2, ny + 2 + y):
             for j in range(2, nx + 2 + x):
                 flux = vol_flux[k, j]
-                pre_before = pre_vol[k - y, j - x]
-                pre_here = pre_vol[k, j]
-                d_far = density1[k - 2 * y, j - 2 * x]
-                d_before = density1[k - y, j - x]
-                d_here = density1[k, j]
-                d_after = density1[k + y, j + x]
-                e_far = energy1[k - 2 * y, j - 2 * x]
-                e_before = energy1[k - y, j - x]
-                e_here = energy1[k, j]
-                e_after = energy1[k + y, j + x]
                 if flux > 0.0:
-                    donor_vol = pre_before
+                    donor_vol = pre_vol[k - y, j - x]
                     ratio = vertexd[k * y + j * x] / vertexd[k * y + j * x - 1]
-                    density = d_before
-                    density_up = d_before - d_far
-                    density_down = d_here - d_before
-                    energy = e_before
-                    energy_up = e_before - e_far
-                    energy_down = e_here - e_before
+                    density = density1[k - y, j - x]
+                    density_up = density - density1[k - 2 * y, j - 2 * x]
+                    density_down = density1[k, j] - density
+                    energy = energy1[k - y, j - x]
+                    energy_up = energy - energy1[k - 2 * y, j - 2 * x]
+                    energy_down = energy1[k, j] - energy
                 else:
-                    donor_vol = pre_here
+                    donor_vol = pre_vol[k, j]
                     ratio = vertexd[k * y + j * x] / vertexd[k * y + j * x + 1]
-                    density = d_here
-                    density_up = d_here - d_after
-                    density_down = d_before - d_here
-                    energy = e_here
-                    energy_up = e_here - e_after
-                    energy_down = e_before - e_here
+                    density = density1[k, j]
+                    density_up = density - density1[k + y, j + x]
+                    density_down = density1[k - y, j - x] - density
+                    energy = energy1[k, j]
+                    energy_up = energy - energy1[k + y, j + x]
+                    energy_down = energy1[k - y, j - x] - energy
                 sigma = abs(flux) / donor_vol
                 near = (1.0 + sigma) * ratio
                 far = 2.0 - sigma
@@ -148,24 +138,18 @@ def kernels_along(name: str, y: int, x: int) -> AxisKernels:
         for k in range(2 - y, ny + 3):
             for j in range(2 - x, nx + 3):
                 flux = node_flux[k, j]
-                mass_here = mass_pre[k, j]
-                mass_after = mass_pre[k + y, j + x]
-                v_before = vel[k - y, j - x]
-                v_here = vel[k, j]
-                v_after = vel[k + y, j + x]
-                v_far = vel[k + 2 * y, j + 2 * x]
                 if flux < 0.0:
-                    sigma = -flux / mass_after
+                    donor = vel[k + y, j + x]
+                    up = donor - vel[k + 2 * y, j + 2 * x]
+                    down = vel[k, j] - donor
+                    sigma = -flux / mass_pre[k + y, j + x]
                     other = celld[k * y + j * x + 1]
-                    donor = v_after
-                    up = v_after - v_far
-                    down = v_here - v_after
                 else:
-                    sigma = flux / mass_here
+                    donor = vel[k, j]
+                    up = donor - vel[k - y, j - x]
+                    down = vel[k + y, j + x] - donor
+                    sigma = flux / mass_pre[k, j]
                     other = celld[k * y + j * x - 1]
-                    donor = v_here
-                    up = v_here - v_before
-                    down = v_after - v_here
                 limiter = 0.0
                 if up * down > 0.0:
                     wind = -1.0 if down <= 0.0 else 1.0

@@ -279,9 +279,9 @@ class Replay:
 
     def _address(self, host_address: int) -> int | None:
         """Return the device address of a byte, found as omp_target_is_present does."""
-        found = self.device.table.lookup(host_address, 1)
-        entry = found.entry
-        return entry.device_address(host_address) if found.overlaps and entry is not None else None
+        result = self.device.table.lookup(host_address, 1)
+        entry = result.entry
+        return entry.device_address(host_address) if result.overlaps and entry is not None else None
 
     def _present(self, array: HostArray) -> list[list[int]]:
         """Return the runs of elements that are present, as [offset, length]."""

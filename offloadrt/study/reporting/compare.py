@@ -199,23 +199,25 @@ def compare(
     )
 
 
-def write(found: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
+def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
     """Write a line for each run with every compared figure and its ratio, and a line for each run and call.
 
     The files are `stem.csv` and `stem_calls.csv`; returns their paths. Raises UserError when they cannot be written.
     """
     ratios, calls = folder / f"{stem}.csv", folder / f"{stem}_calls.csv"
-    places = [*found.cases[0].parameters, *found.baseline]
-    heads = [f"{name}{part}" for name in found.measures for part in ("", "_ratio", "_cov")]
-    runs = [({**case.parameters, **one.parameters}, one) for case in found.cases for one in case.variants]
+    places = [*comparison.cases[0].parameters, *comparison.baseline]
+    heads = [f"{name}{part}" for name in comparison.measures for part in ("", "_ratio", "_cov")]
+    runs = [
+        ({**case.parameters, **variant.parameters}, variant) for case in comparison.cases for variant in case.variants
+    ]
     lines = [
-        [*place.values(), *(part for name in found.measures for part in _parts(one.figures[name]))]
-        for place, one in runs
+        [*place.values(), *(part for name in comparison.measures for part in _parts(variant.figures[name]))]
+        for place, variant in runs
     ]
     counted = [
         [*place.values(), name, call.count, call.total_s, call.ratio]
-        for place, one in runs
-        for name, call in one.calls.items()
+        for place, variant in runs
+        for name, call in variant.calls.items()
     ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -230,25 +232,25 @@ def write(found: Comparison, folder: Path, *, stem: str = "comparison") -> list[
     return [ratios, calls]
 
 
-def draw(found: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
+def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
     """Draw the ratios of one measure over the sweep.
 
     It is the first measure that was asked for, else that of the scenario's figure, else the elapsed time. Returns the
     paths written, none when nothing can lie along x. Raises UserError when matplotlib is not installed.
     """
-    results = found.results
+    results = comparison.results
     swept = {
         name: tuple(dict.fromkeys(result.parameters[name] for result in results))
-        for name in (*found.cases[0].parameters, *found.baseline)
+        for name in (*comparison.cases[0].parameters, *comparison.baseline)
     }
     figure = figures.figure_for(scenario.figure, swept, results)
     if figure is None:
         return []
-    asked = [name for name in found.measures[1:] if name not in scenario.measures]
+    asked = [name for name in comparison.measures[1:] if name not in scenario.measures]
     y = asked[0] if asked else figure.y if scenario.figure is not None else ELAPSED
     if figure.y != y:
         figure = attrs.evolve(figure, y=y, ylabel=None)
-    figure = attrs.evolve(figure, baseline=found.baseline)
+    figure = attrs.evolve(figure, baseline=comparison.baseline)
     return figures.draw(figure, results, folder, stem="comparison")
 
 
@@ -323,8 +325,8 @@ def _value(name: str, result: Result) -> float:
     """Return the figure of that name, the median of several runs; 0 where this run has no such call or lock."""
     if name in result.spreads:
         return result.spreads[name].median
-    found = row(result).get(name)
-    return float(found) if isinstance(found, int | float) else 0.0
+    value = row(result).get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _known(name: str, results: Sequence[Result]) -> None:
@@ -351,9 +353,9 @@ def _ratio(base: float, one: float) -> float | None:
 
 def differences(base: Result, one: Result, most: int = MOST) -> list[Difference]:
     """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
-    found = []
+    differing = []
     for category in dict.fromkeys((*base.where_time_went, *one.where_time_went)):
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, one))
-        found.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
-    found.sort(key=lambda difference: -abs(difference.more_s))
-    return [difference for difference in found if difference.more_s][:most]
+        differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
+    differing.sort(key=lambda difference: -abs(difference.more_s))
+    return [difference for difference in differing if difference.more_s][:most]

@@ -130,15 +130,15 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
         for result, cells in zip(results, rows, strict=True)
         if is_base(result)
     }
-    found = []
+    ratios = []
     for result, cells in zip(results, rows, strict=True):
         own = _as_float(cells[figure.y])
         if not is_base(result) and place(result) in base and own:
-            found.append({**cells, figure.y: base[place(result)] / own})
-    if not found:
+            ratios.append({**cells, figure.y: base[place(result)] / own})
+    if not ratios:
         named = ", ".join(f"{name}={value}" for name, value in figure.baseline.items())
         raise UserError(f"the figure cannot be drawn: no run beside its baseline {named}")
-    return found
+    return ratios
 
 
 def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Sequence[str]) -> None:

@@ -46,8 +46,8 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={name: int(count) for name, count in ledger.faults.items()},
         managed={
-            name: ManagedFigures(**{figure: round(count) for figure, count in one.items()})
-            for name, one in ledger.managed.items()
+            name: ManagedFigures(**{figure: round(count) for figure, count in usage.items()})
+            for name, usage in ledger.managed.items()
         },
         events=run.sim.events,
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
@@ -85,7 +85,7 @@ def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
     accounted for.
     """
     claimed = math.fsum(ledger.host_time.values())
-    whole = max(ledger.lived_s, claimed)
-    spent = {**ledger.host_time, OTHER: whole - claimed}
-    found = {name: TimeShare(dt, dt / whole) for name, dt in spent.items() if whole and dt > 0.0}
-    return dict(sorted(found.items(), key=lambda item: -item[1].total_s))
+    lives = max(ledger.lived_s, claimed)
+    spent = {**ledger.host_time, OTHER: lives - claimed}
+    shares = {name: TimeShare(dt, dt / lives) for name, dt in spent.items() if lives and dt > 0.0}
+    return dict(sorted(shares.items(), key=lambda item: -item[1].total_s))

@@ -37,7 +37,7 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
 
     Raises NeverAwaited at the end; what the body itself raises gets a note instead.
     """
-    found: list[str] = []
+    forgotten: list[str] = []
     before = sys.unraisablehook
 
     def notice(unraisable: Any) -> None:
@@ -46,7 +46,7 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
             actor = sim.running
             who = "the program" if actor is None else actor.name
             called, word = _called(unraisable.object, warning), "await" if what[1] == "coroutine" else "async with"
-            found.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
+            forgotten.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
         else:
             before(unraisable)
 
@@ -56,14 +56,14 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
             warnings.filterwarnings("error", message=_NEVER, category=RuntimeWarning)
             yield
     except Exception as error:
-        for line in dict.fromkeys(found):
+        for line in dict.fromkeys(forgotten):
             error.add_note(line)
         raise
     finally:
         sys.unraisablehook = before
-    if found:
-        times = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise NeverAwaited(found[0] + times)
+    if forgotten:
+        times = f" (and {len(forgotten) - 1} more)" if len(forgotten) > 1 else ""
+        raise NeverAwaited(forgotten[0] + times)
 
 
 def _called(coroutine: Any, warning: str) -> str:

@@ -146,7 +146,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     if not arguments:
         raise ScenarioRefused(f"scenario {function.__name__}: the function takes the run as its first argument")
     texts = parameter_help(function.__doc__ or "", [argument.name for argument in arguments[1:]])
-    found = {}
+    parameters = {}
     for argument in arguments[1:]:
         if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD, argument.POSITIONAL_ONLY):
             raise ScenarioRefused(
@@ -162,8 +162,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
                 parameter = attrs.evolve(parameter, default=parameter.check(argument.default))
             except ParameterError as error:
                 raise ScenarioRefused(f"scenario {function.__name__}: the default of {error}") from None
-        found[argument.name] = parameter
-    return found
+        parameters[argument.name] = parameter
+    return parameters
 
 
 def _parameter(name: str, hint: Any, text: str) -> Parameter:
@@ -193,7 +193,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
 
 def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
     """Read the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
-    found: dict[str, list[str]] = {}
+    lines_of: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring).splitlines()
     heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]
     if not heads:
@@ -204,12 +204,12 @@ def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
         match = re.match(r"\s+(\w+)\s*:\s*(.*)", line)
         if match and match[1] in names and (current is None or indent <= depth):
             current, depth = match[1], indent
-            found[current] = [match[2].strip()]
+            lines_of[current] = [match[2].strip()]
         elif line.strip() and indent == 0:
             break
         elif current is not None and line.strip():
-            found[current].append(line.strip())
-    return {name: " ".join(texts) for name, texts in found.items()}
+            lines_of[current].append(line.strip())
+    return {name: " ".join(texts) for name, texts in lines_of.items()}
 
 
 def split_assignment(text: str, *, what: str = "a parameter is written name=value") -> tuple[str, str]:
@@ -224,13 +224,13 @@ def split_assignments(
     texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
 ) -> dict[str, str]:
     """Several of `name=value`, by name. Raises UserError, also for a name that is given twice."""
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for text in texts:
         name, value = split_assignment(text, what=what)
-        if name in found:
-            raise UserError(f"{option} {name}: is given twice, as {found[name]} and as {value}")
-        found[name] = value
-    return found
+        if name in assigned:
+            raise UserError(f"{option} {name}: is given twice, as {assigned[name]} and as {value}")
+        assigned[name] = value
+    return assigned
 
 
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:

@@ -92,11 +92,11 @@ def _longest_statement(path: Path) -> int:
 
 def shipped() -> dict[str, Scenario]:
     """Load every scenario that comes with the package, by name."""
-    found: dict[str, Scenario] = {}
+    scenarios: dict[str, Scenario] = {}
     for path in sorted(folder().glob("*.py")):
         if not path.name.startswith("_"):
-            found.update(load(path))
-    return found
+            scenarios.update(load(path))
+    return scenarios
 
 
 def find(reference: str) -> Scenario:

@@ -63,17 +63,17 @@ class Claim:
         return self.expression.format_map({**attrs.asdict(self, recurse=False), **self.given})
 
     def is_below(self, figure: float) -> bool:
-        """Whether a figure is too small for the claim."""
+        """Tell whether a figure is too small for the claim."""
         least, beyond = (self.at_least, self.more_than) if self._has_limits else (self.lo, None)
         return (least is not None and figure < least) or (beyond is not None and figure <= beyond)
 
     def is_above(self, figure: float) -> bool:
-        """Whether a figure is too large for the claim."""
+        """Tell whether a figure is too large for the claim."""
         most, short_of = (self.at_most, self.less_than) if self._has_limits else (self.hi, None)
         return (most is not None and figure > most) or (short_of is not None and figure >= short_of)
 
     def admits(self, figure: float) -> bool:
-        """Whether a figure keeps to the limits of the claim."""
+        """Tell whether a figure keeps to the limits of the claim."""
         return not self.is_below(figure) and not self.is_above(figure)
 
     def outside(self, figures: Mapping[Any, float]) -> list[Any]:

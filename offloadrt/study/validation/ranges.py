@@ -70,19 +70,19 @@ def variants_of(
         for key, entry in spec.entries.items()
         if not entry.reference and key not in options.overrides and key not in IDENTITY
     }
-    found = []
+    variants = []
     for key, entry in entries.items():
         if entry.is_range:
-            found += [_at(key, f"{key} = {end}", {key: end}, options) for end in ("low", "high")]
+            variants += [_at(key, f"{key} = {end}", {key: end}, options) for end in ("low", "high")]
         others = [choice for choice in entry.choices if choice not in (entry.value, FAILING)]
-        found += [_with(key, {key: choice}, options) for choice in others]
+        variants += [_with(key, {key: choice}, options) for choice in others]
     for key, overrides in candidates.items():
         if not overrides.keys() & options.overrides.keys():
-            found.append(_with(key, overrides, options))
+            variants.append(_with(key, overrides, options))
     for end in ("low", "high"):
         ends = {key: end for key, entry in entries.items() if entry.is_range}
-        found.append(_at(CORNER, f"all ranges = {end}", ends, options))
-    return found
+        variants.append(_at(CORNER, f"all ranges = {end}", ends, options))
+    return variants
 
 
 def _at(key: str, text: str, ends: Mapping[str, str], options: Options) -> MachineVariant:
@@ -96,7 +96,7 @@ def _with(key: str, overrides: Mapping[str, str], options: Options) -> MachineVa
 
 def turns_of(
     judges: Sequence[Judge],
-    said: Mapping[str, Judgement],
+    judgements: Mapping[str, Judgement],
     grid: JudgingGrid,
     variants: Sequence[MachineVariant],
     sensitivity: Sequence[Mapping[str, Value]],
@@ -104,13 +104,13 @@ def turns_of(
 ) -> Turns:
     """Judge the claims again on `grid` with each of `variants` that matters.
 
-    `said` are their verdicts as the machine stands. Claims that cannot be judged, and those that `grid` judges
+    `judgements` are their verdicts as the machine stands. Claims that cannot be judged, and those that `grid` judges
     otherwise to begin with, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = stage("ranges: claims with each of them changed")
-    nominal = hear([judge for judge in judges if said[judge.claim.id].holds is not None], grid, answers)
-    unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != said[claim].holds)
+    nominal = hear([judge for judge in judges if judgements[judge.claim.id].holds is not None], grid, answers)
+    unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != judgements[claim].holds)
     again = [judge for judge in judges if judge.claim.id in nominal and judge.claim.id not in unlike]
     small = [judge for judge in again if all(point.options.record for point in next(judge(grid)))]
     turned: dict[str, list[MachineVariant]] = {judge.claim.id: [] for judge in again}
@@ -119,7 +119,7 @@ def turns_of(
         cases = [(variant, judge) for variant in some for judge in (again if variant in judged else small)]
         heard = hear_all([(judge, attrs.evolve(grid, options=variant.options)) for variant, judge in cases], answers)
         for (variant, judge), judgement in zip(cases, heard, strict=True):
-            if judgement.holds != said[judge.claim.id].holds:
+            if judgement.holds != judgements[judge.claim.id].holds:
                 turned[judge.claim.id].append(variant)
     left_out = [variant for variant in variants if variant not in judged]
     return Turns(turned, unlike, _sentences(grid, judged, left_out, len(small), turned, unlike))
@@ -150,20 +150,22 @@ def _sentences(
 ) -> list[str]:
     tried = "one change at a time, and all ranges at one end together; other combinations of ends were not tried"
     least = f"ends that change no sensitivity run by more than {MATTERS:.0%}, and choices that change none at all"
-    said = [
+    sentences = [
         f"on the small grid ({grid.described}): {tried}",
         f"judged with {len(judged)} changes: {_listed(judged)}",
         f"only the {small} claims on small recorded runs were judged with {least} ({len(left_out)}): "
         + (_listed(left_out) or "none"),
     ]
     firm = [claim for claim, variants in turned.items() if not variants]
-    said.append(f"{len(firm)} of {len(turned)} verdicts are the same with every change")
+    sentences.append(f"{len(firm)} of {len(turned)} verdicts are the same with every change")
     for claim, variants in turned.items():
         if variants:
-            said.append(f"{claim} is turned round by {len(variants)}: {_listed(variants)}")
+            sentences.append(f"{claim} is turned round by {len(variants)}: {_listed(variants)}")
     if unlike:
-        said.append(f"not tried, as the small grid judges them otherwise to begin with: {', '.join(sorted(unlike))}")
-    return said
+        sentences.append(
+            f"not tried, as the small grid judges them otherwise to begin with: {', '.join(sorted(unlike))}"
+        )
+    return sentences
 
 
 def _listed(variants: Sequence[MachineVariant]) -> str:

@@ -105,17 +105,17 @@ def validate(
     extent: Extent = "quick" if quick or ranges else "full"
     grid = paper.grid(extent, options)
     runs = _Runs(pool, jobs, advanced)
-    said = hear(judges, grid, runs.stage(f"{extent} grid"))
+    judgements = hear(judges, grid, runs.stage(f"{extent} grid"))
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
     note = f"{how} ({grid.described}); {runs.made} runs"
     turns = Turns()
     if ranges:
         small = paper.grid("ends", options)
         variants = variants_of(spec, paper.candidates, options)
-        turns = turns_of(judges, said, small, variants, paper.sensitivity, runs.stage)
+        turns = turns_of(judges, judgements, small, variants, paper.sensitivity, runs.stage)
     findings = []
     for claim in claims:
-        judgement, turned = said[claim.id], turns.turned.get(claim.id, [])
+        judgement, turned = judgements[claim.id], turns.turned.get(claim.id, [])
         findings.append(
             Finding(
                 claim.id,

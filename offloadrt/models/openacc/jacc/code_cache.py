@@ -39,8 +39,8 @@ class CodeCache:
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
         """Return the compiled kernel, None when it has yet to be compiled; takes no time."""
-        found = self._asked.get(_key(kernel, arguments, flags))
-        return None if found is None else found[1]
+        entry = self._asked.get(_key(kernel, arguments, flags))
+        return None if entry is None else entry[1]
 
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
         """Return the compiled kernel, after compiling it unless there is one of the same text.
@@ -97,9 +97,11 @@ def _key(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> Has
     Kernels are told by identity; the cache keeps them. `repr` tells 1 from 1.0.
     """
     kinds: list[Hashable] = []
-    for one in arguments:
-        if one.is_array:
-            kinds.append((one.symbol, one.type.str, len(one.value.shape)))
+    for argument in arguments:
+        if argument.is_array:
+            kinds.append((argument.symbol, argument.type.str, len(argument.value.shape)))
         else:
-            kinds.append((one.symbol, one.type.str, repr(one.value) if flags & PushFlags.VAR_OPT else ""))
+            kinds.append(
+                (argument.symbol, argument.type.str, repr(argument.value) if flags & PushFlags.VAR_OPT else "")
+            )
     return (id(kernel), flags, tuple(kinds))

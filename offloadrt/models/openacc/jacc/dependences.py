@@ -78,10 +78,12 @@ class Dependences:
         """Choose the queue of an operation that depends on these ones, by queue."""
         unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
         queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
-        waits = tuple(one for one in unfinished if one != queue and last[one] > self._behind[queue][one])
-        for one in waits:
-            self._behind[queue] = list(map(max, self._behind[queue], self._behind[one]))
-            self._behind[queue][one] = self._placed[one]
+        waits = tuple(
+            earlier for earlier in unfinished if earlier != queue and last[earlier] > self._behind[queue][earlier]
+        )
+        for earlier in waits:
+            self._behind[queue] = list(map(max, self._behind[queue], self._behind[earlier]))
+            self._behind[queue][earlier] = self._placed[earlier]
         return QueuePlacement(queue, waits)
 
     def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:
@@ -114,12 +116,12 @@ class Dependences:
         """Return, by queue, the last operation in it that these accesses depend on; 0 for none."""
         last = [0] * len(self._placed)
         for bytes_ in read:
-            for one in bytes_.sharing:
-                _later(last, one.written)
+            for shared in bytes_.sharing:
+                _later(last, shared.written)
         for bytes_ in written:
-            for one in bytes_.sharing:
-                _later(last, one.written)
-                _later(last, one.read)
+            for shared in bytes_.sharing:
+                _later(last, shared.written)
+                _later(last, shared.read)
         return last
 
     def _known(self, ranges: Iterable[Range]) -> list[_Bytes]:

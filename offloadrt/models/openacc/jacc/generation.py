@@ -79,12 +79,12 @@ def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) ->
 
 
 def _phantom(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    scalars = [one for one in arguments if not one.is_array] if flags & PushFlags.VAR_OPT else []
-    constants = {one.symbol: one.value for one in scalars}
-    kept = ", ".join(one.symbol for one in arguments if one.symbol not in constants)
+    scalars = [argument for argument in arguments if not argument.is_array] if flags & PushFlags.VAR_OPT else []
+    constants = {argument.symbol: argument.value for argument in scalars}
+    kept = ", ".join(argument.symbol for argument in arguments if argument.symbol not in constants)
     costs = f"# costs: {kernel.flops_per_iteration!r} flop and {kernel.bytes_per_iteration!r} B an iteration"
     text = f"{_header(kernel, arguments, flags, constants, {})}\n{costs}\ndef {kernel.name}({kept}): ...\n"
-    positions = frozenset(position for position, one in enumerate(arguments) if one.symbol in constants)
+    positions = frozenset(position for position, argument in enumerate(arguments) if argument.symbol in constants)
     return GeneratedKernel(text, kernel, positions)
 
 
@@ -107,9 +107,10 @@ def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) 
         return {}
     stored = {node.id for node in source.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return {
-        one.symbol: one.value
-        for one in arguments
-        if not (one.is_array or one.symbol in stored or isinstance(one.value, complex)) and math.isfinite(one.value)
+        argument.symbol: argument.value
+        for argument in arguments
+        if not (argument.is_array or argument.symbol in stored or isinstance(argument.value, complex))
+        and math.isfinite(argument.value)
     }
 
 
@@ -140,8 +141,8 @@ def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, c
     """Return the numbers that are no parameters: globals and what the closure holds."""
     used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
-    found = {name: source.names.get(name) for name in sorted(used - parameters)}
-    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float, complex))}
+    values = {name: source.names.get(name) for name in sorted(used - parameters)}
+    return {name: value for name, value in values.items() if isinstance(value, (bool, int, float, complex))}
 
 
 def _header(
@@ -152,9 +153,10 @@ def _header(
     around: dict[str, complex],
 ) -> str:
     types = ", ".join(
-        f"{one.symbol}: {one.type}{'[' + ','.join(':' * len(one.value.shape)) + ']' if one.is_array else ''}"
-        for one in arguments
-        if one.symbol not in constants
+        f"{argument.symbol}: {argument.type}"
+        + (f"[{','.join(':' * len(argument.value.shape))}]" if argument.is_array else "")
+        for argument in arguments
+        if argument.symbol not in constants
     )
     collapse = 1 if kernel.analysis is None else len(kernel.analysis.distributed)
     launch = f"{kernel.threads_per_team} threads a gang, {kernel.registers_per_thread} registers a thread"

@@ -65,7 +65,9 @@ class OnDevice:
         """Note where the arrays lie now."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
-        self.arguments = [at.get(one, one) if isinstance(one, HostArray) else one for one in self.given]
+        self.arguments = [
+            at.get(argument, argument) if isinstance(argument, HostArray) else argument for argument in self.given
+        ]
 
 
 @attrs.frozen(eq=False)
@@ -92,10 +94,10 @@ class Push:
 
     def on_device(self, number: int, stage: Stage) -> OnDevice:
         """Return what a device launches."""
-        found = self._on_device.get((number, stage))
-        if found is None:
-            found = self._on_device[number, stage] = self._launched(number, stage)
-        return found
+        launched = self._on_device.get((number, stage))
+        if launched is None:
+            launched = self._on_device[number, stage] = self._launched(number, stage)
+        return launched
 
     def _launched(self, number: int, stage: Stage) -> OnDevice:
         if stage == "whole":
@@ -106,7 +108,7 @@ class Push:
             return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
         combining = self.division.combining
         assert combining is not None
-        used = dict.fromkeys(one for one in combining.arguments if isinstance(one, HostArray))
+        used = dict.fromkeys(argument for argument in combining.arguments if isinstance(argument, HostArray))
         return OnDevice(combining.launch, combining.arguments, list(used))
 
 
@@ -123,12 +125,12 @@ def ready(
 
     Raises ValueError for an array that is an argument with PRESENT and one without.
     """
-    values = code.arguments([one.value for one in args])
-    phantom = any(one.is_array and one.value.phantom for one in args)
+    values = code.arguments([argument.value for argument in args])
+    phantom = any(argument.is_array and argument.value.phantom for argument in args)
     slower = functools.partial(_slower, name=name, factor=factor, phantom=phantom)
-    arrays = [one for one in args if one.is_array]
-    absent = dict.fromkeys(one.value for one in arrays if not one.attributes & Attribute.PRESENT)
-    present = dict.fromkeys(one.value for one in arrays if one.attributes & Attribute.PRESENT)
+    arrays = [argument for argument in args if argument.is_array]
+    absent = dict.fromkeys(argument.value for argument in arrays if not argument.attributes & Attribute.PRESENT)
+    present = dict.fromkeys(argument.value for argument in arrays if argument.attributes & Attribute.PRESENT)
     both = next((array for array in absent if array in present), None)
     if both is not None:
         raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
@@ -141,8 +143,8 @@ def ready(
         list(present),
         list(absent),
         lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
-        tuple(one.range for one in arrays if not one.writes),
-        tuple(one.range for one in arrays if one.writes),
+        tuple(argument.range for argument in arrays if not argument.writes),
+        tuple(argument.range for argument in arrays if argument.writes),
         None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
     )
 

@@ -258,15 +258,15 @@ class Jacc:
             await self._exchange.gather(arrays, devices)
 
     def _check(self, kernel: Kernel, args: Sequence[Argument], flags: PushFlags) -> None:
-        arrays = [one for one in args if one.is_array]
-        for position, one in enumerate(arrays):
+        arrays = [argument for argument in args if argument.is_array]
+        for position, argument in enumerate(arrays):
             for other in arrays[position + 1 :]:
-                if not (one.writes or other.writes) or not _share_bytes(one.range, other.range):
+                if not (argument.writes or other.writes) or not _share_bytes(argument.range, other.range):
                     continue
-                what = f"kernel {kernel.name!r}: arguments {one.symbol!r} and {other.symbol!r}"
+                what = f"kernel {kernel.name!r}: arguments {argument.symbol!r} and {other.symbol!r}"
                 if flags & PushFlags.RESTRICT:
                     self._refuse(AliasedArgument, f"{what} share bytes, and it is specialised with restrict", other)
-                if one.writes and other.writes:
+                if argument.writes and other.writes:
                     self._refuse(OverlappingWrites, f"{what} are both written, and share bytes", other)
 
     def _refuse(self, kind: type[AliasedArgument | OverlappingWrites], message: str, argument: Argument) -> None:
@@ -283,9 +283,9 @@ def _check_arrays(name: str, arrays: Sequence[HostArray]) -> None:
 def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iterations: int | None) -> None:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"jacc_kernel_push: {kernel!r} is no kernel")
-    for position, one in enumerate(args):
-        if not isinstance(one, Argument):
-            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {one!r}; build it with jacc_args")
+    for position, argument in enumerate(args):
+        if not isinstance(argument, Argument):
+            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {argument!r}; build it with jacc_args")
     if not isinstance(flags, PushFlags):
         raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
     if iterations is not None and (not is_whole(iterations) or iterations < 0):

@@ -60,10 +60,10 @@ def scales_to_queues(grid: ScalingGrid, part: float) -> Hearing:
     with_map = yield from weak(grid, "map", threads=(1, queues), batches=(16,))
     with_pool = yield from weak(grid, "pool", threads=(1, queues), batches=(16,))
     gain_map, gain_pool = with_map[1, 16] / with_map[queues, 16], with_pool[1, 16] / with_pool[queues, 16]
-    said = f"Q = {queues}: map {gain_map:.3g} x, pool {gain_pool:.3g} x"
+    emulated = f"Q = {queues}: map {gain_map:.3g} x, pool {gain_pool:.3g} x"
     if gain_map >= queues / part:
-        return Judgement(said, False, "map scales nearly to the number of queues")
-    return Judgement(said, gain_pool > gain_map, "pool gains no more from threads than map")
+        return Judgement(emulated, False, "map scales nearly to the number of queues")
+    return Judgement(emulated, gain_pool > gain_map, "pool gains no more from threads than map")
 
 
 @bench.judge("exahype.obs3.sat_euler3d", "exahype.fig2.sat8")
@@ -72,9 +72,9 @@ def saturates_at_8(grid: ScalingGrid, cases: Sequence[str]) -> Hearing:
     for case in cases:
         at = yield from saturations(partial(strong, grid, CASES[case], "map"), grid.ends, (1, 2, 4, 8, 16, 32))
         batches |= {f"{case} T={count}": batch for count, batch in at.items()}
-    said = ", ".join(f"{place}: {batch or 'above 16'}" for place, batch in batches.items())
+    emulated = ", ".join(f"{place}: {batch or 'above 16'}" for place, batch in batches.items())
     figures = {place: batch or inf for place, batch in batches.items()}
-    return Reading(said, figures, "outside the band at {outside}")
+    return Reading(emulated, figures, "outside the band at {outside}")
 
 
 @bench.judge("exahype.obs4.alloc")

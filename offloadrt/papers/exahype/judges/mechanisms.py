@@ -27,8 +27,8 @@ def algorithm_1(grid: ScalingGrid) -> Hearing:
     direct, pooled = yield from grid.facts(COUNTS, [{**probe, "allocator": one} for one in ("direct", "llvm")])
     table = {"entries_made": 6, "entries_removed": 6, "allocations": 6, "frees": 6}
     judgement = counted(direct, enters=4, exits=4, regions=1, kernels=1, **table, h2d=5, d2h=4)
-    said = f"{judgement.emulated}; LLVM's pool for blocks up to 8 KiB leaves {pooled['allocations']} allocations"
-    return Judgement(said, judgement.holds, judgement.reason)
+    emulated = f"{judgement.emulated}; LLVM's pool for blocks up to 8 KiB leaves {pooled['allocations']} allocations"
+    return Judgement(emulated, judgement.holds, judgement.reason)
 
 
 @bench.judge("exahype.mech.alg2")
@@ -46,15 +46,15 @@ def algorithm_2(grid: ScalingGrid) -> Hearing:
 def table_is_exclusive(grid: ScalingGrid) -> Hearing:
     (fact,) = yield from grid.facts(COUNTS, [{"memory": "map", "threads": 8}])
     holds, overlaps, outside = numbers(fact, "table_holds", "table_overlaps", "table_uses_without_lock")
-    said = f"{holds:.0f} holds, {overlaps:.0f} overlaps, {outside:.0f} uses without it"
-    return Judgement(said, holds > 0 and not overlaps + outside, "the table is used without its lock")
+    emulated = f"{holds:.0f} holds, {overlaps:.0f} overlaps, {outside:.0f} uses without it"
+    return Judgement(emulated, holds > 0 and not overlaps + outside, "the table is used without its lock")
 
 
 @bench.judge("exahype.mech.staging")
 def copies_are_staged(grid: ScalingGrid) -> Hearing:
     (fact,) = yield from grid.facts(COUNTS, [{"memory": "map"}])
-    said = f"{fact['copies']} copies, {fact['pinned']} of them from pinned memory"
-    return Judgement(said, fact["pinned"] == 0 and number(fact["copies"]) > 0, "some copies are not staged")
+    emulated = f"{fact['copies']} copies, {fact['pinned']} of them from pinned memory"
+    return Judgement(emulated, fact["pinned"] == 0 and number(fact["copies"]) > 0, "some copies are not staged")
 
 
 @bench.judge("exahype.mech.suspend")
@@ -88,8 +88,8 @@ def manager(grid: ScalingGrid, true: Sequence[str] = (), zero: Sequence[str] = (
     (fact,) = yield from grid.facts(f"{PROBES}:manager")
     wrong = [name for name in true if fact[name] is not True]
     wrong += [name for name in zero if fact[name] != 0] + [name for name in some if not fact[name]]
-    said = ", ".join(f"{name.replace('_', ' ')}: {fact[name]}" for name in (*true, *zero, *some))
-    return Judgement(said, not wrong, f"not so: {', '.join(wrong)}")
+    emulated = ", ".join(f"{name.replace('_', ' ')}: {fact[name]}" for name in (*true, *zero, *some))
+    return Judgement(emulated, not wrong, f"not so: {', '.join(wrong)}")
 
 
 @bench.judge("exahype.mech.M_isdeviceptr")

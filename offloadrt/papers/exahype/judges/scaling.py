@@ -17,14 +17,14 @@ def plateau(grid: ScalingGrid, case: str, most_threads: int) -> Hearing:
     curve = {count: t[count, BATCH] for count in grid.threads}
     best = min(curve, key=curve.__getitem__)
     rise = curve[128] / curve[best]
-    said = f"best at T = {best}, t(128) / min = {rise:.4g}"
+    emulated = f"best at T = {best}, t(128) / min = {rise:.4g}"
     if best > most_threads:
-        return Judgement(said, False, f"more threads still help at T = {best}")
+        return Judgement(emulated, False, f"more threads still help at T = {best}")
     reason = (
         "a plateau and no rise: the serialised work per batch (table lock, driver context) costs the same however many "
         "threads wait for it"
     )
-    return Judgement(said, rise > 1.0, reason)
+    return Judgement(emulated, rise > 1.0, reason)
 
 
 @bench.judge("exahype.fig3.*.robust")
@@ -72,10 +72,10 @@ def speedup_iff(grid: ScalingGrid, most_threads: int, largest: int) -> Hearing:
     places = {(count, n) for count in grid.threads[1:] for n in grid.batches}
     fast = {(count, n) for count, n in places if t[1, n] / t[count, n] > 1.0}
     expected = {(count, n) for count, n in places if count <= most_threads and n <= largest}
-    said = f"speedup at {len(fast)} of {len(places)} places, expected at {len(expected)}"
+    emulated = f"speedup at {len(fast)} of {len(places)} places, expected at {len(expected)}"
     extra, lacking = (", ".join(map(str, sorted(some))) for some in (fast - expected, expected - fast))
     wrong = {f"no speedup at (T, n) = {lacking}": lacking, f"speedup also at (T, n) = {extra}": extra}
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("exahype.fig3.vs_map")
@@ -97,8 +97,8 @@ def headline(grid: ScalingGrid) -> Hearing:
         with_pool = yield from strong(grid, case, "pool", batches=grid.gains)
         gains |= {f"{name}, T = {T}, n = {n}": time / with_pool[T, n] for (T, n), time in with_map.items()}
     where = max(gains, key=gains.__getitem__)
-    said = f"{gains[where]:.3g} x ({where})"
-    return Reading(said, gains[where], f"the largest gain is {said}")
+    emulated = f"{gains[where]:.3g} x ({where})"
+    return Reading(emulated, gains[where], f"the largest gain is {emulated}")
 
 
 @bench.judge("exahype.concl.obs_invalid")

@@ -13,7 +13,7 @@ def variant(grid: ScalingGrid) -> Hearing:
     (fact,) = yield from grid.facts(f"{UNIFIED_PROBES}:unified")
     faulted, kernels, copies = numbers(fact, "kernels_that_faulted", "kernels", "device_copies")
     back, host_faults = numbers(fact, "migrations_after_the_last_kernel", "host_faults")
-    said = (
+    emulated = (
         f"{copies:g} device copies, {faulted:g} of {kernels:g} kernels fault, {host_faults:g} faults of the CPU, "
         f"{back:g} migrations to the host after the last kernel"
     )
@@ -22,16 +22,18 @@ def variant(grid: ScalingGrid) -> Hearing:
         "not every kernel faults": faulted < kernels,
         "the CPU does not fault": not host_faults or not back,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("exahype.mech.um_parallel_copy")
 def copies_in_parallel(grid: ScalingGrid) -> Hearing:
     (fact,) = yield from grid.facts(f"{UNIFIED_PROBES}:unified", [{"threads": 8, "batches": 8}])
     overlapped, copies, hits = numbers(fact, "overlapped_s", "copies_s", "hits")
-    said = f"{overlapped:.3g} s of {copies:.3g} s of copies overlap, {fact['blocks']} blocks, {hits:g} handed out again"
+    emulated = (
+        f"{overlapped:.3g} s of {copies:.3g} s of copies overlap, {fact['blocks']} blocks, {hits:g} handed out again"
+    )
     reason = "no two threads copy at a time" if overlapped <= 0.0 else "no block is used again"
-    return Judgement(said, overlapped > 0.0 and hits > 0, reason)
+    return Judgement(emulated, overlapped > 0.0 and hits > 0, reason)
 
 
 @bench.judge("exahype.mech.um_not_global")
@@ -39,8 +41,8 @@ def not_global(grid: ScalingGrid) -> Hearing:
     (fact,) = yield from grid.facts(f"{UNIFIED_PROBES}:unified")
     blocks, allocations, copies = fact["blocks"], fact["managed_allocations"], fact["ordinary_copies"]
     holds = blocks == allocations and not fact["ordinary_is_managed"] and copies == 1
-    said = f"{allocations} managed allocations for {blocks} blocks; the ordinary array is copied {copies} times"
-    return Judgement(said, holds, "memory besides the blocks is managed")
+    emulated = f"{allocations} managed allocations for {blocks} blocks; the ordinary array is copied {copies} times"
+    return Judgement(emulated, holds, "memory besides the blocks is managed")
 
 
 @bench.judge("exahype.fig4.*.um_flat")
@@ -87,12 +89,12 @@ def spread(grid: ScalingGrid, window_us: float, threads: int) -> Hearing:
         f"{UNIFIED_PROBES}:link_demand",
         [{**case, **asked, "memory": memory} for case in CASES.values() for memory in memories],
     )
-    said, wrong = [], []
+    emulated, wrong = [], []
     for name, managed, pool in zip(CASES, facts[::2], facts[1::2], strict=True):
         (peak, time), (pools_peak, pools_time) = (
             numbers(fact, "peak_bytes_per_s", "elapsed_s") for fact in (managed, pool)
         )
-        said.append(f"{name}: peak {peak / pools_peak:.3g}, time {time / pools_time:.3g} of pool's")
+        emulated.append(f"{name}: peak {peak / pools_peak:.3g}, time {time / pools_time:.3g} of pool's")
         wrong += [f"{name}: the peak is not lower"] if peak >= pools_peak else []
         wrong += [f"{name}: the time is lower"] if time < pools_time else []
-    return unless("; ".join(said), wrong)
+    return unless("; ".join(emulated), wrong)

@@ -25,7 +25,7 @@ def duplicated(grid: JudgingGrid, devices: int, within: float) -> Hearing:
         DIVISION, [{"bound": "compute", "strategy": "single"}, {"bound": "compute"}, SMALL]
     )
     ratio = number(divided["kernel_s"]) / number(alone["kernel_s"])
-    said = f"operations {counts['flops']:g}, bytes {counts['bytes']:.3g}; compute-bound: {ratio:.4g} of the time"
+    emulated = f"operations {counts['flops']:g}, bytes {counts['bytes']:.3g}; compute-bound: {ratio:.4g} of the time"
     wrong = {
         "iterations are divided": counts["least_iterations"] != counts["iterations"],
         "operations are divided": number(counts["flops"]) < 1.0,
@@ -33,7 +33,7 @@ def duplicated(grid: JudgingGrid, devices: int, within: float) -> Hearing:
         "a compute-bound kernel takes another time": abs(ratio - 1.0) > within,
         "the values are wrong": not small["equal"],
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.pred_write_even")
@@ -42,36 +42,36 @@ def even(grid: JudgingGrid, devices: int) -> Hearing:
     (fact,) = yield from grid.facts(DIVISION)
     expected = number(fact["written_bytes"]) * number(fact["executions"]) / devices * (devices - 1)
     owned = f"{counts['least_owned']} to {counts['most_owned']} of {counts['written_bytes']} bytes"
-    said = f"{owned}; {fact['most_sent']} bytes sent by each"
+    emulated = f"{owned}; {fact['most_sent']} bytes sent by each"
     uneven = number(counts["most_owned"]) - number(counts["least_owned"]) > number(counts["row_bytes"])
     wrong = {
         "parts are not even": uneven,
         "parts are not the whole": counts["owned"] != counts["written_bytes"],
         "more or less is sent": {fact["least_sent"], fact["most_sent"]} != {expected},
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.pred_comm")
 def exchange(grid: JudgingGrid, devices: int) -> Hearing:
     (fact,) = yield from grid.facts(DIVISION)
     each = number(fact["transfers"]) / number(fact["executions"])
-    said = f"{each:g} copies an execution, between the end of a kernel and the begin of the next"
+    emulated = f"{each:g} copies an execution, between the end of a kernel and the begin of the next"
     wrong = {
         "not every pair exchanges": each != devices * (devices - 1),
         "kernels do not wait for the exchange": number(fact["least_wait_s"]) <= 0.0,
         "a copy runs while a kernel does": fact["shared_ps"] != 0,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.detail.sum")
 def no_overlap(grid: JudgingGrid) -> Hearing:
     facts = yield from grid.facts(DIVISION, [{}, {"strategy": "adaptive"}])
     together = [number(fact["shared_ps"]) for fact in facts]
-    said = f"{together[0] * 1e-6:g} and {together[1] * 1e-6:g} us together (always, adaptive)"
+    emulated = f"{together[0] * 1e-6:g} and {together[1] * 1e-6:g} us together (always, adaptive)"
     places = dict(zip(("always", "adaptive"), together, strict=True))
-    return Reading(said, places, "copies are hidden behind kernels")
+    return Reading(emulated, places, "copies are hidden behind kernels")
 
 
 @bench.judge("jacc.mech.pred_multidim")
@@ -79,14 +79,14 @@ def dimensions(grid: JudgingGrid) -> Hearing:
     (fact,) = yield from grid.facts(FILTERING)
     results = {name: fact[f"{name}_dimension"] for name in ("outermost", "carried", "joined")}
     pieces = {name: fact[f"{name}_segments"] for name in results}
-    said = ", ".join(f"{name}: {one} ({pieces[name]} pieces)" for name, one in results.items())
+    emulated = ", ".join(f"{name}: {one} ({pieces[name]} pieces)" for name, one in results.items())
     wrong = {
         "another dimension": results != {"outermost": 0, "carried": 1, "joined": 1},
         "the pieces are not those of the dimension": (
             pieces != {"outermost": 1, "carried": fact["rows"], "joined": fact["planes"]}
         ),
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.enable")
@@ -95,12 +95,12 @@ def enabled(grid: JudgingGrid, times: int) -> Hearing:
         DIVISION, [{"strategy": "adaptive", "steps": STEPS}, {"strategy": "adaptive", "steps": STEPS, "planes": 2}]
     )
     before = number(long["executions"]) - number(long["divided"])
-    said = f"divided after {before:g}; {short['divided']} of {short['executions']} divided"
+    emulated = f"divided after {before:g}; {short['divided']} of {short['executions']} divided"
     wrong = {
         "not after five": before != times,
         "a kernel that would lose is divided": short["divided"],
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.disable1")
@@ -123,10 +123,10 @@ def disabled_by_duplication(grid: JudgingGrid, times: int) -> Hearing:
 
 def _and_emulated(pure: Judgement, divided: list[float], expected: list[int], executions: int) -> Judgement:
     """Judge what the pure controller does, and how many executions are divided in emulated runs."""
-    said = f"{pure.emulated}; emulated: {' and '.join(f'{count:g}' for count in divided)} of {executions} divided"
+    emulated = f"{pure.emulated}; emulated: {' and '.join(f'{count:g}' for count in divided)} of {executions} divided"
     wrong = [pure.reason] if not pure.holds else []
     wrong += ["an emulated kernel is divided more or less often"] if divided != expected else []
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 ALONE = Execution(10.0, 0.0, 1.0)
@@ -139,9 +139,9 @@ def _disabled(times: int, rules: Rules, losing: Execution, winning: Execution) -
     four, five = (_after(rules, divided, [losing] * count) for count in (times - 1, times))
     mixed = _after(rules, divided, [winning, *[losing] * times])
     modes = {"four": four.mode, "five": five.mode, "five and one that wins": mixed.mode}
-    said = ", ".join(f"after {name}: {mode.value}" for name, mode in modes.items())
+    emulated = ", ".join(f"after {name}: {mode.value}" for name, mode in modes.items())
     right = divided.mode is Mode.DIVIDED and list(modes.values()) == [Mode.DIVIDED, Mode.DUPLICATED, Mode.DIVIDED]
-    return Judgement(said, right, "the rule is another one")
+    return Judgement(emulated, right, "the rule is another one")
 
 
 def _after(rules: Rules, state: KernelState, executions: list[Execution]) -> KernelState:

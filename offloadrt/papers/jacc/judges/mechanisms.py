@@ -16,7 +16,7 @@ ROUTINES = ("jacc_copyin", "jacc_create", "jacc_kernel_push", "jacc_copyout", "j
 def layer(grid: JudgingGrid) -> Hearing:
     (fact,) = yield from grid.facts(f"{PROBES}:layer")
     compile_s, later = number(fact["compile_s"]), number(fact["later_s"])
-    said = (
+    emulated = (
         f"{fact['compilations']} compilations of {compile_s:.3g} s for {fact['pushes']} pushes; the first takes "
         f"{number(fact['first_s']):.3g} s, a later one at most {later * 1e6:.3g} us"
     )
@@ -27,7 +27,7 @@ def layer(grid: JudgingGrid) -> Hearing:
         "not all is done by routines": fact["routines"] != ", ".join(ROUTINES),
         "the result is wrong": fact["value"] != 7.0,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.async")
@@ -35,7 +35,7 @@ def queues(grid: JudgingGrid) -> Hearing:
     (fact,) = yield from grid.facts(f"{PROBES}:slides", [{"execution": "overlap"}])
     begin = {name: number(fact[f"{name}_begin"]) for name in ("K1", "K2", "K3", "K4", "out")}
     end = {name: number(fact[f"{name}_end"]) for name in ("K1", "K2", "K3", "K4")}
-    said = "queues " + ", ".join(f"{name}: {fact[f'{name}_queue']}" for name in end)
+    emulated = "queues " + ", ".join(f"{name}: {fact[f'{name}_queue']}" for name in end)
     wrong = {
         "K1 and K2 share a queue": fact["K1_queue"] == fact["K2_queue"],
         "K1 and K2 do not run together": max(begin["K1"], begin["K2"]) >= min(end["K1"], end["K2"]),
@@ -43,20 +43,20 @@ def queues(grid: JudgingGrid) -> Hearing:
         "K4 does not wait for K3": begin["K4"] < end["K3"],
         "the copy does not wait for K4": begin["out"] < end["K4"],
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.specialize")
 def specialized(grid: JudgingGrid, compilations: Mapping[str, int]) -> Hearing:
     (fact,) = yield from grid.facts(f"{PROBES}:specialization")
     made = {name: fact[name] for name in compilations}
-    said = ", ".join(f"{name}: {count}" for name, count in made.items())
+    emulated = ", ".join(f"{name}: {count}" for name, count in made.items())
     wrong = {
         "variants are not told apart": made != compilations,
         "an aliased argument is not refused": not fact["aliased"],
         "the result is wrong": fact["value"] != 12.0,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.gcc_pools")
@@ -72,7 +72,7 @@ def two_pools(grid: JudgingGrid, cheap: float) -> Hearing:
     )
     saved = number(gcc["allocating_s"]) - number(pooled["allocating_s"])
     pools_s = max(0.0, saved - (number(gcc["elapsed_s"]) - number(pooled["elapsed_s"])))
-    said = (
+    emulated = (
         f"{gcc['allocations']}, {pooled['allocations']} and {pgi['allocations']} allocations in {rounds} launches; "
         f"pools take {pools_s / saved:.2g} of the {saved * 1e3:.3g} ms that they save"
     )
@@ -82,7 +82,7 @@ def two_pools(grid: JudgingGrid, cheap: float) -> Hearing:
         "PGI's pool asks for more than its first block": number(pgi["allocations"]) > 1,
         "a block of a pool costs as much as a call": pools_s > cheap * saved,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("jacc.mech.alloc_latency")
@@ -91,9 +91,9 @@ def latency(grid: JudgingGrid, cheap: float, most: float) -> Hearing:
     shares = [number(fact["allocating_s"]) / number(fact["elapsed_s"]) for fact in (gcc, pgi)]
     difference = number(gcc["elapsed_s"]) - number(pgi["elapsed_s"])
     caused = (number(gcc["allocating_s"]) - number(pgi["allocating_s"])) / difference if difference > 0 else 0.0
-    said = f"{shares[0]:.2g} and {shares[1]:.2g} of the time; {caused:.2g} of the difference"
+    emulated = f"{shares[0]:.2g} and {shares[1]:.2g} of the time; {caused:.2g} of the difference"
     wrong = {
         "GCC's share is not far above PGI's": shares[1] > cheap * shares[0],
         "something else makes most of the difference": caused < most,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)

@@ -32,12 +32,12 @@ def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
     written, rate = numbers(every.more.measured, "write_bytes", "bandwidth_gb_s")
     each = {kernel: 1e3 * every.execution_s(kernel) for kernel in sorted(every.adapted, key=every.execution_s)}
     kernels = ", ".join(f"{kernel} {ms:.3g} ms" for kernel, ms in each.items())
-    said = f"{value:.5g} ms ({len(each)} kernels divided, {divided:.3g} executions, {written / 1e6:.3g} MB)"
+    emulated = f"{value:.5g} ms ({len(each)} kernels divided, {divided:.3g} executions, {written / 1e6:.3g} MB)"
     reason = (
         f"{what} take that long: an execution of divided kernels takes {kernels or 'nothing, as there is none'}; "
         f"exchanges of {written / 1e6:.3g} MB a pair (paper: {_reported_mb(name)} MB) run at {rate:.3g} GB/s"
     )
-    return Reading(said, value, reason)
+    return Reading(emulated, value, reason)
 
 
 @bench.judge("jacc.detail.*.bw")
@@ -45,12 +45,12 @@ def bandwidth(grid: BenchmarkGrid, name: str) -> Hearing:
     """Judge WriteSize over the mean time of an exchange."""
     (every,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
     written, value = numbers(every.more.measured, "write_bytes", "bandwidth_gb_s")
-    said = f"{value:.3g} GB/s ({written / 1e6:.3g} MB, {written / value / 1e3:.4g} us)"
+    emulated = f"{value:.3g} GB/s ({written / 1e6:.3g} MB, {written / value / 1e3:.4g} us)"
     reason = (
         "an exchange is copies over links of 23.95 GB/s, with the calls that start them and the wait for the last one; "
         f"here it is one of {written / 1e6:.3g} MB, in the paper of {_reported_mb(name)} MB"
     )
-    return Reading(said, value, reason)
+    return Reading(emulated, value, reason)
 
 
 def _reported_mb(name: str) -> object:
@@ -91,8 +91,10 @@ def other_factors(grid: BenchmarkGrid) -> Hearing:
         total[name] = alone.of("total_s") / four.of("total_s")
         inner[name] = alone.both_s / four.both_s
     wrong = [name for name in DETAILED if total[name] >= inner[name]]
-    said = f"total {listed(total)}; kernels and exchanges {listed(inner)}"
-    return Judgement(said, not wrong, f"not {', '.join(wrong)}: what else the host does takes no longer with four GPUs")
+    emulated = f"total {listed(total)}; kernels and exchanges {listed(inner)}"
+    return Judgement(
+        emulated, not wrong, f"not {', '.join(wrong)}: what else the host does takes no longer with four GPUs"
+    )
 
 
 def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:
@@ -129,7 +131,7 @@ def himeno_sizes(grid: BenchmarkGrid) -> Hearing:
     kernel, exchange = {}, {}
     for size in HIMENO_SIZES:
         kernel[size], exchange[size] = yield from ratios(grid, size)
-    said = f"kernel {listed(kernel, '.4g')}; exchange {listed(exchange, '.4g')}"
+    emulated = f"kernel {listed(kernel, '.4g')}; exchange {listed(exchange, '.4g')}"
     names = [name for name, curve in (("kernel", kernel), ("exchange", exchange)) if not_rising(curve)]
     reason = f"{' and '.join(names)}: the speed-up does not rise; mean {mean(kernel.values()):.3g}"
-    return Judgement(said, not names, reason)
+    return Judgement(emulated, not names, reason)

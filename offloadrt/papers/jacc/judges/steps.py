@@ -28,13 +28,13 @@ def lacking(grid: BenchmarkGrid) -> str:
 def asynchronous(grid: BenchmarkGrid, compiler: str) -> Hearing:
     results = yield from improvement(grid, compiler, "sync", "async")
     most = max(results, key=lambda name: results[name])
-    said = f"{mean(results.values()):.3g} %{lacking(grid)}: {listed(results)}"
+    emulated = f"{mean(results.values()):.3g} %{lacking(grid)}: {listed(results)}"
     low = (
         "what the host no longer waits for (the end of each kernel, under GCC also the calls for its block of "
         "arguments) is microseconds a launch, which only benchmarks of short kernels feel"
     )
     high = f"the wait for each kernel costs {most} the most: its kernels are short"
-    return Reading(said, mean(results.values()), low, high)
+    return Reading(emulated, mean(results.values()), low, high)
 
 
 @bench.judge("jacc.async.gcc_gt_pgi")
@@ -42,12 +42,12 @@ def more_with_gcc(grid: BenchmarkGrid) -> Hearing:
     gcc = yield from improvement(grid, "gcc", "sync", "async")
     pgi = yield from improvement(grid, "pgi", "sync", "async")
     one, other = mean(gcc.values()), mean(pgi.values())
-    said = f"{one:.3g} and {other:.3g} %{lacking(grid)}"
+    emulated = f"{one:.3g} and {other:.3g} %{lacking(grid)}"
     reason = (
         f"{one / other:.3g} times: under GCC the calls for each launch's block of arguments are hidden behind kernels "
         "as well, but kernels that are longer than these calls gain as little as under PGI"
     )
-    return Reading(said, one / other, reason)
+    return Reading(emulated, one / other, reason)
 
 
 @bench.judge("jacc.async.overlap")

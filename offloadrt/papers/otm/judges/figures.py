@@ -75,7 +75,7 @@ def time_jumps(grid: RodiniaGrid) -> Hearing:
 
 @bench.judge("otm.fig2.traffic")
 def traffic(grid: RodiniaGrid, jump: float, extra: float) -> Hearing:
-    said, wrong = [], []
+    emulated, wrong = [], []
     results = yield from runs(
         grid,
         [(benchmark, size, one) for benchmark in BENCHMARKS for size in grid.fitting for one in (UM, EXPLICIT)]
@@ -86,7 +86,7 @@ def traffic(grid: RodiniaGrid, jump: float, extra: float) -> Hearing:
         for direction in ("to_device_gb", "to_host_gb"):
             less = number(results[benchmark, below, UM].measured[direction]) / below
             more = number(results[benchmark, above, UM].measured[direction]) / above
-            said.append(f"{benchmark} {direction.removesuffix('_gb').replace('_', ' ')} x{more / less:.3g}")
+            emulated.append(f"{benchmark} {direction.removesuffix('_gb').replace('_', ' ')} x{more / less:.3g}")
             if more < jump * less:
                 wrong.append(f"{benchmark} moves only {more / less:.3g} times as much {direction.removesuffix('_gb')}")
         beyond = {
@@ -97,7 +97,7 @@ def traffic(grid: RodiniaGrid, jump: float, extra: float) -> Hearing:
         most = max(beyond, key=beyond.__getitem__)
         if beyond[most] > extra:
             wrong.append(f"{benchmark} moves {beyond[most]:.3g} of its arrays to the host at {most:g} GB, which fit")
-    return unless(", ".join(said), wrong)
+    return unless(", ".join(emulated), wrong)
 
 
 def _to_host(result: Result) -> float:

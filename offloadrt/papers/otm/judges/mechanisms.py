@@ -22,12 +22,12 @@ IMPLICIT_ALL: dict[str, Value] = {"threshold": 2.0}
 def object_table(grid: RodiniaGrid) -> Hearing:
     size = grid.fitting[0]
     results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
-    said, wrong = [], []
+    emulated, wrong = [], []
     for benchmark in BENCHMARKS:
         result, known = results[benchmark, size, OTM], program(benchmark)
         made = {name.removesuffix("_bytes"): nbytes for name, nbytes in result.measured.items() if "_bytes" in name}
         entries = {name: one.nbytes for name, one in result.placements.items()}
-        said.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
+        emulated.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
         if entries != made:
             wrong.append(f"{benchmark}: entries and arrays differ")
         for name in entries:
@@ -36,7 +36,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
                 wrong.append(f"{benchmark}: {name} has no uses")
             if result.placements[name].gaf != one.gaf:
                 wrong.append(f"{benchmark}: {name}'s GAF is not what the compiler says")
-    return unless("; ".join(said), wrong)
+    return unless("; ".join(emulated), wrong)
 
 
 @bench.judge("otm.mech.laf")
@@ -46,9 +46,9 @@ def local_frequency(grid: RodiniaGrid) -> Hearing:
         region.laf(name) for benchmark in BENCHMARKS for region in program(benchmark).regions for name in region.objects
     ]
     counted = {name: number(fact[f"{name}_gaf"]) / ROUNDS for name in LAF}
-    said = f"{min(each):g} to {max(each):g} in {len(each)} uses; counted: {counted}"
+    emulated = f"{min(each):g} to {max(each):g} in {len(each)} uses; counted: {counted}"
     wrong = {"some are negative": min(each) < 0, "not as by hand": counted != LAF}
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("otm.mech.gaf")
@@ -78,17 +78,17 @@ def global_frequency(grid: RodiniaGrid) -> Hearing:
 def ranks(grid: RodiniaGrid) -> Hearing:
     size = grid.fitting[0]
     results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
-    said, wrong = [], []
+    emulated, wrong = [], []
     for benchmark in BENCHMARKS:
         placements = results[benchmark, size, OTM].placements
         order = sorted(placements, key=lambda name: placements[name].rank)
         gafs = [placements[name].gaf for name in order]
-        said.append(f"{benchmark}: {', '.join(order)}")
+        emulated.append(f"{benchmark}: {', '.join(order)}")
         if [placements[name].rank for name in order] != list(range(1, len(order) + 1)):
             wrong.append(f"{benchmark}'s are no permutation")
         if gafs != sorted(gafs, reverse=True):
             wrong.append(f"{benchmark}'s are not in order of GAF")
-    return unless("; ".join(said), wrong)
+    return unless("; ".join(emulated), wrong)
 
 
 @bench.judge("otm.mech.density")
@@ -114,8 +114,8 @@ def greedy(grid: RodiniaGrid) -> Hearing:
         expected = _greedy(result)
         count += len(expected)
         wrong += [f"{name} of {place[0]} at {place[1]:g} GB" for name in expected ^ pinned(result)]
-    said = f"{len(wrong)} of the placements of {len(results)} runs are others; {count} objects are pinned in all"
-    return Judgement(said, not wrong, f"placed otherwise: {', '.join(wrong)}")
+    emulated = f"{len(wrong)} of the placements of {len(results)} runs are others; {count} objects are pinned in all"
+    return Judgement(emulated, not wrong, f"placed otherwise: {', '.join(wrong)}")
 
 
 def _greedy(result: Result) -> set[str]:
@@ -133,13 +133,13 @@ def _greedy(result: Result) -> set[str]:
 def pin(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [{**EXPLICIT_ALL, "room": 2.0}])
     remote, advice = number(fact["remote_bytes"]), fact["advice"]
-    said = f"b: {fact['b_mechanism']}, {advice} advice, {fact['migrated']} B migrate, {remote:,.0f} B over the link"
+    emulated = f"b: {fact['b_mechanism']}, {advice} advice, {fact['migrated']} B migrate, {remote:,.0f} B over the link"
     wrong = {
         "b is not pinned": fact["b_mechanism"] != "pinned" or advice != 1,
         "it migrates": fact["migrated"],
         "nobody reaches it over the link": remote <= 0,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("otm.mech.explicit")
@@ -147,7 +147,7 @@ def explicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [EXPLICIT_ALL])
     (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [EXPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
-    said = (
+    emulated = (
         f"{fact['blocks']} blocks for {fact['objects']} objects, {fact['copied_in']:,} B copied in, "
         f"{fact['copied_out']:,} B out, {fact['kernel_faults']} faults; the original is {values['inside']:g} after the "
         f"kernel, {values['after']:g} at the end"
@@ -158,7 +158,7 @@ def explicit(grid: RodiniaGrid) -> Hearing:
         "kernels fault": fact["kernel_faults"] or fact["migrated"],
         "the kernel writes to the original": (values["inside"], values["after"]) != (0.0, 1.0),
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("otm.mech.implicit")
@@ -166,7 +166,7 @@ def implicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [IMPLICIT_ALL])
     (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [IMPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
-    said = (
+    emulated = (
         f"{fact['blocks']} blocks, {fact['copied_in']} B copied in, {fact['kernel_faults']} faults, "
         f"{fact['migrated']:,} of {all_bytes:,.0f} B migrate; the original is {values['inside']:g} after the kernel"
     )
@@ -175,7 +175,7 @@ def implicit(grid: RodiniaGrid) -> Hearing:
         "kernels do not fault": not fact["kernel_faults"] or fact["migrated"] != all_bytes,
         "the kernel does not write to the original": values["inside"] != 1.0,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("otm.mech.counters")
@@ -184,7 +184,7 @@ def counters(grid: RodiniaGrid) -> Hearing:
     each = number(exact["object_bytes"])
     counted = (number(exact["explicit_bytes"]) / each, number(exact["implicit_bytes"]) / each)
     short = number(less["explicit_bytes"]) + number(less["implicit_bytes"])
-    said = (
+    emulated = (
         f"room for 3: {counted[0]:g} explicit, {counted[1]:g} implicit; "
         f"{3 * each - number(less['budget_bytes']):.0f} B less: {short / each:g} placed, b {less['b_mechanism']}"
     )
@@ -193,13 +193,13 @@ def counters(grid: RodiniaGrid) -> Hearing:
         "an object that fits exactly is pinned": exact["b_mechanism"] != "implicit",
         "an object that lacks a byte is placed": less["b_mechanism"] != "pinned",
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("otm.mech.table")
 def active_table(grid: RodiniaGrid) -> Hearing:
     once, late = yield from grid.facts(OBJECTS, [{}, {"room": 2.0, "late": True}])
-    said = (
+    emulated = (
         f"{once['decisions']} decisions on {once['objects']} objects in {ROUNDS} calls; c of rank {late['c_rank']} "
         f"comes late: a {late['a_mechanism']}, b {late['b_mechanism']}, c {late['c_mechanism']}"
     )
@@ -209,7 +209,7 @@ def active_table(grid: RodiniaGrid) -> Hearing:
         "what is active gives way": not kept or "pinned" in (late["a_mechanism"], late["b_mechanism"]),
         "c takes a place that there is not": late["c_rank"] != 1 or late["c_mechanism"] != "pinned",
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("otm.mech.trad_fail")
@@ -223,8 +223,8 @@ def no_room(grid: RodiniaGrid) -> Hearing:
     wrong = [f"{one} at {size:g} GB" for one, size in places if bool(failed[one, size]) is not (size in grid.over)]
     lacking = sum(bool(failed[place]) for place in above)
     fewer = sum(bool(results) for place, results in failed.items() if place not in above)
-    said = f"{lacking} of {len(above)} runs above fail, {fewer} of {len(places) - len(above)} below"
-    return Judgement(said, not wrong, f"otherwise: {', '.join(wrong)}")
+    emulated = f"{lacking} of {len(above)} runs above fail, {fewer} of {len(places) - len(above)} below"
+    return Judgement(emulated, not wrong, f"otherwise: {', '.join(wrong)}")
 
 
 @bench.judge("otm.mech.um_bw")
@@ -233,5 +233,5 @@ def slower_on_demand(grid: RodiniaGrid) -> Hearing:
         f"{PROBES}:bandwidth", [{"placement": "managed"}, {"placement": "explicit"}]
     )
     demand, copy = number(managed["bytes_per_s"]), number(copied["bytes_per_s"])
-    said = f"{demand / 1e9:.3g} and {copy / 1e9:.3g} GB/s (pageable)"
-    return Reading(said, demand / copy, "faults take less time than the host's copy into a pinned buffer")
+    emulated = f"{demand / 1e9:.3g} and {copy / 1e9:.3g} GB/s (pageable)"
+    return Reading(emulated, demand / copy, "faults take less time than the host's copy into a pinned buffer")

@@ -81,13 +81,13 @@ def edges(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [("bfs", size, OTM) for size in grid.over])
     where = [size for size in grid.over if "edges" in pinned(results["bfs", size, OTM])]
     ranks = results["bfs", grid.over[0], OTM].placements
-    said = f"at {sizes(where)}" if where else "at none"
+    emulated = f"at {sizes(where)}" if where else "at none"
     reason = (
         f"edges have rank {ranks['edges'].rank} with a GAF of {ranks['edges'].gaf:g}, as cost has "
         f"({ranks['cost'].gaf:g}), and come first as the program makes them first: they are placed as long as they "
         "fit, and what comes after them is pinned"
     )
-    return Judgement(f"{said} of {sizes(grid.over)}", 2 * len(where) > len(grid.over), reason)
+    return Judgement(f"{emulated} of {sizes(grid.over)}", 2 * len(where) > len(grid.over), reason)
 
 
 @bench.judge("otm.bfs.larger_ok")
@@ -96,24 +96,24 @@ def larger(grid: RodiniaGrid, larger_than: float) -> Hearing:
     results = yield from runs(grid, [("bfs", size, OTM) for size in larger_ones])
     sets = {size: pinned(results["bfs", size, OTM]) for size in larger_ones}
     wrong = [size for size, names in sets.items() if names != {"edges"}]
-    said = "; ".join(f"{size:g}: {_named(names)}" for size, names in sets.items())
+    emulated = "; ".join(f"{size:g}: {_named(names)}" for size, names in sets.items())
     reason = f"not at {sizes(wrong)}: edges still fit there, and take the place of what ranks below them"
-    return Judgement(said, not wrong, reason)
+    return Judgement(emulated, not wrong, reason)
 
 
 @bench.judge("otm.cfd.reason")
 def every_region(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [("cfd", size, OTM) for size in grid.over])
     regions = {region.kernel.name: set(region.objects) for region in program("cfd").regions}
-    said, wrong = [], []
+    emulated, wrong = [], []
     for size in grid.over:
         names = pinned(results["cfd", size, OTM])
-        said.append(f"{size:g}: {_named(names)}")
+        emulated.append(f"{size:g}: {_named(names)}")
         free = [kernel for kernel, objects in regions.items() if not objects & names]
         if free:
             wrong.append(f"at {size:g} GB {_named(free)} have none")
     reason = "; ".join(wrong) + ": what ranks last is pinned first, and these do not use it"
-    return Judgement("; ".join(said), not wrong, reason)
+    return Judgement("; ".join(emulated), not wrong, reason)
 
 
 @bench.judge("otm.transfer_minor")
@@ -125,16 +125,16 @@ def place_matters_more(grid: RodiniaGrid) -> Hearing:
         for benchmark in BENCHMARKS
         for changed in changes
     ]
-    said, wrong = [], []
+    emulated, wrong = [], []
     for turn, benchmark in enumerate(BENCHMARKS):
         explicit, implicit, host = map(seconds, results[3 * turn : 3 * turn + 3])
         manner = max(explicit, implicit) / min(explicit, implicit)
         best = min(explicit, implicit)
         place = max(host, best) / min(host, best)
-        said.append(f"{benchmark}: place {place:.3g}, manner {manner:.3g}")
+        emulated.append(f"{benchmark}: place {place:.3g}, manner {manner:.3g}")
         if place <= manner:
             wrong.append(f"the manner of {benchmark}'s transfers makes more of a difference than the place")
-    return unless("; ".join(said), wrong)
+    return unless("; ".join(emulated), wrong)
 
 
 @bench.judge("otm.traffic_reduced")
@@ -156,8 +156,8 @@ def less_traffic(grid: RodiniaGrid) -> Hearing:
         )
         for benchmark in BENCHMARKS
     }
-    said = f"at most {listed(most)} of UM's; with what is reached over the link {listed(remote)}"
-    return Reading(said, parts, "not less: {outside}")
+    emulated = f"at most {listed(most)} of UM's; with what is reached over the link {listed(remote)}"
+    return Reading(emulated, parts, "not less: {outside}")
 
 
 @bench.judge("otm.mech.overhead")

@@ -65,8 +65,8 @@ class RodiniaGrid(JudgingGrid):
     def described(self) -> str:
         """Say in words how much is looked at."""
         sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
-        said = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
-        return said if self.part == 1.0 else f"{said}, all sizes and the device's memory times {self.part:g}"
+        emulated = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
+        return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
 
     def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
         """Describe one run on the machine with so much memory."""

@@ -45,7 +45,7 @@ def pair(a: Any, b: Any) -> None:
 
 
 LAF: Final = {"c": 3.0, "a": 1.5, "b": 0.25}
-"""Of `gather`, by hand: a branch is taken every second time."""
+"""Local access frequencies of `gather`, counted by hand: a branch is taken every second time."""
 DENSITY: Final = {"c": 1.0, "a": 1.0, "b": 0.25}
 
 

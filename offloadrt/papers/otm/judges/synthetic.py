@@ -28,8 +28,8 @@ def dense(grid: RodiniaGrid) -> Hearing:
         [(grid.small, {**one, "read_result": read}) for read in (True, False) for one in (MANAGED, COPIED)],
     )
     ratio, without = um.elapsed_s / explicit.elapsed_s, unread.elapsed_s / copied.elapsed_s
-    said = f"{ratio:.3g} ({without:.3g} if the host does not look: explicit copies bring all back, faults nothing)"
-    return Reading(said, ratio, f"faults and migrations take {ratio:.3g} of what the copies take")
+    emulated = f"{ratio:.3g} ({without:.3g} if the host does not look: explicit copies bring all back, faults nothing)"
+    return Reading(emulated, ratio, f"faults and migrations take {ratio:.3g} of what the copies take")
 
 
 @bench.judge("otm.table2.fit_low")
@@ -46,8 +46,8 @@ def pinning(grid: RodiniaGrid, reuse: int) -> Hearing:
     both: dict[str, Value] = {"arrays": 2, "reuse": reuse}
     um, pinned = yield from synthetic(grid, [(grid.large, {**both, "placement": one}) for one in ("managed", "hybrid")])
     ratio = pinned.elapsed_s / um.elapsed_s
-    said = f"{pinned.elapsed_s:.3g} s and {um.elapsed_s:.3g} s"
-    return Reading(said, ratio, "reaching one array over the link costs more than evictions")
+    emulated = f"{pinned.elapsed_s:.3g} s and {um.elapsed_s:.3g} s"
+    return Reading(emulated, ratio, "reaching one array over the link costs more than evictions")
 
 
 @bench.judge("otm.table2.over_low", "otm.obs3.noreuse")
@@ -72,8 +72,8 @@ def crossover(grid: RodiniaGrid) -> Hearing:
     um, copied, most, again = yield from synthetic(grid, [*_both(grid, low), *_both(grid, high)])
     at_low, at_high = um.elapsed_s / copied.elapsed_s, most.elapsed_s / again.elapsed_s
     if at_low >= 1.0 or at_high <= 1.0:
-        said = f"none: t(UM) / t(explicit) is {at_low:.3g} at density {low:g} and {at_high:.3g} at {high:g}"
-        return Judgement(said, False, "one of the two is better at every density")
+        emulated = f"none: t(UM) / t(explicit) is {at_low:.3g} at density {low:g} and {at_high:.3g} at {high:g}"
+        return Judgement(emulated, False, "one of the two is better at every density")
     for _ in range(STEPS):
         density = (low + high) / 2.0
         um, copied = yield from synthetic(grid, _both(grid, density))

@@ -25,17 +25,21 @@ Ratios = dict[str, dict[str, float]]
 @bench.judge("acpp.babel.cpu")
 def babelstream_on_the_host(grid: ApplicationGrid) -> Hearing:
     rates = yield from _triads(grid, MILAN, "acpp", "sycl")
-    said = f"{rates['acpp']:.4g} and {rates['sycl']:.4g} GB/s; SYCL's layers take longer, an input, on equal kernels"
-    return Reading(said, rates["acpp"] / rates["sycl"], "submissions cost as much")
+    emulated = (
+        f"{rates['acpp']:.4g} and {rates['sycl']:.4g} GB/s; SYCL's layers take longer, an input, on equal kernels"
+    )
+    return Reading(emulated, rates["acpp"] / rates["sycl"], "submissions cost as much")
 
 
 @bench.judge("acpp.babel.roc")
 def roc_without_xnack(grid: ApplicationGrid, much_less: float) -> Hearing:
     rates = yield from _triads(grid, MI100, "acpp", "rocstdpar")
     link = sum(grid.entry(MI100, f"link.{way}_pinned") for way in ("h2d", "d2h")) / 1e9
-    said = f"roc-stdpar {rates['rocstdpar']:.3g}, acpp {rates['acpp']:.4g} GB/s; the link {link:.3g} in both directions"
+    emulated = (
+        f"roc-stdpar {rates['rocstdpar']:.3g}, acpp {rates['acpp']:.4g} GB/s; the link {link:.3g} in both directions"
+    )
     holds = rates["rocstdpar"] <= min(link, much_less * rates["acpp"])
-    return Judgement(said, holds, "kernels do not wait for the link")
+    return Judgement(emulated, holds, "kernels do not wait for the link")
 
 
 @bench.judge("acpp.babel.acpp_noxnack")
@@ -43,12 +47,12 @@ def acpp_without_xnack(grid: ApplicationGrid) -> Hearing:
     rates = yield from _triads(grid, MI100, "acpp", "sycl")
     (never,) = yield from runs(grid, [(MI100, grid.of("babelstream", "acpp", prefetch="never"))])
     without = number(never.measured["triad_gbs"])
-    said = (
+    emulated = (
         f"{rates['acpp']:.4g} and {rates['sycl']:.4g} GB/s, {without:.3g} without prefetches; that a prefetch moves "
         "pages here is an input (usm.prefetch)"
     )
     reason = "a prefetch moves nothing, so that kernels reach memory of the host over the link"
-    return Reading(said, rates["acpp"] / rates["sycl"], reason)
+    return Reading(emulated, rates["acpp"] / rates["sycl"], reason)
 
 
 def _triads(grid: ApplicationGrid, machine: str, *names: str) -> Asking[dict[str, float]]:
@@ -108,8 +112,8 @@ def order_of_magnitude(grid: ApplicationGrid) -> Hearing:
     best, machine, name = max(
         (ratio, machine, name) for machine, each in ratios.items() for name, ratio in each.items()
     )
-    said = f"{best:.3g} ({name} on the {TITLES[machine]})"
-    return Reading(said, best, "no vendor's data stays so far away")
+    emulated = f"{best:.3g} ({name} on the {TITLES[machine]})"
+    return Reading(emulated, best, "no vendor's data stays so far away")
 
 
 @bench.judge("acpp.apps.icpx")
@@ -118,12 +122,12 @@ def icpx(grid: ApplicationGrid, large: float, near: float) -> Hearing:
     results = iter((yield from runs(grid, places)))
     ratio = {application: seconds(next(results)) / seconds(next(results)) for application in APPLICATIONS}
     holds = ratio["minibude"] <= near and min(ratio["cloverleaf"], ratio["tealeaf"]) >= large
-    said = ", ".join(f"{name} {value:.3g}" for name, value in ratio.items())
+    emulated = ", ".join(f"{name} {value:.3g}" for name, value in ratio.items())
     reason = (
         "a wait behind each algorithm is all that icpx has more here; the paper suspects its memory interposition, of "
         "which nothing is known, and shared memory that has moved to the device costs no more than device memory"
     )
-    return Judgement(said, holds, reason)
+    return Judgement(emulated, holds, reason)
 
 
 @bench.judge("acpp.concl.majority")
@@ -132,5 +136,5 @@ def majority(grid: ApplicationGrid, faster: float) -> Hearing:
     for machine, ratio in (yield from beside_vendors(grid)).items():
         ratios[machine]["lulesh"] = ratio
     holds = all(2 * sum(ratio >= faster for ratio in each.values()) > len(each) for each in ratios.values())
-    said = f"{_written(ratios)} (LULESH does not run on the Max 1550: an input)"
-    return Judgement(said, holds, _losses(ratios, faster))
+    emulated = f"{_written(ratios)} (LULESH does not run on the Max 1550: an input)"
+    return Judgement(emulated, holds, _losses(ratios, faster))

@@ -53,14 +53,14 @@ def memory_pool(grid: ApplicationGrid) -> Hearing:
     results = yield from runs(
         grid, [(MACHINE, grid.of_lulesh(size, "acpp", **way)) for size in grid.lulesh for way in ways]
     )
-    each, said, wrong = iter(results), [], []
+    each, emulated, wrong = iter(results), [], []
     for size in grid.lulesh:
         none = seconds(next(each))
         gains = {name: none / seconds(next(each)) for name in SINGLE}
-        said.append(f"{size}: {', '.join(f'{name} {gain:.3g}' for name, gain in gains.items())}")
+        emulated.append(f"{size}: {', '.join(f'{name} {gain:.3g}' for name, gain in gains.items())}")
         if gains["pool"] <= 1.0 or gains["pool"] < max(gains.values()):
             wrong.append(f"at {size} {max(gains, key=lambda name: gains[name])} gains most")
-    return Judgement("; ".join(said), not wrong, ", ".join(wrong))
+    return Judgement("; ".join(emulated), not wrong, ", ".join(wrong))
 
 
 @bench.judge("acpp.lulesh.a100.se")
@@ -93,13 +93,13 @@ def elided(grid: ApplicationGrid) -> Hearing:
     shares = [number(result.measured["elided_share"]) for result in results]
     one = results[0].measured
     every = ", ".join(f"{share:.3g}" for share in sorted(set(shares)))
-    said = (
+    emulated = (
         f"{every}: of {one['algorithms']} algorithms {one['elided']}; "
         f"loads and stores end {one['kept_access']} windows, allocations {one['kept_allocation']}, "
         f"{one['kept_value']} algorithms return a value"
     )
     figures = dict(zip(map(str, grid.lulesh), shares, strict=True))
-    return Reading(said, figures, "windows end elsewhere than in the paper's build")
+    return Reading(emulated, figures, "windows end elsewhere than in the paper's build")
 
 
 @bench.judge("acpp.lulesh.mi100.challenged")
@@ -108,13 +108,13 @@ def challenged(grid: ApplicationGrid) -> Hearing:
     results = yield from runs(
         grid, [(MI100, grid.of_lulesh(size, name, **way)) for size in grid.lulesh for name, way in ways]
     )
-    each, said, wrong = iter(results), [], []
+    each, emulated, wrong = iter(results), [], []
     for size in grid.lulesh:
         host, acpp, roc = (seconds(next(each)) for _ in ways)
-        said.append(f"{size}: {acpp / host:.3g} and {roc / host:.3g}")
+        emulated.append(f"{size}: {acpp / host:.3g} and {roc / host:.3g}")
         if min(acpp, roc) <= host:
             wrong.append(f"offloading gains at {size}")
-    return unless("t / t(host) " + ", ".join(said), wrong)
+    return unless("t / t(host) " + ", ".join(emulated), wrong)
 
 
 @bench.judge("acpp.lulesh.mi100.xnack")

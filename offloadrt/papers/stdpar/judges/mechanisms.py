@@ -19,10 +19,10 @@ PAGE, SWEPT = 64 << 10, 64 << 20
 @bench.judge("acpp.mech.interpose")
 def interposition(grid: ApplicationGrid) -> Hearing:
     acpp, host = yield from facts(grid, f"{MEMORY}:memory", [{}, {"implementation": "host"}])
-    said = f"new: {acpp['heap']}, aligned_alloc: {acpp['aligned']}, another unit's malloc: {acpp['foreign']}"
+    emulated = f"new: {acpp['heap']}, aligned_alloc: {acpp['aligned']}, another unit's malloc: {acpp['foreign']}"
     kept = {host[name] for name in ("heap", "aligned", "own", "foreign")}
     return unless(
-        said,
+        emulated,
         {
             "the heap is not shared": (acpp["heap"], acpp["aligned"]) != ("shared", "shared"),
             "malloc of another translation unit is": acpp["foreign"] != "heap",
@@ -35,9 +35,9 @@ def interposition(grid: ApplicationGrid) -> Hearing:
 def heap_only(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory")
     without, with_system = yield from facts(grid, f"{MEMORY}:host_pointer", [{}, {"system_usm": True}])
-    said = f"{fact['stack']}; offloaded: {without['offloaded']}, with system USM {with_system['offloaded']}"
+    emulated = f"{fact['stack']}; offloaded: {without['offloaded']}, with system USM {with_system['offloaded']}"
     return unless(
-        said,
+        emulated,
         {
             "the stack is shared": fact["stack"] != "stack",
             "it is offloaded": without["offloaded"] != 0,
@@ -49,9 +49,9 @@ def heap_only(grid: ApplicationGrid) -> Hearing:
 @bench.judge("acpp.mech.alloc_local_free_global")
 def frees(grid: ApplicationGrid) -> Hearing:
     acpp, roc = yield from facts(grid, f"{MEMORY}:frees", [{}, {"implementation": "rocstdpar"}])
-    said = f"acpp: {acpp['freed']} of 3 freed; roc-stdpar: {roc['freed']}, then a crash at {roc['failed']!r}"
+    emulated = f"acpp: {acpp['freed']} of 3 freed; roc-stdpar: {roc['freed']}, then a crash at {roc['failed']!r}"
     return unless(
-        said,
+        emulated,
         {
             "acpp does not free all": (acpp["freed"], acpp["failed"], acpp["left"]) != (3, None, 0),
             "roc-stdpar does not crash": roc["failed"] != "ours",
@@ -62,8 +62,8 @@ def frees(grid: ApplicationGrid) -> Hearing:
 @bench.judge("acpp.mech.no_interpose_recursion")
 def not_interposed(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory")
-    said = f"the runtime's own: {fact['own']}; after shutdown: {fact['late']}"
-    return unless(said, {"it is shared": {fact["own"], fact["late"]} != {"heap"}})
+    emulated = f"the runtime's own: {fact['own']}; after shutdown: {fact['late']}"
+    return unless(emulated, {"it is shared": {fact["own"], fact["late"]} != {"heap"}})
 
 
 @bench.judge("acpp.mech.alloc_map")
@@ -77,12 +77,12 @@ def allocation_map(grid: ApplicationGrid) -> Hearing:
 def system_usm(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{MEMORY}:memory", [{"system_usm": True}])
     (pointer,) = yield from facts(grid, f"{MEMORY}:host_pointer", [{"system_usm": True}])
-    said = (
+    emulated = (
         f"{fact['interposed']} taken over, {fact['prefetches']} prefetches, algorithm with a stack pointer offloaded: "
         f"{pointer['offloaded']}"
     )
     return unless(
-        said,
+        emulated,
         {
             "memory is taken over": fact["interposed"] != 0 or fact["heap"] != "heap",
             "there are prefetches": fact["prefetches"] != 0,
@@ -96,14 +96,14 @@ def system_usm(grid: ApplicationGrid) -> Hearing:
 def pointer_validation(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"memory": "stack"}, {"memory": "foreign"}, {"memory": "heap"}]
     *of_host, of_heap = yield from facts(grid, f"{MEMORY}:host_pointer", ways)
-    said = ", ".join(
+    emulated = ", ".join(
         f"{way['memory']}: {'host' if fact['on_host'] else 'device'}, {fact['waits']} waits"
         for way, fact in zip(ways, [*of_host, of_heap], strict=True)
     )
     expected = (0, 1, 1, "well", True)
     keys = ("offloaded", "on_host", "waits", "ended", "right")
     return unless(
-        said,
+        emulated,
         {
             "host pointers do otherwise": any(tuple(fact[key] for key in keys) != expected for fact in of_host),
             "memory of the heap does not run on the device": of_heap["offloaded"] != 1 or not of_heap["right"],
@@ -115,12 +115,12 @@ def pointer_validation(grid: ApplicationGrid) -> Hearing:
 def pool(grid: ApplicationGrid, much_less: float) -> Hearing:
     pooled, single = yield from facts(grid, f"{MEMORY}:churn", [{"pool": True}, {"pool": False}])
     each, alone = number(pooled["each_s"]), number(single["each_s"])
-    said = (
+    emulated = (
         f"{pooled['driver']} driver allocations with the pool, {single['driver']} without; a malloc takes "
         f"{each * 1e6:.2g} and {alone * 1e6:.2g} us"
     )
     return unless(
-        said,
+        emulated,
         {
             "the pool asks the driver more often": pooled["driver"] != 1,
             "a malloc takes nearly as long": each > much_less * alone,
@@ -137,12 +137,12 @@ def one_transfer(grid: ApplicationGrid) -> Hearing:
     ]
     at_once, on_demand, one = yield from facts(grid, f"{MEMORY}:one_transfer", ways)
     whole, demand, fault = (number(fact["moving_s"]) for fact in (at_once, on_demand, one))
-    said = (
+    emulated = (
         f"{whole * 1e3:.3g} ms; a fault {fault * 1e6:.3g} us, times {SWEPT // PAGE} {fault * SWEPT / PAGE * 1e3:.3g} "
         f"ms; on demand {demand * 1e3:.3g} ms ({on_demand['faults']} batches)"
     )
     return unless(
-        said,
+        emulated,
         {
             "faults take less": whole >= fault * SWEPT / PAGE,
             "so they do in batches": whole >= demand,
@@ -157,8 +157,8 @@ def over_the_link(grid: ApplicationGrid) -> Hearing:
     off, on = yield from runs(grid, [(MI100, {**babelstream, "xnack": way}) for way in ("off", "on")])
     rate, migrated = number(off.measured["dot_gbs"]), number(on.measured["dot_gbs"])
     entry = grid.entry(MI100, "link.h2d_pinned") / 1e9
-    said = f"{rate:.3g} GB/s, the link has {entry:.3g}; with XNACK on, when all has migrated, {migrated:.3g}"
-    return Reading(said, rate / entry, "kernels reach memory faster than the link is")
+    emulated = f"{rate:.3g} GB/s, the link has {entry:.3g}; with XNACK on, when all has migrated, {migrated:.3g}"
+    return Reading(emulated, rate / entry, "kernels reach memory faster than the link is")
 
 
 # order and waits
@@ -167,12 +167,12 @@ def over_the_link(grid: ApplicationGrid) -> Hearing:
 @bench.judge("acpp.mech.queue")
 def queues(grid: ApplicationGrid) -> Hearing:
     one, two = yield from facts(grid, f"{FLOW}:order", [{"threads": 1}, {"threads": 2}])
-    said = (
+    emulated = (
         f"one thread: {one['queues']} queue, {one['kernels']} kernels, {one['overlaps_within']} overlaps; two: "
         f"{two['queues']} queues, {two['overlaps_within']} overlaps within one, {two['overlaps_between']} between them"
     )
     return unless(
-        said,
+        emulated,
         {
             "kernels of a thread overlap": bool(one["overlaps_within"]) or bool(two["overlaps_within"]),
             "threads share a queue": two["queues"] != 2,
@@ -192,16 +192,16 @@ def wait_each(grid: ApplicationGrid) -> Hearing:
     results = yield from runs(grid, places)
     counts = [(fact["waits"], fact["calls"])]
     counts += [(result.measured["waits"], result.measured["algorithms"]) for result in results]
-    said = ", ".join(f"{waits} of {calls}" for waits, calls in counts)
-    return unless(said, {"waits are not as many": any(waits != calls for waits, calls in counts)})
+    emulated = ", ".join(f"{waits} of {calls}" for waits, calls in counts)
+    return unless(emulated, {"waits are not as many": any(waits != calls for waits, calls in counts)})
 
 
 @bench.judge("acpp.mech.elision")
 def elision(grid: ApplicationGrid) -> Hearing:
     inside, stack = yield from facts(grid, f"{FLOW}:loop", [{"body": "inside"}, {"body": "stack"}])
-    said = f"{inside['calls']} algorithms, {inside['waits']} wait; with stores to the stack {stack['waits']}"
+    emulated = f"{inside['calls']} algorithms, {inside['waits']} wait; with stores to the stack {stack['waits']}"
     return unless(
-        said,
+        emulated,
         {
             "there are more waits": (inside["waits"], stack["waits"]) != (1, 1),
             "the results are wrong": not (inside["right"] and stack["right"]),
@@ -213,16 +213,16 @@ def elision(grid: ApplicationGrid) -> Hearing:
 def elision_ends(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"body": body} for body in ("external", "allocation", "access")]
     results = yield from facts(grid, f"{FLOW}:loop", ways)
-    said = ", ".join(f"{way['body']}: {fact['waits']} waits" for way, fact in zip(ways, results, strict=True))
+    emulated = ", ".join(f"{way['body']}: {fact['waits']} waits" for way, fact in zip(ways, results, strict=True))
     each = all(number(fact["waits"]) * 2 == fact["calls"] and fact["right"] for fact in results)
-    return unless(f"{results[0]['calls']} algorithms; {said}", {"not one in each iteration": not each})
+    return unless(f"{results[0]['calls']} algorithms; {emulated}", {"not one in each iteration": not each})
 
 
 @bench.judge("acpp.mech.elision_result")
 def elision_of_results(grid: ApplicationGrid) -> Hearing:
     (fact,) = yield from facts(grid, f"{FLOW}:loop", [{"body": "sum"}])
-    said = f"{fact['calls']} algorithms, half of them reductions, {fact['waits']} waits"
-    return unless(said, {"reductions do not wait": number(fact["waits"]) * 2 != fact["calls"] or not fact["right"]})
+    emulated = f"{fact['calls']} algorithms, half of them reductions, {fact['waits']} waits"
+    return unless(emulated, {"reductions do not wait": number(fact["waits"]) * 2 != fact["calls"] or not fact["right"]})
 
 
 # prefetches
@@ -241,10 +241,10 @@ SCRIPT = {
 def prefetch_modes(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"mode": mode, "always": always} for mode, always in SCRIPT]
     results = yield from facts(grid, f"{FLOW}:prefetches", ways)
-    said = "; ".join(f"{mode}: {fact['each']}" for (mode, _), fact in zip(SCRIPT, results, strict=True))
+    emulated = "; ".join(f"{mode}: {fact['each']}" for (mode, _), fact in zip(SCRIPT, results, strict=True))
     counted = [fact["each"] for fact in results]
     return unless(
-        f"{said} (always: as the paper words it, then once in a batch, as its public code has it)",
+        f"{emulated} (always: as the paper words it, then once in a batch, as its public code has it)",
         {
             "not as the modes say": counted != list(SCRIPT.values()),
             "parts of allocations are prefetched": not all(fact["whole"] for fact in results),
@@ -268,12 +268,12 @@ def heuristic(grid: ApplicationGrid, percent: float) -> Hearing:
         ratio = host_s / (offload_s + number(fact["transfer_s"]))
         if not fact["stayed"] or fact["offload"] is not (ratio > 1 + percent / 100):
             wrong.append(f"{host_s:g} and {offload_s:g} s")
-    said = (
+    emulated = (
         f"{len(cases) - len(wrong)} of {len(cases)} known pairs of times; after sampling runs: A100 {_sides(fast)}, "
         f"MI100 without XNACK or prefetches {_sides(slow)}"
     )
     sampled = fast["on_host"] == 0 and slow["offloaded"] == 0
-    return unless(said, {f"otherwise at {', '.join(wrong)}": bool(wrong), "not as sampled": not sampled})
+    return unless(emulated, {f"otherwise at {', '.join(wrong)}": bool(wrong), "not as sampled": not sampled})
 
 
 def _sides(fact: dict[str, Value]) -> str:
@@ -287,9 +287,11 @@ def without_host_runs(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"host": False, "offload": known, "prefetch": "never"} for known in (False, True)]
     results = yield from facts(grid, f"{FLOW}:sampled", ways, MI100)
     (both,) = yield from facts(grid, f"{FLOW}:sampled", [{"prefetch": "never"}], MI100)
-    said = f"on the host: {', '.join(str(fact['on_host']) for fact in results)}; with host samples {both['on_host']}"
+    emulated = (
+        f"on the host: {', '.join(str(fact['on_host']) for fact in results)}; with host samples {both['on_host']}"
+    )
     return unless(
-        said,
+        emulated,
         {
             "something runs on the host": any(fact["on_host"] for fact in results),
             "nothing is offloaded": not all(fact["offloaded"] for fact in results),

@@ -25,7 +25,7 @@ VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
 """The vendor's implementation of each GPU."""
 TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
 APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
-"""Of the figure of mini-apps."""
+"""The applications in the figure of mini-apps."""
 HANDLER: Final = "device 0 page fault handler"
 CANDIDATES: dict[str, dict[str, str]] = {}
 SENSITIVITY: tuple[dict[str, Value], ...] = (
@@ -51,11 +51,11 @@ class ApplicationGrid(JudgingGrid):
     @property
     def described(self) -> str:
         """Say in words how much is looked at."""
-        said = [
+        emulated = [
             f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
             for name, parameters in self.work.items()
         ]
-        return f"{'; '.join(said)}; lulesh size {', '.join(map(str, self.lulesh))} steps {self.lulesh_steps}"
+        return f"{'; '.join(emulated)}; lulesh size {', '.join(map(str, self.lulesh))} steps {self.lulesh_steps}"
 
     def at(
         self, machine: str, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False

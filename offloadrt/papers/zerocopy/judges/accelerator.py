@@ -2,7 +2,7 @@
 
 Every benchmark runs once under each configuration, on one parameter set of the machine; sizes, run lengths and kernel
 work are inputs of the programs. Table III cannot hold in full with one set of unit costs, as its cells contradict one
-another; what does not hold is said, and nothing is fitted to it.
+another; what does not hold is stated, and nothing is fitted to it.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def headline(grid: QmcpackGrid) -> Hearing:
     ratio = yield from spec_ratios(grid, configurations=(IZC, USM))
     loss = {benchmark: max(1 - ratio[benchmark, one] for one in (IZC, USM)) for benchmark in BENCHMARKS}
     worst = max(loss, key=loss.__getitem__)
-    said, reason = listed(loss), f"the largest is that of {worst}, {loss[worst]:.3g}"
+    emulated, reason = listed(loss), f"the largest is that of {worst}, {loss[worst]:.3g}"
     if worst != "ep":
-        return Judgement(said, False, f"{reason}; {CHEAP_TOUCH}")
-    return Reading(said, loss["ep"], f"{reason}; {CHEAP_TOUCH}", reason)
+        return Judgement(emulated, False, f"{reason}; {CHEAP_TOUCH}")
+    return Reading(emulated, loss["ep"], f"{reason}; {CHEAP_TOUCH}", reason)
 
 
 @bench.judge("mi300a.table2.stencil.*", "mi300a.table2.ep.*", "mi300a.table2.spC.*")
@@ -105,37 +105,37 @@ def table2(grid: QmcpackGrid, benchmark: str, configuration: str) -> Hearing:
 def _table2_of(grid: QmcpackGrid, benchmark: str) -> Asking[tuple[str, tuple[float, float, float]]]:
     """Measure the three ratios of a benchmark: in words, and those of IZC, USM and Eager Maps."""
     ratio = yield from spec_ratios(grid, (benchmark,))
-    said = listed({SHORT[one]: ratio[benchmark, one] for one in (EAGER, IZC, USM)}, ".4g")
-    return said, (ratio[benchmark, IZC], ratio[benchmark, USM], ratio[benchmark, EAGER])
+    emulated = listed({SHORT[one]: ratio[benchmark, one] for one in (EAGER, IZC, USM)}, ".4g")
+    return emulated, (ratio[benchmark, IZC], ratio[benchmark, USM], ratio[benchmark, EAGER])
 
 
 @bench.judge("mi300a.table2.order.spC")
 def order_of_spc(grid: QmcpackGrid) -> Hearing:
-    said, (izc, usm, eager) = yield from _table2_of(grid, "spC")
+    emulated, (izc, usm, eager) = yield from _table2_of(grid, "spC")
     reason = "with arrays that are faulted in once, Eager Maps pays a call for every map afterwards and IZC nothing"
-    return Judgement(said, eager > izc >= usm > 1.0, reason)
+    return Judgement(emulated, eager > izc >= usm > 1.0, reason)
 
 
 @bench.judge("mi300a.table2.order.ep")
 def order_of_ep(grid: QmcpackGrid) -> Hearing:
-    said, (izc, usm, eager) = yield from _table2_of(grid, "ep")
+    emulated, (izc, usm, eager) = yield from _table2_of(grid, "ep")
     wrong = {
         "Eager Maps is not slower than Copy: a prefault clears a page at the cost of the pool's allocation": eager >= 1,
         "faults cost no more than prefaults": eager <= izc,
         f"IZC and USM differ by {abs(izc / usm - 1):.2g}": izc != usm,
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("mi300a.table2.order.stencil")
 def order_of_stencil(grid: QmcpackGrid) -> Hearing:
     claim = bench.claims["mi300a.table2.order.stencil"]
-    said, ratios = yield from _table2_of(grid, "stencil")
+    emulated, ratios = yield from _table2_of(grid, "stencil")
     izc, _, eager = ratios
     low, high = f"{claim.at_least:g}", f"{claim.at_most:g}"
     outside = f"not all lie between {low} and {high}: first touch costs less than Copy's two transfers and allocation"
     inside = all(map(claim.admits, ratios))
-    return unless(said, {outside: not inside, "Eager Maps is better than IZC": eager > izc})
+    return unless(emulated, {outside: not inside, "Eager Maps is better than IZC": eager > izc})
 
 
 @bench.judge("mi300a.table3.stencil.*", "mi300a.table3.ep.*")
@@ -169,15 +169,15 @@ WORK = ("compute", "kernels")
 def copy_pays_for_data(grid: QmcpackGrid) -> Hearing:
     results = yield from spec(grid, ("spC", "bt"), (COPY,))
     (qmcpack,) = yield [grid.point({"size": S2, "threads": THREADS, "fraction": grid.fraction, "configuration": COPY})]
-    said, wrong = [], []
+    emulated, wrong = [], []
     for name, result in (("QMCPack", qmcpack), ("spC", results["spC", COPY]), ("bt", results["bt", COPY])):
         data, others = _overheads(result)
         largest = max(others, key=others.__getitem__)
-        said.append(f"{name}: {data:.3g} s, {largest} {others[largest]:.3g} s")
+        emulated.append(f"{name}: {data:.3g} s, {largest} {others[largest]:.3g} s")
         if data <= others[largest]:
             meaning = f", {HOST_TIME[largest]}" if largest in HOST_TIME else ""
             wrong.append(f"{name} ({largest}{meaning})")
-    return Judgement("; ".join(said), not wrong, f"something else takes more in {'; '.join(wrong)}")
+    return Judgement("; ".join(emulated), not wrong, f"something else takes more in {'; '.join(wrong)}")
 
 
 def _overheads(copy: Result) -> tuple[float, dict[str, float]]:
@@ -225,5 +225,5 @@ def prefaulting_pays_beyond(grid: QmcpackGrid) -> Hearing:
         (pays if izc.elapsed_s > eager.elapsed_s else does_not).append(size / (remaps + 1))
     if not pays or not does_not:
         return Judgement("pays everywhere" if pays else "pays nowhere", False, "there is no crossover")
-    said = f"pays from {min(pays):.3g} MiB a map, does not up to {max(does_not):.3g} MiB"
-    return Judgement(said, max(does_not) < min(pays), "bytes per map alone do not decide it")
+    emulated = f"pays from {min(pays):.3g} MiB a map, does not up to {max(does_not):.3g} MiB"
+    return Judgement(emulated, max(does_not) < min(pays), "bytes per map alone do not decide it")

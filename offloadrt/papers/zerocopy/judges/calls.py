@@ -52,14 +52,14 @@ def _scaled(grid: QmcpackGrid) -> str:
 def latency(grid: QmcpackGrid, api: str) -> Hearing:
     results = yield from runs(grid, [(S2, 1, COPY), (S2, 1, IZC)], grid.whole)
     copy, izc = (call(results[S2, 1, one], api) for one in (COPY, IZC))
-    said = (
+    emulated = (
         f"Copy {copy.count:,} calls, {copy.total_s:.3g} s; IZC {izc.count:,} calls, {izc.total_s:.3g} s{_scaled(grid)}"
     )
     if not izc.total_s:
-        return Judgement(said, False, f"no call of {api} under IZC")
+        return Judgement(emulated, False, f"no call of {api} under IZC")
     ratio = copy.total_s / izc.total_s if api == WAIT else _over_start_up(grid, copy.total_s, izc.total_s)
     return Reading(
-        f"{ratio:.3g} ({said})",
+        f"{ratio:.3g} ({emulated})",
         ratio,
         f"a call of {api} costs Copy less, or IZC's few calls at start-up more, than in the paper",
         f"IZC's {izc.count} calls at start-up take {izc.total_s / izc.count * 1e6:.3g} us each, as any other; in the "
@@ -95,8 +95,8 @@ def calls_get_longer(grid: QmcpackGrid) -> Hearing:
         for is_other in (False, True)
     )
     reason = f"not longer with more threads: {', '.join(others)}" if growth else "none of the calls occurs in both"
-    said = f"8 threads over 1, longer: {longer}; not longer: {rest}"
-    return Judgement(said, bool(growth) and not others, reason)
+    emulated = f"8 threads over 1, longer: {longer}; not longer: {rest}"
+    return Judgement(emulated, bool(growth) and not others, reason)
 
 
 @bench.judge("mi300a.mech.usm_map_noop")

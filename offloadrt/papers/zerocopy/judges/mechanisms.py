@@ -25,8 +25,8 @@ COPIED_IN = (8 << 20, 512 << 10)
 def _as_expected(expected: Mapping[str, Value], fact: Mapping[str, Value]) -> Judgement:
     """Judge that the facts are as expected."""
     wrong = [f"{name} is {fact[name]} instead of {value}" for name, value in expected.items() if fact[name] != value]
-    said = ", ".join(f"{name.replace('_', ' ')}: {fact[name]}" for name in expected)
-    return unless(said, wrong)
+    emulated = ", ".join(f"{name.replace('_', ' ')}: {fact[name]}" for name in expected)
+    return unless(emulated, wrong)
 
 
 def _pages(
@@ -51,19 +51,19 @@ def copies_double_the_footprint(grid: QmcpackGrid, each: float, percent: float) 
     (fact,) = yield from grid.facts(f"{PROBES}:maps", [{"configuration": COPY}])
     places: list[dict[str, Value]] = [{"configuration": COPY, "piece": piece} for piece in COPIED_IN]
     beside = yield from grid.facts(f"{PROBES}:copies_beside_a_kernel", places)
-    said = [f"pool {fact['pool_bytes']} of {fact['mapped_bytes']} B"]
+    emulated = [f"pool {fact['pool_bytes']} of {fact['mapped_bytes']} B"]
     wrong = ["the pool holds another number of bytes"] if fact["pool_bytes"] != fact["mapped_bytes"] else []
     for copies in beside:
         traffic, engine = number(copies["traffic_per_byte"]), copies["engine"]
         none = abs(traffic) < percent / 100
-        said.append(f"{engine}: {traffic:.3g} bytes of traffic a byte{' (not modelled)' if none else ''}")
+        emulated.append(f"{engine}: {traffic:.3g} bytes of traffic a byte{' (not modelled)' if none else ''}")
         if not copies["copied_in_kernel"]:
             wrong.append(f"not all copies by the {engine} run beside the kernel")
         elif none:
             wrong.append(f"the memory traffic of copies by the {engine} is not modelled: kernels do not slow")
         elif not math.isclose(traffic, each, rel_tol=percent / 100):
             wrong.append(f"copies by the {engine} take {traffic:.3g} n / mem.bw from kernels")
-    return unless("; ".join(said), wrong)
+    return unless("; ".join(emulated), wrong)
 
 
 @bench.judge("mi300a.mech.usm_globals")
@@ -117,18 +117,18 @@ def only_globals_differ(grid: QmcpackGrid) -> Hearing:
         for one in (IZC, USM)
     ]
     same = izc.trace_hash == usm.trace_hash
-    said = f"{izc.events:,} and {usm.events:,} events, hashes {'equal' if same else 'differ'}"
-    return Judgement(said, same, "the two configurations do something differently besides globals")
+    emulated = f"{izc.events:,} and {usm.events:,} events, hashes {'equal' if same else 'differ'}"
+    return Judgement(emulated, same, "the two configurations do something differently besides globals")
 
 
 @bench.judge("mi300a.mech.xnack_first_touch")
 def faults_once(grid: QmcpackGrid) -> Hearing:
     facts = yield from _pages(grid, IZC, USM)
-    said, wrong = [], []
+    emulated, wrong = [], []
     for one, fact in zip((IZC, USM), facts, strict=True):
         first, again, stalled = numbers(fact, "kernel_first_s", "kernel_again_s", "stalled_s")
         longer = first - again
-        said.append(
+        emulated.append(
             f"{SHORT[one]}: {fact['faults_first']} then {fact['faults_again']} faults for {fact['pages']} pages, "
             f"{longer * 1e6:.4g} us longer"
         )
@@ -140,7 +140,7 @@ def faults_once(grid: QmcpackGrid) -> Hearing:
             wrong.append("the kernel does not stall")
         if not math.isclose(longer, stalled, rel_tol=1e-6):
             wrong.append(f"the kernel is {longer:.4g} s longer and stalled for {stalled:.4g} s")
-    return unless("; ".join(said), wrong)
+    return unless("; ".join(emulated), wrong)
 
 
 @bench.judge("mi300a.mech.rocr_bulk_prefault")
@@ -171,18 +171,18 @@ def _prefaults(grid: QmcpackGrid, counts: Sequence[int], turn: str) -> Asking[tu
 
 @bench.judge("mi300a.mech.eager_cost_first")
 def first_prefault(grid: QmcpackGrid, counts: Sequence[int]) -> Hearing:
-    said, times = yield from _prefaults(grid, counts, "first")
+    emulated, times = yield from _prefaults(grid, counts, "first")
     places = itertools.pairwise(zip(counts, times, strict=True))
     slopes = [(after - before) / (more - fewer) for (fewer, before), (more, after) in places]
     straight = all(math.isclose(slope, slopes[0], rel_tol=1e-6) for slope in slopes)
-    return Judgement(said, straight and slopes[0] > 0, "the first call is no straight line over the pages")
+    return Judgement(emulated, straight and slopes[0] > 0, "the first call is no straight line over the pages")
 
 
 @bench.judge("mi300a.mech.eager_cost_repeat")
 def repeated_prefault(grid: QmcpackGrid, counts: Sequence[int]) -> Hearing:
-    said, times = yield from _prefaults(grid, counts, "again")
+    emulated, times = yield from _prefaults(grid, counts, "again")
     holds = times[0] > 0 and max(times) - min(times) < 1e-12
-    return Judgement(said, holds, "the repeated call depends on the pages")
+    return Judgement(emulated, holds, "the repeated call depends on the pages")
 
 
 @bench.judge("mi300a.mech.eager_vs_xnack_repeat")
@@ -190,16 +190,16 @@ def repeats(grid: QmcpackGrid) -> Hearing:
     eager, izc = yield from _pages(grid, EAGER, IZC)
     cost = number(eager["prefault_again_s"])
     touch, no_call = numbers(izc, "faults_again", "prefault_again_s")
-    said = f"{cost * 1e6:.3g} us a call; {touch:g} faults, {no_call:g} s under IZC"
-    return Judgement(said, cost > 0 and touch == 0, "a repeat costs nothing under Eager, or something under IZC")
+    emulated = f"{cost * 1e6:.3g} us a call; {touch:g} faults, {no_call:g} s under IZC"
+    return Judgement(emulated, cost > 0 and touch == 0, "a repeat costs nothing under Eager, or something under IZC")
 
 
 @bench.judge("mi300a.mech.eager_no_xnack")
 def eager_without_xnack(grid: QmcpackGrid) -> Hearing:
     (fact,) = yield from grid.facts(f"{PROBES}:touches_unmapped", [{"configuration": EAGER, "xnack": False}])
     holds = fact["mapped"] == "ok" and str(fact["unmapped"]).startswith("MemoryAccessFault: ")
-    said = f"mapped: {fact['mapped']}, unmapped: {fact['unmapped']}"
-    return Judgement(said, holds, "a mapped array fails, or an unmapped one does not die of a memory access fault")
+    emulated = f"mapped: {fact['mapped']}, unmapped: {fact['unmapped']}"
+    return Judgement(emulated, holds, "a mapped array fails, or an unmapped one does not die of a memory access fault")
 
 
 @bench.judge("mi300a.mech.eager_requires_map")
@@ -217,7 +217,7 @@ def allocations_come_first(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hea
 @bench.judge("mi300a.mech.signals")
 def what_is_waited_for(grid: QmcpackGrid, percent: float) -> Hearing:
     copy, izc = yield from grid.facts(f"{PROBES}:waits", [{"configuration": one} for one in (COPY, IZC)])
-    said = "; ".join(
+    emulated = "; ".join(
         f"{one}: {fact['waits']} waits for {fact['kernels']} kernels, {fact['for_kernels']} for kernels, "
         f"{fact['for_copies']} for copies"
         for one, fact in (("Copy", copy), ("IZC", izc))
@@ -231,7 +231,7 @@ def what_is_waited_for(grid: QmcpackGrid, percent: float) -> Hearing:
             abs(izc_waits - izc_kernels) > percent / 100 * izc_kernels
         ),
     }
-    return unless(said, wrong)
+    return unless(emulated, wrong)
 
 
 @bench.judge("mi300a.mech.init_calls")

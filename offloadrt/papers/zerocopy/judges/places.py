@@ -26,7 +26,7 @@ SHORT = {COPY: "Copy", IZC: "IZC", USM: "USM", EAGER: "Eager"}
 """The names of the claims' relations."""
 S1, S2, S24, S128 = "S1", "S2", "S24", "S128"
 THREADS = 8
-"""Of Figure 4."""
+"""The host threads of Figure 4."""
 CANDIDATES: dict[str, dict[str, str]] = {"dma.rings": {"dma.rings": "2"}}
 """The other reading of how many copy engines one process uses."""
 SENSITIVITY: tuple[dict[str, Value], ...] = tuple(
@@ -49,12 +49,12 @@ class QmcpackGrid(JudgingGrid):
     """Sizes and threads of QMCPACK, and how much of a run is made."""
 
     sizes: tuple[str, ...]
-    """In order, without S1."""
+    """Supercells in order of their size, without S1."""
     threads: tuple[int, ...]
     fraction: float
-    """Of the steps, where times are compared."""
+    """The part of the steps that is run where times are compared."""
     whole: float
-    """Of the steps, where calls of a run are counted."""
+    """The part of the steps that is run where calls of a run are counted."""
 
     @property
     def described(self) -> str:

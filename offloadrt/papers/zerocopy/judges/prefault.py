@@ -14,8 +14,8 @@ def cost(grid: QmcpackGrid) -> Hearing:
     results = yield from runs(grid, [(S2, 1, EAGER)], grid.whole)
     calls = call(results[S2, 1, EAGER], PREFAULT)
     seconds = calls.total_s / grid.whole
-    said = f"{seconds:.3g} s for {calls.count / grid.whole:,.0f} calls"
-    return Reading(said, seconds, "calls are cheaper", "calls are dearer")
+    emulated = f"{seconds:.3g} s for {calls.count / grid.whole:,.0f} calls"
+    return Reading(emulated, seconds, "calls are cheaper", "calls are dearer")
 
 
 @bench.judge("mi300a.eager.saving")

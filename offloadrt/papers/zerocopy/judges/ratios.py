@@ -78,8 +78,8 @@ def gain_falls_with_size(grid: QmcpackGrid) -> Hearing:
     ratios = yield from ratios_of(grid, (IZC, USM), threads=(THREADS,))
     curves = {SHORT[one]: {size: ratios[size, THREADS, one] for size in grid.sizes} for one in (IZC, USM)}
     ranks = {one: correlation(list(curve.values())) for one, curve in curves.items()}
-    said = "; ".join(f"{one} {listed(curve)}" for one, curve in curves.items())
-    return Reading(f"{listed(ranks)} ({said})", ranks, "the ratio does not fall with the size for {outside}")
+    emulated = "; ".join(f"{one} {listed(curve)}" for one, curve in curves.items())
+    return Reading(f"{listed(ranks)} ({emulated})", ranks, "the ratio does not fall with the size for {outside}")
 
 
 def correlation(curve: Sequence[float]) -> float:
@@ -99,8 +99,8 @@ def correlation(curve: Sequence[float]) -> float:
 def s2_gains_most(grid: QmcpackGrid) -> Hearing:
     ratios = yield from ratios_of(grid, (IZC, USM), threads=(THREADS,))
     best = {SHORT[one]: max(grid.sizes, key=lambda size: ratios[size, THREADS, one]) for one in (IZC, USM)}
-    said = ", ".join(f"{one}: {size}" for one, size in best.items())
-    return Judgement(said, set(best.values()) == {S2}, f"the largest ratio is elsewhere; {spanned(ratios)}")
+    emulated = ", ".join(f"{one}: {size}" for one, size in best.items())
+    return Judgement(emulated, set(best.values()) == {S2}, f"the largest ratio is elsewhere; {spanned(ratios)}")
 
 
 @bench.judge("mi300a.fig3.s1_extreme")

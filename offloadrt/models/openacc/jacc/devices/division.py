@@ -86,12 +86,12 @@ class Division:
         return by_pair((array, holders.fetch(array.address, one, None)) for array in self.owned for one in devices)
 
 
-def by_pair(found: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
+def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
     """Arrange transfers by sender and receiver, in the order in which they were found."""
     pairs: dict[tuple[int, int], list[Piece]] = {}
-    for array, transfers in found:
-        for one in transfers:
-            pairs.setdefault((one.source, one.target), []).append((array, one))
+    for array, transfers in transfers_of:
+        for transfer in transfers:
+            pairs.setdefault((transfer.source, transfer.target), []).append((array, transfer))
     return pairs
 
 

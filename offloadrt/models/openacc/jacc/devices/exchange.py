@@ -129,10 +129,10 @@ class Exchange:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
             here, there = self._addresses[where.number], self._addresses[target]
             exchange_data = where.plugin.exchange_data
-            for array, one in pieces:
-                source, destination = here[array.address] + one.offset, there[array.address] + one.offset
-                self.bytes += one.nbytes
-                await exchange_data(queue, destination, source, one.nbytes, device=target)
+            for array, transfer in pieces:
+                source, destination = here[array.address] + transfer.offset, there[array.address] + transfer.offset
+                self.bytes += transfer.nbytes
+                await exchange_data(queue, destination, source, transfer.nbytes, device=target)
 
         await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 

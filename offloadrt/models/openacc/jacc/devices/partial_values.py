@@ -35,7 +35,7 @@ class PartialValues:
         assert kernel.combination is not None
         key = kernel, *types, *(array.address for array in targets)
         if key not in self._arrays:
-            names = [one.parameter for one in kernel.combination.partials]
+            names = [partial.parameter for partial in kernel.combination.partials]
             self._arrays[key] = [self.make(name, self.devices, kind) for name, kind in zip(names, types, strict=True)]
             self._targets.update(dict.fromkeys(self._arrays[key], targets))
         return self._arrays[key]
@@ -49,7 +49,9 @@ class PartialValues:
     def to_delete(self, gone: Sequence[HostArray]) -> list[HostArray]:
         """Return those that go with arrays that have left the devices."""
         addresses = {array.address for array in gone}
-        found = [one for one in self._present if any(array.address in addresses for array in self._targets[one])]
-        for one in found:
-            del self._present[one]
-        return found
+        leaving = [
+            values for values in self._present if any(array.address in addresses for array in self._targets[values])
+        ]
+        for values in leaving:
+            del self._present[values]
+        return leaving
