@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Callable, Generator
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
 from offloadrt.machine.machine import Machine
-from offloadrt.sim import PASSED, Actor, LockStatistics
+from offloadrt.sim import PASSED, Actor, LockStatistics, Mailbox
 from offloadrt.sim.actor import uninterrupted
 
 
@@ -19,9 +20,10 @@ class HostLock:
     gives the lock up begins the successor's work on a core, and the successor is resumed when that is over. A thread
     that had to wait pays `handover`, which is part of its first work under ``fifo``.
 
-    category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. ask: sends a
-    request to whoever decides on the lock, who then calls `arrived`; without it the requesting thread does so itself.
-    uncontended: an ablation; the lock excludes nobody.
+    category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. mailbox: of the
+    actor that decides on the lock; requests wait there, and the actor is woken, to call `admit`, when one arrives that
+    might enter at once. Without it the lock has a queue of its own, and the arriving thread decides. uncontended: an
+    ablation; the lock excludes nobody.
     """
 
     def __init__(
@@ -34,18 +36,19 @@ class HostLock:
         category: str,
         wait_category: str,
         uncontended: bool = False,
-        ask: Callable[[LockRequest], None] | None = None,
+        mailbox: Mailbox | None = None,
     ) -> None:
         self.sim = machine.sim
         self.name = name
         self.policy = policy
-        self.waiting: list[LockRequest] = []
+        self.waiting: deque[LockRequest] = deque() if mailbox is None else mailbox.items
         """In order of arrival; with those that were woken and have not tried again yet."""
         self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
         """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
-        self._ask = self.arrived if ask is None else ask
+        self._ask: Callable[[LockRequest], None] = self.waiting.append if mailbox is None else mailbox.leave
+        self._decide = self.admit if mailbox is None else mailbox.wake
         self._handover = handover
         self._uncontended = uncontended
         self._cores = machine.cores
@@ -75,9 +78,13 @@ class HostLock:
             self._acquired += 1
             return self._work(dt, self._category) if dt else PASSED
         if self._holds or not sim.fuel or (self.waiting and self.policy.hands_over):
-            return self._wait(LockRequest(self, me, dt, begin, nbytes, changes))
+            return self._wait(LockRequest(self, me, (dt, begin, nbytes, changes)))
         sim.fuel -= 1
-        self._grant(me, (dt, begin, nbytes, changes))
+        self._holds[me] = (dt, begin, nbytes, changes)
+        self._hold_s -= sim.now
+        self._acquired += 1
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
         return self._begin_work(me, dt) if dt else PASSED
 
     @uninterrupted
@@ -93,46 +100,40 @@ class HostLock:
         if sim.observer is not None:
             sim.observer.lock_released(self, me)
         if self.waiting:
-            self._admit()
+            self.admit()
 
     def held_by_me(self) -> bool:
         return self.sim.current in self._holds
 
     # ------------------------------------------------------------------ for whoever decides on the lock
 
-    def arrived(self, request: LockRequest) -> None:
-        """Take a request into the queue, unless its thread has given up meanwhile."""
-        if request.thread.waits_for is request:
-            self.waiting.append(request)
-            self._admit()
-
     def withdraw(self, request: LockRequest) -> None:
-        """Take a request back: its thread does not wait any more. It may not have arrived yet."""
+        """Take a request back: its thread does not wait any more."""
         request.thread.waits_for = None
-        if request in self.waiting:
-            self.waiting.remove(request)
-            self._admit()
+        self.waiting.remove(request)
+        self.admit()
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
-        holds, policy = self._holds, self.policy
-        if not self.waiting or self._woken is not None or (holds and not policy.shares):
+        holds, policy, waiting = self._holds, self.policy, self.waiting
+        if not waiting or self._woken is not None or (holds and not policy.shares):
             return
-        cores, noise = self._cores, self._noise
-        holders = [LockRequest(self, thread, *asked) for thread, asked in holds.items()]
-        for request in policy.admit(holders, self.waiting):
-            if request not in self.waiting:
+        holders: Sequence[LockRequest] = ()
+        if holds:
+            holders = [LockRequest(self, thread, asked) for thread, asked in holds.items()]
+        for request in policy.admit(holders, list(waiting)):
+            if request not in waiting:
                 raise RuntimeError(f"lock policy {policy.name!r} admits {request!r}, which does not wait")
-            dt = self._handover
+            thread, dt = request.thread, self._handover
             if policy.hands_over:
-                self.waiting.remove(request)
-                self._grant(request.thread, (request.seconds, request.begin, request.nbytes, request.changes))
-                request.thread.waits_since = self.sim.now  # the wait is over: `_wait` accounts for it
-                dt += request.seconds
+                waiting.remove(request)
+                self._grant(thread, request.asked)
+                thread.waits_since = self.sim.now  # the wait is over: `_wait` accounts for it
+                dt += request.asked[0]
             else:
                 self._woken = request
-            request.thread.waits_for = None
-            cores.begin(request.thread, dt if noise is None else noise(dt))
+            thread.waits_for = None
+            self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
 
     def _grant(self, thread: Actor, asked: tuple[float, int, int, bool]) -> None:
         sim = self.sim
@@ -144,20 +145,27 @@ class HostLock:
 
     # ------------------------------------------------------------------ how a thread waits and works
 
-    @uninterrupted
-    @types.coroutine
-    def _begin_work(self, me: Actor, dt: float) -> Generator[Any, Any, None]:
-        """Do the first work of a hold that ``me`` has taken itself."""
+    def _begin_work(self, me: Actor, dt: float) -> Awaitable[None]:
+        """Do the first work of a hold that ``me`` has taken itself; it is done already if nobody else is due before."""
         sim = self.sim
         begin = sim.now
         self._cores.begin(me, dt if self._noise is None else self._noise(dt))
         if not sim.goes_on(me):
-            yield me.trap
+            return self._at_work(me, begin)
         self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
+        return PASSED
+
+    @uninterrupted
+    @types.coroutine
+    def _at_work(self, me: Actor, begin: float) -> Generator[Any, Any, None]:
+        """Wait for the end of the first work, which has begun."""
+        yield me.trap
+        self._cores.ended(me)
+        self._host_seconds[self._category] += self.sim.now - begin
         if me.trouble is not None:  # queued for a core, or at work
             self.release()
-            yield from sim.interrupted(me)
+            yield from me.interrupted()
 
     @uninterrupted
     @types.coroutine
@@ -179,9 +187,10 @@ class HostLock:
         me.waits_for = request
         me.waits_since = since
         self._ask(request)
+        if not self._holds or self.policy.shares:  # otherwise nobody can enter before a holder leaves
+            self._decide()
         while True:
-            if not sim.goes_on(me):
-                yield me.trap
+            yield me.trap
             if request is not self._woken:
                 break
             self._cores.ended(me)
@@ -203,14 +212,15 @@ class HostLock:
         elif me.trouble is None:  # woken, and fast enough
             yield from self._take(request)
         elif not self._holds:  # another waiter can have what this one gives up
-            self._admit()
+            self.admit()
         if me.trouble is not None:
             yield from sim.interrupted(me)
 
-    def _take(self, request: LockRequest) -> Generator[Any, Any, None]:
+    def _take(self, request: LockRequest) -> Any:
         """Take the lock, which is free, after all."""
-        self._grant(request.thread, (request.seconds, request.begin, request.nbytes, request.changes))
-        yield from self._begin_work(request.thread, request.seconds)
+        self._grant(request.thread, request.asked)
+        dt = request.asked[0]
+        return self._begin_work(request.thread, dt) if dt else PASSED
 
     # ------------------------------------------------------------------ for who looks on
 

@@ -19,14 +19,28 @@ class LockRequest:
 
     lock: Any
     thread: Actor
-    seconds: float
-    """Virtual seconds of work that the thread begins its hold with, without noise and hand-over."""
-    begin: int
-    """First host address that the thread looks up in what the lock guards; 0 where there are no addresses."""
-    nbytes: int
-    """Bytes from there on; 0 for an empty section, and where there are no addresses."""
-    changes: bool
-    """Whether it may enter something or remove something; False for a mere look-up."""
+    asked: tuple[float, int, int, bool]
+    """`seconds`, `begin`, `nbytes` and `changes`: one field, because a frozen object pays for each when it is made."""
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds of work that the thread begins its hold with, without noise and hand-over."""
+        return self.asked[0]
+
+    @property
+    def begin(self) -> int:
+        """First host address that the thread looks up in what the lock guards; 0 where there are no addresses."""
+        return self.asked[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from there on; 0 for an empty section, and where there are no addresses."""
+        return self.asked[2]
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may enter something or remove something; False for a mere look-up."""
+        return self.asked[3]
 
     @property
     def name(self) -> str:
@@ -56,7 +70,8 @@ class LockPolicy(Protocol):
     def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
         """Choose who enters next, among those who wait.
 
-        Asked after each arrival at a lock that is not free, each release and each withdrawal, while somebody waits.
+        Asked, while somebody waits, after each release and each withdrawal; after an arrival only if the policy shares
+        or nobody holds the lock, because otherwise nobody could enter anyway.
         `holders` are the requests of those who hold it, in order of their grants, `waiting` those of the others, in
         order of arrival, which may not be changed. Who is returned enters beside the holders.
         """

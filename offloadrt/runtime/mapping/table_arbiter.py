@@ -1,8 +1,10 @@
 """The arbiter of the device table: the daemon actor that decides who enters the present table of one device.
 
 A free table is taken by the thread itself, without a message, as a free futex is. Whoever finds it taken sends its
-`LockRequest` here; from then on the table's policy (`machine/host_lock/policy.py`) says when its turn comes, and
-whoever gives the table up begins the work of the next.
+`LockRequest` here, and the table's policy (`machine/host_lock/policy.py`) says when its turn comes. The mailbox is the
+queue: the actor is woken for a request that might enter at once, beside those who hold the table. All others can only
+enter when somebody leaves; then whoever gives the table up decides in the actor's place, on what lies in the mailbox,
+and begins the work of the next. To resume the actor for each of them took a sixth of the run time of QMCPack.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class TableArbiter:
             category="runtime",
             wait_category="table lock",
             uncontended=machine.spec.flag("table.uncontended"),
-            ask=self._requests.put,
+            mailbox=self._requests,
         )
 
     def start(self) -> None:
@@ -37,8 +39,10 @@ class TableArbiter:
 
     async def _serve(self) -> None:
         requests, lock = self._requests, self.lock
+        message: object = None
         while True:
-            request = await requests.get()
-            if not isinstance(request, LockRequest):
-                raise TypeError(f"the device table does not understand {getattr(request, 'message', request)!r}")
-            lock.arrived(request)
+            for strange in (message, *requests.items):
+                if strange is not None and not isinstance(strange, LockRequest):
+                    raise TypeError(f"the device table does not understand {getattr(strange, 'message', strange)!r}")
+            lock.admit()
+            message = await requests.next_put()
