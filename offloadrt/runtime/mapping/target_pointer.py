@@ -70,7 +70,8 @@ async def get_target_pointer(
         if entry is not None and (lookup.contained or (type_bits & IMPLICIT and lookup.overlaps)):
             copies = type_bits & TO and type_bits & ALWAYS and size
             keeps = bool(copies or device.is_pending(entry) or entry.lock.owner is not None or not release_table)
-            await lock_visited(device, pointer, lookup, keeps, owned)
+            if keeps or not pass_visited(device, lookup):
+                await lock_visited(device, pointer, lookup, keeps, owned)
             pointer.entry, pointer.address = (
                 entry,
                 _count_up(device, entry, item, begin, size, type_bits, lookup, queue),
@@ -81,7 +82,8 @@ async def get_target_pointer(
             inserts = placement is Placement.DEVICE_COPY and size > 0 and not present
             if inserts:
                 await device.work(device.costs.insert)
-            await lock_visited(device, pointer, lookup, False, owned)
+            if not pass_visited(device, lookup):
+                await lock_visited(device, pointer, lookup, False, owned)
             _trace_lookup(device, queue, item, begin, size, lookup)
             if inserts:
                 await _create(device, pointer, item, begin, base, size, type_bits, queue)
