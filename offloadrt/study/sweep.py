@@ -60,15 +60,15 @@ def run_point(point: Point) -> bytes:
 
 def finished_points(file: Path) -> dict[str, Result]:
     """Read the results that a file of points holds, by key; a last line that was cut short is ignored."""
-    found = {}
+    finished = {}
     if file.is_file():
         for line in file.read_bytes().splitlines():
             try:
                 row = json.loads(line)
-                found[row["key"]] = msgspec.convert(row["result"], Result)
+                finished[row["key"]] = msgspec.convert(row["result"], Result)
             except (ValueError, KeyError, TypeError, msgspec.ValidationError):
                 continue
-    return found
+    return finished
 
 
 def sweep(

@@ -35,8 +35,8 @@ class FirstTouch:
         fresh = [t.array(f"array {k}", values, fill=0.0 if self.filled else None) for k in range(self.arrays)]
         teams = max(1, -(-values // THREADS))
         regions = [
-            t.construct_target(TOUCH, one, maps=omp.map(alloc=one), teams=teams, threads=THREADS, iterations=values)
-            for one in fresh
+            t.construct_target(TOUCH, array, maps=omp.map(alloc=array), teams=teams, threads=THREADS, iterations=values)
+            for array in fresh
         ]
         for _ in range(self.remaps + 1):
             for region in regions:

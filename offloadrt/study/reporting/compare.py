@@ -296,28 +296,31 @@ def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Ma
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """Return the results of a case beside the one that is its baseline, which comes first."""
-    base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
-    ordered = [base, *(one for one in results if one is not base)]
-    calls = {id(one): one.all_calls() for one in ordered}
-    names = list(dict.fromkeys(name for one in ordered for name in calls[id(one)]))
+    base = next(
+        variant for variant in results if all(variant.parameters[name] == value for name, value in chosen.items())
+    )
+    ordered = [base, *(variant for variant in results if variant is not base)]
+    calls = {id(variant): variant.all_calls() for variant in ordered}
+    names = list(dict.fromkeys(name for variant in ordered for name in calls[id(variant)]))
     names.sort(key=lambda name: -calls[id(base)].get(name, _NO_CALLS).total_s)
     return [
         ComparedVariant(
-            parameters={name: one.parameters[name] for name in chosen},
-            figures={name: _figure(name, base, one) for name in measures},
+            parameters={name: variant.parameters[name] for name in chosen},
+            figures={name: _figure(name, base, variant) for name in measures},
             calls={
-                name: _call(calls[id(base)].get(name, _NO_CALLS), calls[id(one)].get(name, _NO_CALLS)) for name in names
+                name: _call(calls[id(base)].get(name, _NO_CALLS), calls[id(variant)].get(name, _NO_CALLS))
+                for name in names
             },
-            differences=[] if one is base else differences(base, one),
-            result=one,
+            differences=[] if variant is base else differences(base, variant),
+            result=variant,
         )
-        for one in ordered
+        for variant in ordered
     ]
 
 
-def _figure(name: str, base: Result, one: Result) -> Compared:
-    value = _value(name, one)
-    spread = one.spreads.get(name)
+def _figure(name: str, base: Result, variant: Result) -> Compared:
+    value = _value(name, variant)
+    spread = variant.spreads.get(name)
     return Compared(value, _ratio(_value(name, base), value), None if spread is None else spread.cov)
 
 
@@ -343,19 +346,19 @@ def _number(cell: Cell) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
-def _call(base: CallFigures, one: CallFigures) -> ComparedCall:
-    return ComparedCall(one.count, one.total_s, _ratio(base.total_s, one.total_s))
+def _call(base: CallFigures, variant: CallFigures) -> ComparedCall:
+    return ComparedCall(variant.count, variant.total_s, _ratio(base.total_s, variant.total_s))
 
 
-def _ratio(base: float, one: float) -> float | None:
-    return base / one if one else None
+def _ratio(base: float, other: float) -> float | None:
+    return base / other if other else None
 
 
-def differences(base: Result, one: Result, most: int = MOST) -> list[Difference]:
+def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
     """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
     differing = []
-    for category in dict.fromkeys((*base.where_time_went, *one.where_time_went)):
-        before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, one))
+    for category in dict.fromkeys((*base.where_time_went, *variant.where_time_went)):
+        before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))
         differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
     differing.sort(key=lambda difference: -abs(difference.more_s))
     return [difference for difference in differing if difference.more_s][:most]

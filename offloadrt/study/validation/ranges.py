@@ -130,7 +130,10 @@ def _that_matter(
 ) -> list[MachineVariant]:
     """Choose the variants that change a sensitivity run enough."""
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
-    times = [result.elapsed_s for result in answers([one.point(place) for one in grids for place in parameters])]
+    times = [
+        result.elapsed_s
+        for result in answers([variant_grid.point(place) for variant_grid in grids for place in parameters])
+    ]
     rows = [times[start : start + len(parameters)] for start in range(0, len(times), len(parameters))]
     nominal, *others = rows
     return [

@@ -63,7 +63,7 @@ class ValidationReport:
 
     def counts_by_role(self) -> dict[str, dict[str, int]]:
         """Count the claims by verdict for each role that there is."""
-        return {role: self.counts(role) for role in sorted({one.role for one in self.findings}, reverse=True)}
+        return {role: self.counts(role) for role in sorted({finding.role for finding in self.findings}, reverse=True)}
 
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""

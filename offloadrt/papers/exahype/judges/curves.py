@@ -133,9 +133,9 @@ def strong(
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
     for count, batch in places:
-        whole = _in_all(grid, memory, count, batch)
+        patches = _in_all(grid, memory, count, batch)
         base = {**case, "scaling": "strong", "memory": memory, "threads": count, "batch": batch}
-        runs += [{**base, "patches": whole}, {**base, "patches": whole // 2}]
+        runs += [{**base, "patches": patches}, {**base, "patches": patches // 2}]
     results = yield from grid.runs(runs)
     times = [number(result.measured["time_per_volume_s"]) for result in results]
     return {place: 2 * times[2 * n] - times[2 * n + 1] for n, place in enumerate(places)}

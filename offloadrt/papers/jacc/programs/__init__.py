@@ -23,9 +23,9 @@ def benchmark(name: str) -> Benchmark:
     """Return the program of that name; its kernels are read at the first call. Raises ValueError for any other."""
     if name not in BENCHMARKS:
         raise ValueError(f"no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}")
-    found = importlib.import_module(f"{__name__}.{BENCHMARKS[name]}").BENCHMARK
-    assert isinstance(found, Benchmark)
-    return found
+    program = importlib.import_module(f"{__name__}.{BENCHMARKS[name]}").BENCHMARK
+    assert isinstance(program, Benchmark)
+    return program
 
 
 def kernels() -> Iterable[Kernel]:

@@ -50,15 +50,15 @@ def factors(benchmark: Benchmark) -> dict[str, float]:
         alone[call.kernel.name] = alone.get(call.kernel.name, 0.0) + times * seconds
     named = {name for group in benchmark.timed for name in group.kernels}
     at_limits = sum(alone[name] for group in benchmark.timed if group.seconds is None for name in group.kernels)
-    found: dict[str, float] = {}
+    by_kernel: dict[str, float] = {}
     for group in benchmark.timed:
         names = group.kernels or tuple(name for name in alone if name not in named)
         factor = 1.0
         if group.seconds is not None:
             rest = 0.0 if group.kernels else at_limits
             factor = (group.seconds - rest) / sum(alone[name] for name in names)
-        found |= dict.fromkeys(names, factor)
-    return found
+        by_kernel |= dict.fromkeys(names, factor)
+    return by_kernel
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:

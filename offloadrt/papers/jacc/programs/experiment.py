@@ -130,7 +130,7 @@ class BenchmarkExperiment:
         jacc: acc.Jacc | None = None
         on: Layer
         if self.layer == "original":
-            on = Directives(t, {name: one.generated for name, one in quality.items()})
+            on = Directives(t, {name: effect.generated for name, effect in quality.items()})
         else:
             jacc = acc.Jacc(
                 t,
@@ -159,21 +159,21 @@ class BenchmarkExperiment:
             fraction=iterations / program.iterations,
             computed_s=computed_s,
             nbytes=program.nbytes,
-            results={} if t.program.phantom else {one.name: one.data.copy() for one in program.results},
+            results={} if t.program.phantom else {array.name: array.data.copy() for array in program.results},
         )
 
 
 def _rows(t: acc.HostThread, jacc: acc.Jacc | None) -> dict[str, KernelRow]:
     times = t.library.records.of_constructs if jacc is None else jacc.times
     rows: dict[str, KernelRow] = {}
-    for name, one in times.items():
+    for name, kernel_times in times.items():
         # a directive's code is made for its arguments, and reports number codes of one name
         row = rows.setdefault(name.partition(" (")[0], KernelRow())
-        row.executions += one.executions
-        row.divided += one.divided
-        row.kernel_s += one.kernel_s
-        row.communication_s += one.communication_s
-        row.sent_bytes += one.sent_bytes
-        if jacc is not None and one.divided and jacc.policy.before(name) is acc.Mode.DIVIDED:
+        row.executions += kernel_times.executions
+        row.divided += kernel_times.divided
+        row.kernel_s += kernel_times.kernel_s
+        row.communication_s += kernel_times.communication_s
+        row.sent_bytes += kernel_times.sent_bytes
+        if jacc is not None and kernel_times.divided and jacc.policy.before(name) is acc.Mode.DIVIDED:
             row.adapted = True
     return rows

@@ -112,13 +112,13 @@ async def objects(
         "objects": len(run.device().placements),
         "object_bytes": N * DOUBLE,
     }
-    for one in run.device().placements:
-        facts[f"{one.name}_mechanism"] = one.mechanism
-        facts[f"{one.name}_rank"] = one.rank
-        facts[f"{one.name}_density"] = one.density
-        facts[f"{one.name}_gaf"] = one.gaf
-        facts[f"{one.name}_bytes"] = one.nbytes
-        facts[f"{one.name}_decisions"] = sum(event.array == one.name for event in placed)
+    for placement in run.device().placements:
+        facts[f"{placement.name}_mechanism"] = placement.mechanism
+        facts[f"{placement.name}_rank"] = placement.rank
+        facts[f"{placement.name}_density"] = placement.density
+        facts[f"{placement.name}_gaf"] = placement.gaf
+        facts[f"{placement.name}_bytes"] = placement.nbytes
+        facts[f"{placement.name}_decisions"] = sum(event.array == placement.name for event in placed)
     return facts
 
 

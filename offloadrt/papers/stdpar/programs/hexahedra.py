@@ -52,22 +52,22 @@ def shape_derivatives(at: Doubles) -> tuple[Doubles, Doubles]:
 
 def node_normals(at: Doubles) -> Doubles:
     """Return a quarter of the normals of the three faces at each corner."""
-    found = np.zeros_like(at)
+    normals = np.zeros_like(at)
     for face in _NORMAL_FACES:
         a, b, c, d = (at[:, corner] for corner in face)
         quarter = 0.25 * np.cross(0.5 * (d + c - b - a), 0.5 * (c + b - d - a))
         for corner in face:
-            found[:, corner] += quarter
-    return found
+            normals[:, corner] += quarter
+    return normals
 
 
 def volume_derivatives(at: Doubles) -> Doubles:
     """Return the derivative of the volume by the position of each corner."""
-    found = np.empty_like(at)
+    derivatives = np.empty_like(at)
     for corner, around in enumerate(_AROUND):
         a, b, c, d, e, f = (at[:, other] for other in around)
-        found[:, corner] = (np.cross(b + c, a + b) + np.cross(a + e, d + e) + np.cross(d + f, c + f)) / 12.0
-    return found
+        derivatives[:, corner] = (np.cross(b + c, a + b) + np.cross(a + e, d + e) + np.cross(d + f, c + f)) / 12.0
+    return derivatives
 
 
 def volumes(at: Doubles) -> Doubles:

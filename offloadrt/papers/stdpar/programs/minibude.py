@@ -125,10 +125,10 @@ class MiniBude:
         async with timed():
             for _ in range(self.steps):
                 await self.iterate(t, *arrays, energies)
-        found = await t.read(energies)
+        computed = await t.read(energies)
         for array in (*arrays, energies):
             await t.delete(array)
-        return ApplicationOutcome({}, {"energies": found})
+        return ApplicationOutcome({}, {"energies": computed})
 
     async def iterate(self, t: std.HostThread, *arguments: std.UsmArray) -> None:
         async with t.function():

@@ -53,7 +53,7 @@ class QmcpackGrid(JudgingGrid):
     threads: tuple[int, ...]
     fraction: float
     """The part of the steps that is run where times are compared."""
-    whole: float
+    counted_fraction: float
     """The part of the steps that is run where calls of a run are counted."""
 
     @property
@@ -62,7 +62,7 @@ class QmcpackGrid(JudgingGrid):
         threads = ", ".join(map(str, self.threads))
         return (
             f"QMCPACK {', '.join((S1, *self.sizes))} with {threads} threads at {self.fraction:g} of the steps; "
-            f"Table I at {self.whole:g} of the steps"
+            f"Table I at {self.counted_fraction:g} of the steps"
         )
 
     def at(self, scenario: str, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
@@ -110,7 +110,9 @@ def ratios(
         for count in (grid.threads if threads is None else threads)
         for configuration in configurations
     ]
-    results = yield from runs(grid, [(size, count, of) for size, count, one in places for of in (COPY, one)])
+    results = yield from runs(
+        grid, [(size, count, either) for size, count, configuration in places for either in (COPY, configuration)]
+    )
     return {place: results[(*place[:2], COPY)].elapsed_s / results[place].elapsed_s for place in places}
 
 
@@ -143,7 +145,7 @@ def kernel_seconds(result: Result) -> float:
 
 def api_seconds(result: Result) -> float:
     """Add up the latencies of all calls of the HSA runtime of a run, start-up included."""
-    return math.fsum(one.total_s for one in result.all_calls().values())
+    return math.fsum(statistics.total_s for statistics in result.all_calls().values())
 
 
 def call(result: Result, name: str) -> CallFigures:

@@ -33,19 +33,19 @@ START_UP_COPIES = 3
 class Published:
     """A count of Table I, over all threads together."""
 
-    one: int
+    with_one: int
     """The count with 1 host thread."""
-    eight: int
+    with_eight: int
     """The count with 8 host threads."""
 
     def at(self, threads: int) -> int:
         """Return the count with `threads` host threads, on the line through both."""
-        return round(self.one + (self.eight - self.one) * (threads - 1) / 7)
+        return round(self.with_one + (self.with_eight - self.with_one) * (threads - 1) / 7)
 
     @property
     def of_a_crowd(self) -> int:
         """Return what one more host thread adds."""
-        return (self.eight - self.one) // 7
+        return (self.with_eight - self.with_one) // 7
 
 
 KERNELS = Published(99_627, 738_483)
