@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _BESIDE = 5
-"""So many figures of a run stand beside one another; more of them below one another."""
+"""Up to so many figures of a run stand beside one another; more stand below one another."""
 
 
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:
@@ -59,7 +59,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _figures(comparison: Comparison) -> Table:
-    """One line a run: every figure that is compared, and its ratio."""
+    """Show a line for each run, with every compared figure and its ratio."""
     places = (*comparison.cases[0].parameters, *comparison.baseline)
     varied = comparison.repeat > 1
     heads = [(name, *(("CoV",) if varied else ()), "ratio") for name in comparison.measures]
@@ -73,7 +73,7 @@ def _figures(comparison: Comparison) -> Table:
 
 
 def _below_one_another(comparison: Comparison, case: Case) -> Iterable[RenderableType]:
-    """One line a figure: its value in every variant, and the ratios."""
+    """Show a line for each figure, with its value in every variant and the ratios."""
     if case.parameters:
         yield _title("figures", case)
     baseline, *others = map(_short, case.variants)
@@ -148,7 +148,7 @@ def _letters(number: int) -> str:
 
 
 def _differences(case: Case) -> Iterable[RenderableType]:
-    """For each variant, what the host threads spent more or less time on than in the baseline."""
+    """Show for each variant what the host threads spent more or less time on than in the baseline."""
     baseline, *others = case.variants
     shown = table_of("", "", "", _short(baseline), "share", "variant", "share", "more", right=range(2, 99))
     for variant in others:

@@ -22,7 +22,7 @@ from offloadrt.study.running.execution import execute_repeatedly
 from offloadrt.study.scripts import registry
 
 _INTERRUPTIBLE_S = 0.5
-"""A library that handles SIGINT itself, as polars does, has waits go on after it: Python sees a Ctrl-C in between."""
+"""Longest wait in one call; between two waits Python sees a Ctrl-C, which polars' own handler of SIGINT would hide."""
 
 
 @attrs.frozen
@@ -41,7 +41,7 @@ class SweepOutcome:
     results: list[Result | None]
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
-    """How many were found finished from an earlier time."""
+    """How many points an earlier sweep had finished."""
 
     @property
     def finished(self) -> list[Result]:

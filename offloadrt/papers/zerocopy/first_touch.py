@@ -21,7 +21,7 @@ TOUCH = Kernel("touch", flops_per_iteration=1, bytes_per_iteration=2 * DOUBLE, t
 class FirstTouch:
     """`arrays` arrays of `nbytes` bytes in all; each is mapped `remaps` + 1 times around a kernel that sweeps over it.
 
-    filled: whether the host has written them before (so that their pages exist and only the device lacks them).
+    `filled` says whether the host has written them before, so that their pages exist and only the device lacks them.
     """
 
     nbytes: int

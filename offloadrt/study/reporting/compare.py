@@ -1,8 +1,8 @@
 """`offloadrt compare`: one scenario under several values of its parameters, each set beside a baseline.
 
     with executor("process", 2) as pool:
-        found = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
-    found.cases[0].variants[1].figures["elapsed_s"].ratio
+        comparison = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
+    comparison.cases[0].variants[1].figures["elapsed_s"].ratio
 
 A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster.
 """
@@ -30,7 +30,7 @@ from offloadrt.study.sweep import SweepOutcome, sweep
 
 ELAPSED = "elapsed_s"
 MOST = 3
-"""How many differences in where time went are shown of a pair."""
+"""How many differences in where time went are shown for each pair."""
 _NO_CALLS = CallFigures(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
@@ -39,8 +39,8 @@ _NO_TIME = TimeShare(0.0, 0.0)
 class Compared:
     """One figure of a variant: the median when it was run several times.
 
-    `ratio` is baseline over variant, None where the variant's is 0; `cov` the coefficient of variation over the runs,
-    None for one run.
+    `ratio` is the baseline's figure over the variant's, None where the latter is 0. `cov` is the coefficient of
+    variation over the runs, None for one run.
     """
 
     value: float
@@ -50,7 +50,10 @@ class Compared:
 
 @attrs.frozen
 class ComparedCall:
-    """One API call of a variant: how often, its latencies added up (virtual seconds), and the baseline's over it."""
+    """One API call of a variant.
+
+    It has the number of calls, the sum of their latencies (virtual seconds), and the baseline's sum over it.
+    """
 
     count: int
     total_s: float
@@ -59,7 +62,7 @@ class ComparedCall:
 
 @attrs.frozen
 class Difference:
-    """Host-thread time that went into one thing, in the baseline and in the variant: virtual seconds and shares."""
+    """Host-thread time that went into one category, in the baseline and in the variant: virtual seconds and shares."""
 
     category: str
     baseline_s: float
@@ -69,7 +72,7 @@ class Difference:
 
     @property
     def more_s(self) -> float:
-        """How much more the variant spent on it."""
+        """How many seconds more the variant spent on it."""
         return self.variant_s - self.baseline_s
 
 
@@ -81,7 +84,7 @@ class ComparedVariant:
     """
 
     parameters: dict[str, Value]
-    """Those in which it may differ from its baseline."""
+    """The parameters in which it may differ from its baseline."""
     figures: dict[str, Compared]
     calls: dict[str, ComparedCall]
     """The calls of all variants of its case in the whole run, start-up included; the baseline's longest first."""
@@ -91,7 +94,7 @@ class ComparedVariant:
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one another, the baseline first; whatever else was swept is the same in all."""
+    """Variants that are compared with one another, the baseline first; all other swept parameters agree among them."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]

@@ -53,11 +53,11 @@ class Parameter:
 
     name: str
     type: type[int] | type[float] | type[bool] | type[str]
-    """Type of a value that is not None; of the choices when there are any."""
+    """The type of a value that is not None; the type of the choices when there are any."""
     choices: tuple[Value, ...] = ()
     range: Range = Range()
     optional: bool = False
-    """Whether `none` is a value."""
+    """Whether `none` is an accepted value."""
     required: bool = False
     default: Value = None
     help: str = ""

@@ -46,7 +46,7 @@ class ValidationReport:
     paper: str
     machine: str
     note: str
-    """How much was run."""
+    """A sentence that says how much was run."""
     findings: list[Finding]
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     """Entries of the machine that the user set."""

@@ -130,7 +130,7 @@ def _and_emulated(pure: Judgement, divided: list[float], expected: list[int], ex
 
 
 ALONE = Execution(10.0, 0.0, 1.0)
-"""Duplicated, with a byte to send: eff_dup is 10 s a byte."""
+"""An execution that is duplicated with one byte to send, where eff_dup is 10 s a byte."""
 
 
 def _disabled(times: int, rules: Rules, losing: Execution, winning: Execution) -> Judgement:

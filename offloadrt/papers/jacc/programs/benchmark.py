@@ -180,9 +180,9 @@ def _count(steps: Sequence[ProgramStep], times: int, executions: dict[KernelCall
 class Timed:
     """A group of kernels with a known time: the seconds that all their executions in a full run take on one V100.
 
-    The times of all groups add up to the known time of the benchmark. Seconds of None mean that nothing is known of the
-    group; it then takes what it takes at the machine's limits. A group without names has all other kernels, and what
-    the last group's seconds leave after the kernels at the limits.
+    The times of all groups add up to the known time of the benchmark. `seconds` is None when the group's time is not
+    known; it then takes what it takes at the machine's limits. A group without names has all other kernels, and its
+    time is what the seconds of the last group leave after the kernels at the limits.
     """
 
     seconds: float | None

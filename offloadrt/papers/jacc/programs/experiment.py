@@ -19,10 +19,10 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow:
-    """What one kernel did so far.
+    """What one kernel has done so far.
 
-    `executions` and how many of them were `divided`, virtual seconds of executions and of exchanges, the bytes that all
-    devices sent, and whether the kernel is divided in the end.
+    It counts `executions` and how many of them were `divided`, virtual seconds of executions and of exchanges, and the
+    bytes that all devices sent; `adapted` says whether the kernel is divided in the end.
     """
 
     executions: int = 0
@@ -53,9 +53,9 @@ class KernelRow:
 class BenchmarkOutcome:
     """What a run of a benchmark gave.
 
-    kernels: rows by name. fraction: the part of the iterations that was run. computed_s: virtual seconds between the
-    transfers of the arrays at the beginning and at the end. nbytes: the size of all arrays. results: the program's
-    arrays, unless it is a phantom.
+    `kernels` has a row for each name. `fraction` is the part of the iterations that was run. `computed_s` are the
+    virtual seconds between the transfers of the arrays at the beginning and at the end. `nbytes` is the size of all
+    arrays. `results` are the program's arrays, unless it is a phantom.
     """
 
     devices: int
@@ -100,8 +100,8 @@ class BenchmarkOutcome:
 class BenchmarkExperiment:
     """A part of a benchmark's iterations, at least one of them.
 
-    warm_up: iterations before them, which are not measured, nor is the setup. `devices` and the fields after it are for
-    JACC's routines.
+    `warm_up` iterations run before them; neither these nor the setup are measured. `devices` and the fields after it
+    are for JACC's routines.
     """
 
     benchmark: Benchmark

@@ -119,7 +119,7 @@ def greedy(grid: RodiniaGrid) -> Hearing:
 
 
 def _greedy(result: Result) -> set[str]:
-    """Choose what has to be pinned: what does not fit beside what ranks before it."""
+    """Choose what has to be pinned: each object that does not fit beside those that rank before it."""
     free, left_out = result.otm["budget_bytes"], set()
     for name, placement in sorted(result.placements.items(), key=lambda item: item[1].rank):
         if placement.nbytes <= free:

@@ -179,7 +179,7 @@ def overhead(grid: RodiniaGrid) -> Hearing:
 
 
 def _copied(result: Result) -> str:
-    """Say why OTM is what explicit copies are."""
+    """Explain why OTM takes as long as explicit copies."""
     dense = [placement.density for placement in result.placements.values() if placement.mechanism == "explicit"]
     return (
         f"OTM copies {len(dense)} of {len(result.placements)} objects of BFS, whose estimated densities are "

@@ -12,9 +12,9 @@ from offloadrt.study.validation.judging import Hearing, Judgement, Reading
 from offloadrt.study.validation.measured import number
 
 LEAST, MOST = 0.02, 0.98
-"""Densities between which one is looked for."""
+"""The range of densities in which the crossover is searched."""
 STEPS = 6
-"""Halvings of the range of densities."""
+"""How often the bisection halves the range of densities."""
 
 ALONE: dict[str, Value] = {"arrays": 1}
 MANAGED: dict[str, Value] = {**ALONE, "placement": "managed"}

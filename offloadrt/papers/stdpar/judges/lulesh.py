@@ -29,7 +29,7 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
     "elision": {"elision": "on"},
     "prefetch": {"prefetch": "first"},
 }
-"""One optimization at a time, over none."""
+"""Each optimization alone, compared with a run without any."""
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:

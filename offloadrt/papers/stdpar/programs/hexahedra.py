@@ -15,7 +15,7 @@ Doubles = NDArray[np.float64]
 SIGNS: Final[Doubles] = np.array(
     [[-1, -1, -1], [1, -1, -1], [1, 1, -1], [-1, 1, -1], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]], dtype=float
 )
-"""Where each corner lies along the element's own axes xi, eta and zeta."""
+"""On which side of the element each corner lies along the element's own axes xi, eta and zeta."""
 _NORMAL_FACES: Final = ((0, 1, 2, 3), (0, 4, 5, 1), (1, 5, 6, 2), (2, 6, 7, 3), (3, 7, 4, 0), (4, 7, 6, 5))
 _AREA_FACES: Final = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 5, 4), (1, 2, 6, 5), (2, 3, 7, 6), (3, 0, 4, 7))
 _AROUND: Final = (

@@ -25,7 +25,7 @@ PROTEIN: Final = 938
 LIGAND: Final = 26
 TYPES: Final = 34
 WARM_UP: Final = 2
-"""Iterations that are not timed."""
+"""The first iterations, which are not timed."""
 HARDNESS: Final = 38.0
 CHARGE: Final = 45.0
 FAR, NEAR = 5.5, 1.0

@@ -55,13 +55,13 @@ DEAR_PREFAULT = (
 )
 
 Place = tuple[str, str]
-"""Benchmark, configuration."""
+"""Benchmark and configuration."""
 
 
 def spec(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS
 ) -> Asking[dict[Place, Result]]:
-    """Run the benchmarks under the configurations; `yield from` it."""
+    """Run the benchmarks under the configurations; a judge uses it with `yield from`."""
     places = [(benchmark, configuration) for benchmark in benchmarks for configuration in configurations]
     results = yield [
         grid.at(SPECACCEL, {"benchmark": benchmark, "configuration": configuration, "fraction": 1.0})
@@ -186,7 +186,7 @@ def copy_pays_for_data(grid: QmcpackGrid) -> Hearing:
 
 
 def _overheads(copy: Result) -> tuple[float, dict[str, float]]:
-    """Divide Copy's host time: copies, allocations and frees, and each other category that is no work."""
+    """Divide Copy's host time into copies, allocations and frees, and each other category that is overhead."""
     shares = copy.where_time_went
     spent = {name: shares[name].total_s if name in shares else 0.0 for name in HOST_TIME if name not in WORK}
     memory = math.fsum(call.total_s for name, call in copy.calls.items() if name.startswith("memory_pool_"))

@@ -112,7 +112,7 @@ def maps_store_nothing(grid: QmcpackGrid) -> Hearing:
 
 
 GROWING = ((S2, THREADS), (S24, THREADS))
-"""Where growth is looked at: the paper's section on sizes has 8 threads."""
+"""Where growth is measured: both sizes with 8 threads, as in the paper's section on sizes."""
 
 
 @bench.judge("mi300a.scale.kernel_s2_s24")

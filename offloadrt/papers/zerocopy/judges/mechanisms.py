@@ -167,7 +167,7 @@ def eager_covers(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
 
 
 def _prefaults(grid: QmcpackGrid, counts: Sequence[int], turn: str) -> Asking[tuple[str, list[float]]]:
-    """Measure the first or the repeated prefault of some numbers of pages, in words and in seconds."""
+    """Measure the first or the repeated prefault for several numbers of pages; return words and seconds."""
     asked: list[dict[str, Value]] = [{"configuration": EAGER, "count": count, "filled": True} for count in counts]
     facts = yield from grid.facts(f"{PROBES}:pages", asked)
     times = [number(fact[f"prefault_{turn}_s"]) for fact in facts]

@@ -1,8 +1,8 @@
 """Where the judges of the zero-copy claims look: sizes, threads, configurations, and how much of a run is made.
 
 QMCPACK's figures compare times of the steady state, which a fraction of the steps shows. Table I counts calls of whole
-runs, start-up included: those are made at the fraction `whole`, and counts at less than 1 are scaled up. A ratio is
-time(copy) / time(configuration), as in the paper.
+runs, start-up included: those are made at the fraction `counted_fraction`, and counts at less than 1 are scaled up. A
+ratio is time(copy) / time(configuration), as in the paper.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SENSITIVITY: tuple[dict[str, Value], ...] = tuple(
     for size, threads in ((S2, 1), (S2, THREADS), (S24, THREADS))
     for configuration in (COPY, IZC, EAGER)
 )
-"""Runs that show whether an entry of the machine matters at all."""
+"""Short runs that show whether an entry of the machine has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.zerocopy")
 
 Place = tuple[str, int, str]
-"""Size, threads, configuration."""
+"""Supercell size, number of host threads, configuration."""
 Ratios = dict[Place, float]
 """time(copy) / time(configuration) by place."""
 
@@ -117,7 +117,7 @@ def ratios(
 
 
 def by_name(values: Ratios) -> dict[str, float]:
-    """Name the places of some figures."""
+    """Label some figures by the names of their places."""
     return {named(place): value for place, value in values.items()}
 
 

@@ -139,9 +139,9 @@ def plan(
 ) -> Plan:
     """Plan a run of `fraction` of the steps.
 
-    fixed_allocations: those of the program and of each crowd. allocations_per_walker: each walker's large arrays. jobs:
-    those of the non-local pseudopotential for each crowd over the full run; derived from the published copies when
-    None. Raises PlanError when the counts do not suffice.
+    `fixed_allocations` are those of the program and those of each crowd; `allocations_per_walker` are each walker's
+    large arrays. `jobs` are the batches of the non-local pseudopotential for each crowd over the full run; None derives
+    them from the published copies. Raises PlanError when the counts do not suffice.
     """
     if walkers < threads:
         raise PlanError(f"{walkers} walkers cannot be divided over {threads} threads")

@@ -49,9 +49,9 @@ class QmcpackSetup:
     ) -> QmcpackSetup:
         """Check the parameters and make the run that they describe.
 
-        walkers: those of all crowds; the preset number as far as it fits when None. jobs: batches of the non-local
-        pseudopotential per crowd in the full run; those that follow from the published copies when None. The rest are
-        ends of the ranges in `inputs`. Raises ParameterError.
+        `walkers` counts those of all crowds; None takes the preset number as far as it fits. `jobs` counts the batches
+        of the non-local pseudopotential per crowd in the full run; None takes those that follow from the published
+        copies. The other arguments say where the ranges in `inputs` are taken. Raises ParameterError.
         """
         if size not in SIZES:
             raise ParameterError("size", f"{size} is none of {', '.join(SIZES)}")
@@ -84,9 +84,9 @@ class QmcpackSetup:
 
 @attrs.define
 class QmcpackExperiment:
-    """A `QmcpackSetup` on an OpenMP program. Its generator gives the numbers by which kernels vary.
+    """A `QmcpackSetup` on an OpenMP program, whose generator gives the numbers by which kernels vary.
 
-    progress: called now and then with the moves done and all moves of the measured part.
+    `progress` is called now and then with the moves done and all moves of the measured part.
     """
 
     program: omp.OpenMP
