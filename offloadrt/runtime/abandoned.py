@@ -19,7 +19,7 @@ from offloadrt.sim import Signal
 
 
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
-    """The running actor leaves a directive, of this name, before its end. Nothing to do on a device that has ended."""
+    """Let the running actor leave a directive of this name before its end, unless the device has ended."""
     begun = queue.stream is not None or queue.post_processing or queue.mapped or queue.copy or queue.private
     keeps_objects = device.objects is not None and (queue.placed or queue.items)
     if (begun or keeps_objects) and device.ended is None and not device.sim.ending:
@@ -29,7 +29,7 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
 
 
 async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue, over: Signal) -> None:
-    """The actor."""
+    """Bring to an end what the directive has begun; this is the actor."""
     born = device.sim.now
     device.sim.current.cause = queue.cause
     items = queue.items

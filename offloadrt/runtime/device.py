@@ -1,6 +1,4 @@
-"""One device of the runtime: its present table, the lock of that, its plugin, its allocator and its memory
-configuration.
-"""
+"""One device of the runtime: its present table, its plugin, its allocator and its memory configuration."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ class RuntimeCosts:
 
 
 class OffloadDevice:
-    """What LLVM calls `DeviceTy`. Built once a device; `start` spawns its actor."""
+    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors."""
 
     def __init__(
         self,
@@ -146,7 +144,7 @@ class OffloadDevice:
         return None if self.objects is None else self.objects.mechanism(array)
 
     def place(self, request: MapRequest) -> Placement:
-        """What the memory configuration answers. TypeError for what is no `Placement`."""
+        """Ask the memory configuration. Raises TypeError when its answer is no `Placement`."""
         placement: object = self.configuration.place(request)
         if not isinstance(placement, Placement):
             name = self.configuration.name
@@ -156,7 +154,10 @@ class OffloadDevice:
     # operations, each told to the tool at its host call
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """A block of device memory. Raises the driver's OutOfDeviceMemory, for an array as ArrayOutOfDeviceMemory."""
+        """Allocate a block of device memory.
+
+        Raises the driver's OutOfDeviceMemory, for an array as ArrayOutOfDeviceMemory.
+        """
         try:
             address = await self.allocator.allocate(nbytes, phantom)
         except OutOfDeviceMemory as failed:
@@ -200,17 +201,17 @@ class OffloadDevice:
         return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """The thread reads managed memory for a copy: what the device owns of it comes back by faults first."""
+        """Copy from managed memory: what the device owns of it first comes back by faults of the thread."""
         await self.plugin.host_touch(source.address, source.nbytes)
         await self.plugin.submit_data(queue, device_address, source)
 
     async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
-        """The same of a copy that writes it."""
+        """Copy to managed memory, which the thread writes, so that it first comes back as well."""
         await self.plugin.host_touch(destination.address, destination.nbytes)
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """What was put off until the directive's queue has drained, which it has.
+        """Do what was put off until the directive's queue has drained, which it has.
 
         Raises what a kernel of the queue did wrong, which ends the device.
         """
@@ -227,7 +228,7 @@ class OffloadDevice:
     # time that the runtime takes, and waits for
 
     def work(self, dt: float) -> Awaitable[None]:
-        """The running thread does so much of the runtime's own work, on a core."""
+        """Do so much of the runtime's own work on a core, in the running thread."""
         return self._work(dt, "runtime") if dt else no_work()
 
     def lock_entry(self, entry: Entry) -> Awaitable[None]:
@@ -282,13 +283,13 @@ class OffloadDevice:
     # what goes wrong
 
     def report(self, message: str) -> None:
-        """A line of the runtime on the standard error; it does not end the run by itself."""
+        """Write a line on the standard error, as the runtime does; it does not end the run by itself."""
         self.messages.append(message)
         if (trace := self.trace) is not None:
             trace(events.RuntimeError_, self.number, -1, self.sim.current.cause, "omptarget", message)
 
     def error(self, kind: type[E], message: str, call: str, array: str) -> E:
-        """An exception that says who, what, when."""
+        """Make an exception that says who, what, when."""
         return kind(
             message,
             call=call,
@@ -325,7 +326,7 @@ def why_nothing_migrates(machine: Machine) -> str:
 
 
 def _required(configuration: MemoryConfiguration, host_program: HostProgram | None) -> HostProgram:
-    """What a configuration that places objects has to know of the program. Raises ValueError."""
+    """Return what a configuration that places objects has to know of the program. Raises ValueError."""
     from offloadrt.compilers.object_ranking import HostProgram
 
     if isinstance(host_program, HostProgram):
@@ -338,7 +339,7 @@ def _required(configuration: MemoryConfiguration, host_program: HostProgram | No
 
 
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
-    """Raises UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
+    """Raise UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
     spec = machine.spec
     in_place = (configuration.host_pointers or configuration.prefaults) and not configuration.migrates
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):

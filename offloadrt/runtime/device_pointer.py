@@ -43,6 +43,6 @@ class DevicePointer:
         return attrs.evolve(self, address=self.address + nbytes, nbytes=max(0, self.nbytes - nbytes), shape=None)
 
     def viewed(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DevicePointer:
-        """The same memory, seen by kernels as an array of this type and shape (without a shape: all of it, flat)."""
+        """See the same memory in kernels as an array of this type and shape (without a shape: all of it, flat)."""
         lengths = (shape,) if isinstance(shape, int) else shape
         return attrs.evolve(self, dtype=np.dtype(dtype), shape=lengths)

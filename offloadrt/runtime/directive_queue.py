@@ -1,5 +1,6 @@
-"""The queue of one directive (LLVM's `AsyncInfoTy`): a stream taken at first use, and what is left to do after it has
-drained.
+"""The queue of one directive (LLVM's `AsyncInfoTy`): a stream, and what is left to do after it has drained.
+
+The stream is taken at first use.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def select_configuration(
     unified_memory: bool,
     environ: Mapping[str, str],
 ) -> str:
-    """The name of the configuration.
+    """Return the name of the configuration.
 
     requires_unified_shared_memory: is the program built with it? is_apu, xnack (HSA_XNACK=1), unified_memory: of the
     device. environ: `OMPX_APU_MAPS` lets a discrete device do what an APU does, `OMPX_EAGER_ZERO_COPY_MAPS` asks for

@@ -59,14 +59,16 @@ class NotPresent(MappingError):
 
 
 class IllegalAddress(OffloadError):
-    """A kernel used a host pointer, an unmapped part of an array or freed memory (CUDA_ERROR_ILLEGAL_ADDRESS; on an APU
-    a memory access fault).
+    """A kernel used a host pointer, an unmapped part of an array or freed memory.
+
+    The driver says CUDA_ERROR_ILLEGAL_ADDRESS, on an APU it is a memory access fault.
     """
 
 
 class PlacementError(OffloadError):
-    """What a configuration that places objects cannot place: an array that the analysis of the program does not know,
-    or one of which the program wants to have the device address.
+    """A configuration that places objects cannot place one.
+
+    The analysis of the program does not know the array, or the program wants to have its device address.
     """
 
 
@@ -83,14 +85,16 @@ class InvalidDevice(OffloadError):
 
 
 class OutsideArray(OffloadError):
-    """A copy that a routine was asked for reaches outside an array of the host; a real program would touch foreign
-    memory, or crash.
+    """A copy that a routine was asked for reaches outside an array of the host.
+
+    A real program would touch foreign memory, or crash.
     """
 
 
 class FreedHostMemory(OffloadError):
-    """A directive, a kernel, a call of the driver library or the host itself uses an array of the host after it was
-    freed; what a real program does then is open.
+    """An array of the host is used after it was freed; what a real program does then is open.
+
+    Its user is a directive, a kernel, a call of the driver library or the host itself.
     """
 
 
@@ -106,8 +110,9 @@ class UnifiedMemoryUnavailable(ValueError):
 
 
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
-    """No device block for the `array` that a directive maps or a program allocates, and none in the allocator's pool
-    that could be given up.
+    """There is no device block for the `array` that a directive maps or a program allocates.
+
+    Nor is there one in the allocator's pool that could be given up.
     """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:

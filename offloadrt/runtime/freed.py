@@ -8,7 +8,7 @@ from offloadrt.runtime.host_array import HostArray
 
 
 def check_alive(device: OffloadDevice, array: HostArray, call: str) -> None:
-    """Raises FreedHostMemory when `call` uses an array that was freed."""
+    """Raise FreedHostMemory when `call` uses an array that was freed."""
     if array.freed:
         message = f"<{array.name}+0> ({array.nbytes} bytes) was freed"
         raise device.error(FreedHostMemory, message, call, array.name)

@@ -75,7 +75,7 @@ class HostArray:
         return None if self.values is None else self.values.reshape(-1).view(np.uint8)
 
     def viewed(self, dtype: DTypeLike) -> HostArray:
-        """The same memory, seen as a flat array of this type."""
+        """See the same memory as a flat array of this type."""
         element = np.dtype(dtype)
         values = None if self.values is None else self.values.reshape(-1).view(element)
         return attrs.evolve(self, shape=(self.nbytes // element.itemsize,), dtype=element, values=values)
@@ -90,11 +90,11 @@ class HostArray:
         return self.shape[0]
 
     def holds(self, address: int, nbytes: int) -> bool:
-        """Do all of the bytes [address, address + nbytes) belong to the array?"""
+        """Tell whether all of the bytes [address, address + nbytes) belong to the array."""
         return self.address <= address and address + nbytes <= self.address + self.nbytes
 
     def span(self, address: int, nbytes: int) -> HostSpan:
-        """The piece [address, address + nbytes) for a copy. ValueError if it is not all inside the array."""
+        """Return the piece [address, address + nbytes) for a copy. Raises ValueError if it is not all inside."""
         offset = address - self.address
         if offset < 0 or offset + nbytes > self.nbytes:
             raise ValueError(f"array {self.name!r} has {self.nbytes} bytes, not {nbytes} from offset {offset}")
@@ -104,14 +104,16 @@ class HostArray:
         return HostSpan(address, nbytes, flat[offset : offset + nbytes])
 
     def locate(self, address: int) -> str:
-        """An address in messages: ``<array+offset>``, ``<addr>`` outside the array."""
+        """Name an address in messages: ``<array+offset>``, ``<addr>`` outside the array."""
         offset = address - self.address
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
 
 
 def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:
-    """Values of a new array: zeros, a constant, or a copy of what is given. ValueError if the shape differs, for a fill
-    that is none of its elements, and where the emulator has no memory for it.
+    """Make the values of a new array: zeros, a constant, or a copy of what is given.
+
+    Raises ValueError if the shape differs, for a fill that is none of its elements, and where the emulator has no
+    memory for it.
     """
     try:
         if fill is None:
@@ -135,7 +137,7 @@ def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def element_of(name: str, dtype: DTypeLike) -> np.dtype[Any]:
-    """The type of an array's elements. ValueError for what is none, and for Python objects, which lie elsewhere."""
+    """Return the type of an array's elements. Raises ValueError for what is none, and for Python objects."""
     try:
         element = np.dtype(dtype)
     except TypeError as error:

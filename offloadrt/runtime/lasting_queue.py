@@ -30,7 +30,7 @@ class LastingQueue:
 
     @property
     def used(self) -> bool:
-        """Has anything been put into it since it was given back?"""
+        """Whether anything has been put into it since it was given back."""
         return self.stream is not None
 
     async def use(
@@ -39,8 +39,9 @@ class LastingQueue:
         queue: DirectiveQueue,
         work: Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]],
     ) -> None:
-        """Do the work of a directive with its queue on this stream. What it puts off is done by whoever drains this
-        queue; by the caller when it is left early.
+        """Do the work of a directive with its queue on this stream.
+
+        What it puts off is done by whoever drains this queue; by the caller when it is left early.
         """
         queue.lasts = True
         locked = not (device.plugin.shared_streams and self.used)

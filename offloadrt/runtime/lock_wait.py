@@ -9,7 +9,7 @@ from offloadrt.trace import HostTime
 
 
 def no_work() -> Awaitable[None]:
-    """What is awaited where there is nothing to wait for."""
+    """Return what is awaited where there is nothing to wait for."""
     return PASSED
 
 

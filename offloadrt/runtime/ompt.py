@@ -16,7 +16,7 @@ class Tool(Protocol):
     """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """A directive begins to work on these lowered items (`target_map_emi`); a target region says so once."""
+        """Note that a directive begins to work on these items (`target_map_emi`); a target region says so once."""
         ...
 
     def target_data_op(
@@ -26,5 +26,5 @@ class Tool(Protocol):
         ...
 
     def target_submit(self, device: int, kernel: str) -> None:
-        """A kernel is about to be launched (`target_submit_emi`)."""
+        """Note that a kernel is about to be launched (`target_submit_emi`)."""
         ...

@@ -6,7 +6,10 @@ missing; a line whose key no longer fits (the script, the machine file or the em
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
@@ -116,9 +119,31 @@ def _answers(points: Sequence[Point], missing: Sequence[int], pool: Executor, jo
             return
         done: set[Future[bytes]] = set()
         while not done:
-            done, _ = wait(waiting, timeout=_INTERRUPTIBLE_S, return_when=FIRST_COMPLETED)
+            with _interrupts_put_off():
+                done, _ = wait(waiting, timeout=_INTERRUPTIBLE_S, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=waiting.__getitem__):
             yield waiting.pop(future), future.result()
+
+
+@contextlib.contextmanager
+def _interrupts_put_off() -> Iterator[None]:
+    """Let Ctrl-C take effect at the end of the body, which is short.
+
+    `wait` holds the locks of its futures. A KeyboardInterrupt that strikes there can leave one of them locked, and the
+    pool's own thread, which the interpreter joins at its end, would wait for it for ever.
+    """
+    interrupted = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: interrupted.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 @attrs.define

@@ -81,7 +81,9 @@ def seconds(policy: object, threads: int, *, updates: bool = False) -> float:
     return max(run.sim.run(run.parallel, body, threads))
 
 
-@pytest.mark.parametrize("policy", ["fifo", ReadersAndWriters(), Sharded()], ids=str)
+@pytest.mark.parametrize(
+    "policy", ["fifo", ReadersAndWriters(), Sharded()], ids=["fifo", "readers and writers", "sharded"]
+)
 def test_a_thread_alone_is_served_as_ever(policy: object) -> None:
     assert seconds(policy, 1) == pytest.approx(seconds("fifo", 1), rel=1e-9)
 

@@ -41,13 +41,15 @@ ALLOCATORS: Final[dict[str, type[DeviceAllocator]]] = {
 
 
 def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
-    """The allocator of that name for one device. ValueError as `allocator`."""
+    """Make the allocator of that name for one device. Raises ValueError as `allocator` does."""
     return allocator(name)(site)
 
 
 def allocator(name: str | MakeAllocator) -> MakeAllocator:
-    """What makes the allocator of that name for a device; a class of one's own as it is. ValueError, with the names
-    that exist, for any other name, and for what cannot be called with an `AllocatorSite`.
+    """Return what makes the allocator of that name for a device; a class of one's own as it is.
+
+    Raises ValueError, with the names that exist, for any other name, and for what cannot be called with an
+    `AllocatorSite`.
     """
     if not isinstance(name, str):
         if not callable(name):

@@ -23,7 +23,7 @@ BUCKETS: Final = 13
 
 
 def bucket_of(nbytes: int) -> int:
-    """The bucket of a size: 0 for less than 4 bytes, then one a power of two, the last for all from 8 KiB on.
+    """Return the bucket of a size: 0 for less than 4 bytes, then one per power of two, the last from 8 KiB on.
 
     >>> [bucket_of(n) for n in (1, 4, 7, 8, 4096, 8191, 8192, 1 << 20)]
     [0, 1, 1, 2, 11, 11, 12, 12]
@@ -126,9 +126,10 @@ class LlvmMemoryManager:
         return await driver.mem_alloc(nbytes, phantom=phantom)
 
     async def release_pooled(self) -> None:
-        """Each bucket's blocks under its mutex, as LLVM does. Their records go first: once a block is freed the driver
-        may hand its address to another thread, whose record must stay. When it is left early, or a free fails, what was
-        not freed is pooled as before.
+        """Free each bucket's blocks under its mutex, as LLVM does.
+
+        Their records go first: once a block is freed the driver may hand its address to another thread, whose record
+        must stay. When it is left early, or a free fails, what was not freed is pooled as before.
         """
         for bucket in self._buckets:
             await self._take(bucket.lock)
@@ -157,7 +158,7 @@ class LlvmMemoryManager:
             raise
 
     def _pool(self, bucket: _Bucket, block: _Block) -> None:
-        """A thread that is left early has a block that nobody uses: the next who asks gets it."""
+        """Pool the block of a thread that is left early: the next that asks for its size gets it."""
         self._blocks[block.address] = block
         bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
 

@@ -17,7 +17,7 @@ CHUNK_OVERHEAD: Final = 8
 
 
 def chunk_size(nbytes: int) -> int:
-    """The size class of a request.
+    """Return the size class of a request.
 
     >>> [chunk_size(n) for n in (1, 24, 25, 32, 40, 41)]
     [32, 32, 48, 48, 48, 64]

@@ -43,8 +43,10 @@ CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
 
 
 def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
-    """A configuration by its name, or an object of one's own, as it is. ValueError, with the names that exist, for any
-    other name, and for an object that is no `MemoryConfiguration`, with what it lacks.
+    """Return the configuration of that name, or an object of one's own as it is.
+
+    Raises ValueError, with the names that exist, for any other name, and for an object that is no
+    `MemoryConfiguration`, with what it lacks.
 
     >>> configuration("copy").name
     'copy'

@@ -52,5 +52,5 @@ class MemoryConfiguration(Protocol):
     """Does the runtime decide object by object (`placing.py`)? It needs the analysis of the program then."""
 
     def place(self, request: MapRequest) -> Placement:
-        """Counts after `already contained` and `explicit extension`, before `present`, as in LLVM's runtime."""
+        """Decide on a section of which nothing is mapped; asked before `present` is, as in LLVM's runtime."""
         ...

@@ -1,5 +1,7 @@
-"""OTM: managed memory, of which the runtime places each object: on the GPU by copies, on the GPU by migrations on
-demand, or pinned to the CPU (Li and Chapman, Compiler Assisted Hybrid Implicit and Explicit GPU Memory Management).
+"""OTM: managed memory, of which the runtime places each object.
+
+It lies on the GPU by copies, on the GPU by migrations on demand, or pinned to the CPU (Li and Chapman, Compiler
+Assisted Hybrid Implicit and Explicit GPU Memory Management).
 
 Decided are arrays that target regions map. Maps of `target data` and `target enter data` pin what does not fit beside
 the rest of their objects; whether the others are copied or migrate is decided at the first target call that uses them,

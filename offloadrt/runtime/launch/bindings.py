@@ -49,8 +49,9 @@ async def bind_arguments(
 
 
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
-    """The device address of an array that the program passes itself (has_device_addr). The runtime searches nothing,
-    so this takes no time.
+    """Bind an array whose device address the program passes itself (has_device_addr).
+
+    The runtime searches nothing, so this takes no time.
     """
     if array.managed:
         return ON_HOST

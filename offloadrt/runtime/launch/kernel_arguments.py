@@ -35,7 +35,7 @@ class Pointees:
 
 
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
-    """What a kernel sees of an array of which the device has [host_begin, host_end); `view(host_address)` starts there.
+    """Show a kernel an array of which the device has [host_begin, host_end); `view(host_address)` starts there.
 
     ``view(address)`` returns the bytes from that host address' counterpart to the end of the mapped part of the array.
     """
@@ -56,12 +56,12 @@ def section_view(array: HostArray, host_begin: int, host_end: int, view: Callabl
 
 
 def no_view(array: HostArray) -> MappedSection:
-    """What a kernel sees of a pointer that kept its host value, which the device cannot use."""
+    """Show a kernel a pointer that kept its host value, which the device cannot use."""
     return MappedSection(array.name, array.shape, 0, np.empty((0, *array.shape[1:]), array.dtype), array.address)
 
 
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
-    """What a kernel sees behind a device pointer: `nbytes` of memory with the pointer's type and shape."""
+    """Show a kernel what is behind a device pointer: `nbytes` of memory with the pointer's type and shape."""
     shape = pointer.shape
     count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)

@@ -36,7 +36,7 @@ def body_of(
     queue: DirectiveQueue,
     call: str,
 ) -> Callable[[], None] | None:
-    """What computes the kernel's result at its end; None for a kernel without a body, and for one with phantoms."""
+    """Make what computes the kernel's result at its end; None for a kernel without a body, or with phantoms."""
     kernel = launch.kernel
     if kernel.body is not None and not any(_is_phantom(argument) for argument in arguments):
         resolvers = [_resolver(device, argument, bindings) for argument in arguments]
@@ -53,8 +53,9 @@ def _is_phantom(argument: Any) -> bool:
 
 
 def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
-    """An array that a loop nest surely accesses, and of which the device has nothing: phantoms have no elements to
-    miss.
+    """Find an array that a loop nest surely accesses, and of which the device has nothing.
+
+    It ends the region with an error, also for phantoms, which have no elements to miss.
     """
     for used in () if launch.counts is None else launch.counts.arrays:
         array = arguments[used.position]
@@ -77,7 +78,7 @@ def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Bi
 
 
 def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
-    """The kernel's view of an array, at the time of the call."""
+    """Return the kernel's view of an array, at the time of the call."""
     if binding.is_host:
         return array.data
     if binding.address is None:
@@ -107,7 +108,7 @@ def _run(
     body: Callable[..., None],
     resolvers: Sequence[Resolve],
 ) -> None:
-    """The kernel's body, in the compute units' actor.
+    """Run the kernel's body, in the compute units' actor.
 
     What goes wrong is for the host thread that waits for the queue.
     """

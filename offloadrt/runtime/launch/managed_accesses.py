@@ -42,8 +42,9 @@ def accesses_of(
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
 ) -> Touching:
-    """`arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place. Remembered
-    with a construct.
+    """Return what a launch does with managed memory, remembered with a construct.
+
+    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place.
     """
     known = items.touching.get(device) if isinstance(items, MapItems) else None
     if isinstance(known, _Known) and known.on_host == on_host and known.launch is launch:
@@ -93,7 +94,7 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
 def _counted(
     stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
 ) -> ManagedAccess:
-    """What a loop nest does, as its launch counts it."""
+    """Return what a loop nest does, as its launch counts it."""
     picked = None
     if stream.order == "in order":
         places = stream.places * part
@@ -113,7 +114,7 @@ def _in_bytes(places: reach.ElementRuns, address: int, element_size: int, part: 
 
 
 def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> ManagedAccess:
-    """What a kernel does that is declared by its costs."""
+    """Return what a kernel does that is declared by its costs."""
     scattered, often = 0.0, launch.iterations * part
     if use.pattern in ("irregular", "indirect"):
         scattered = (use.elements_read + use.elements_written or use.laf) * often

@@ -30,7 +30,7 @@ class _Packed:
 
 
 def required_alignment(address: int) -> int:
-    """The alignment that an address has, at most 16."""
+    """Return the alignment that an address has, at most 16."""
     return min(MAX_ALIGNMENT, address & -address) if address else MAX_ALIGNMENT
 
 

@@ -1,5 +1,6 @@
-"""What a kernel reaches through an address that it was given, or finds in memory: a block of the device, or, where the
-device uses host memory in place, an array of the program.
+"""What a kernel reaches through an address that it was given, or finds in memory.
+
+It is a block of the device, or, where the device uses host memory in place, an array of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from offloadrt.runtime.launch.kernel_arguments import Pointees
 
 
 def reaches_host(device: OffloadDevice) -> bool:
-    """Do kernels of the device reach host memory by its addresses?"""
+    """Tell whether kernels of the device reach host memory by its addresses."""
     return device.plugin.kernels_fault or device.configuration.host_pointers
 
 
@@ -27,7 +28,7 @@ class Reachable:
     device: OffloadDevice
 
     def view(self, address: int, nbytes: int) -> Bytes:
-        """The bytes [address, address + nbytes), writable. Raises InvalidDeviceAddress."""
+        """Return the bytes [address, address + nbytes), writable. Raises InvalidDeviceAddress."""
         device = self.device
         if reaches_host(device) and (contents := device.machine.host_memory.contents).find(address) is not None:
             return contents.view(address, nbytes)
@@ -35,8 +36,9 @@ class Reachable:
 
 
 def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tuple[int, int], ...]:
-    """(address, bytes) of host memory that a launch with these arguments reaches through pointers: device pointers of
-    the program's, and those in arrays as the host has them now.
+    """List (address, bytes) of host memory that a launch with these arguments reaches through pointers.
+
+    These are device pointers of the program's, and those in arrays as the host has them now.
     """
     find = device.machine.host_memory.contents.find
     ranges: dict[tuple[int, int], None] = {}

@@ -119,7 +119,7 @@ def _touching(
 
 
 def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
-    """The arrays among the arguments, remembered with a construct."""
+    """Return the arrays among the arguments, remembered with a construct."""
     if isinstance(items, MapItems) and items.arrays is not None:
         return items.arrays
     named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in arguments]

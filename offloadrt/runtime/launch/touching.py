@@ -49,8 +49,9 @@ def touching_of(
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
 ) -> Touching:
-    """`arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place. Remembered with a
-    construct.
+    """Return what a launch touches of the host's memory, remembered with a construct.
+
+    `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
 
     A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
     """
@@ -80,7 +81,7 @@ def touching_of(
 def touched_ranges(
     streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
 ) -> Sequence[Range]:
-    """What a launch touches of an array, as far as it is mapped (`sections`), and all of that where data decide.
+    """Return what a launch touches of an array, as far as it is mapped (`sections`): all of it where data decide.
 
     When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
     """
@@ -107,7 +108,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """The same for a device on which a kernel dies of a missing page: the thread that waits for the queue is told."""
+    """Have the thread that waits for the queue told, on a device on which a kernel dies of a missing page."""
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)

@@ -1,6 +1,4 @@
-"""Associating host memory with device memory that the program obtained itself (omp_target_associate_ptr and its
-undoing).
-"""
+"""Associating host memory with device memory of the program's own (omp_target_associate_ptr), and undoing it."""
 
 from __future__ import annotations
 

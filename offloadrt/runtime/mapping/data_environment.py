@@ -182,8 +182,9 @@ async def _attach(
     pointee_device: int,
     queue: DirectiveQueue,
 ) -> None:
-    """Write the device address of the pointee's base into the device's copy of the pointer; the pointer's entry is
-    locked.
+    """Write the device address of the pointee's base into the device's copy of the pointer.
+
+    The caller has locked the pointer's entry.
     """
     entry, device_pointer = owner.entry, owner.address
     assert entry is not None and device_pointer is not None
@@ -197,7 +198,7 @@ async def _attach(
 
 
 def pointer_span(address: int, value: int) -> HostSpan:
-    """A buffer with one pointer, the source of an attachment."""
+    """Make a buffer with one pointer, the source of an attachment."""
     return HostSpan(address, POINTER_BYTES, np.array([value], "<u8").view(np.uint8))
 
 

@@ -28,7 +28,7 @@ class EntryLocks:
         return lock
 
     def give_back(self, lock: Lock) -> None:
-        """The entry is gone and nobody can wait for its lock any more."""
+        """Take back the lock of an entry that is gone: nobody can wait for it any more."""
         self._free.append(lock)
 
     def statistics(self) -> LockStatistics:

@@ -11,8 +11,9 @@ from offloadrt.runtime.host_array import HostArray
 
 @attrs.frozen
 class Dimension:
-    """One dimension of a strided section: `count` pieces, `stride` bytes apart; `offset` is the lower bound in
-    elements.
+    """One dimension of a strided section: `count` pieces, `stride` bytes apart.
+
+    `offset` is the lower bound in elements.
     """
 
     offset: int

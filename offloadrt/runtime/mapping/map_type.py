@@ -42,7 +42,7 @@ _NAMES: Final = {
 
 
 def words(bits: int) -> str:
-    """The bits in words, for people.
+    """Name the bits, for people.
 
     >>> words(TO | FROM | ALWAYS)
     'to from always'

@@ -31,8 +31,9 @@ class Known:
 async def device_pointers(
     device: OffloadDevice, arrays: Sequence[HostArray], queue: DirectiveQueue, call: str, known: Known | None = None
 ) -> Known:
-    """Where these arrays lie; the queue then waits for copies to them that are in progress. known: what the last call
-    for the same arrays returned. Raises NotPresent for an array of which not all is mapped.
+    """Find where these arrays lie; the queue then waits for copies to them that are in progress.
+
+    known: what the last call for the same arrays returned. Raises NotPresent for an array of which not all is mapped.
     """
     await device.table_lock.enter(device.costs.lookup * len(arrays))
     try:

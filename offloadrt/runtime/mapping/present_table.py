@@ -20,7 +20,7 @@ INFINITE: Final = (1 << 64) - 1
 
 
 def count_text(count: int) -> str:
-    """A reference count as LLVM prints it.
+    """Print a reference count as LLVM does.
 
     >>> count_text(2), count_text(INFINITE)
     ('2', 'INF')
@@ -105,7 +105,7 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Will one decrement (after a reset) leave both counts at zero?"""
+        """Tell whether one decrement (after a reset) will leave both counts at zero."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False
@@ -161,14 +161,14 @@ class PresentTable:
         return iter(self._entries)
 
     def at(self, host_begin: int) -> Entry | None:
-        """The entry that begins exactly there."""
+        """Return the entry that begins exactly there."""
         position = bisect_left(self._begins, host_begin)
         if position < len(self._begins) and self._begins[position] == host_begin:
             return self._entries[position]
         return None
 
     def insert(self, entry: Entry) -> None:
-        """Raises KeyError if an entry begins at the same address."""
+        """Insert an entry. Raises KeyError if one begins at the same address."""
         position = bisect_left(self._begins, entry.host_begin)
         if position < len(self._begins) and self._begins[position] == entry.host_begin:
             raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
@@ -178,7 +178,7 @@ class PresentTable:
         self._entries.insert(position, entry)
 
     def erase(self, entry: Entry) -> None:
-        """Raises KeyError if the entry is not in the table."""
+        """Erase an entry. Raises KeyError if it is not in the table."""
         position = bisect_left(self._begins, entry.host_begin)
         if position >= len(self._begins) or self._entries[position] is not entry:
             raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
@@ -188,8 +188,10 @@ class PresentTable:
         del self._entries[position]
 
     def lookup(self, begin: int, size: int) -> Lookup:
-        """The search of `lookupMapping`: first the entry at or before `begin`, then, unless that settles it, the next
-        one. What was found is remembered until an entry comes or goes.
+        """Search as `lookupMapping` does: first the entry at or before `begin`, then, unless that settles it, the next.
+
+        What the search finds is remembered until an entry comes or goes: searching is pure, and its cost in virtual
+        time is paid by the caller.
         """
         found = self._found.get((begin, size))
         if found is None:

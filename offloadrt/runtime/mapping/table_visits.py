@@ -15,8 +15,9 @@ from offloadrt.trace import events
 
 @attrs.define(eq=False)
 class TargetPointer:
-    """What a look-up found (LLVM's `TargetPointerResultTy`): a device address, and an entry that may stay locked until
-    `release`.
+    """What a look-up found (LLVM's `TargetPointerResultTy`): a device address and an entry.
+
+    The entry may stay locked until `release`.
     """
 
     address: int | None = None
@@ -61,7 +62,10 @@ async def lock_visited(
 
 
 def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
-    """Whether all entries that a search has visited are free: then their locks count as taken and given back."""
+    """Pass the entries that a search has visited if all are free; False, and nothing has happened, if one is locked.
+
+    Their locks count as taken and given back at once.
+    """
     visited = lookup.visited
     for entry in visited:
         if entry.lock.owner is not None:
@@ -90,7 +94,7 @@ def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
 
 
 def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """A new entry for the table, which the caller holds (or nobody else can use yet)."""
+    """Put a new entry into the table, which the caller holds (or nobody else can use yet)."""
     device.table.insert(entry)
     if (trace := device.trace) is not None:
         trace(
@@ -100,7 +104,7 @@ def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
 
 
 def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """An entry out of the table, which the caller holds."""
+    """Take an entry out of the table, which the caller holds."""
     device.table.erase(entry)
     entry.is_erased = True
     if (trace := device.trace) is not None:
@@ -111,5 +115,5 @@ def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
 
 
 def signed(count: int) -> int:
-    """A reference count in the trace: -1 is infinite."""
+    """Write a reference count for the trace: -1 is infinite."""
     return -1 if count >> 63 else count

@@ -128,7 +128,7 @@ def _count_up(
 
 
 def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
-    """The item that has just counted an entry up was left early: the queue's post-processing removes it if need be."""
+    """Count down an entry whose item was left early; the queue's post-processing removes it if need be."""
     entry.data_end_users += 1
     entry.decrement(hold)
     if device.trace is not None:
@@ -137,7 +137,7 @@ def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: Direc
 
 
 def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
-    """What the memory configuration makes of a section of which nothing is mapped."""
+    """Ask the memory configuration what becomes of a section of which nothing is mapped."""
     close, implicit = type_bits & CLOSE != 0, type_bits & IMPLICIT != 0
     return device.place(MapRequest(size, close, implicit, device.number, device.mechanism(item.array)))
 
@@ -204,7 +204,7 @@ def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) 
 
 
 def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
-    """What LLVM says when `get_target_pointer` has found no address for an item."""
+    """Say what LLVM says when `get_target_pointer` has found no address for an item."""
     why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
     device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
     kind = NotPresent if item.type & PRESENT else MappingError
@@ -220,7 +220,7 @@ async def _transfer_to(
     type_bits: int,
     queue: DirectiveQueue,
 ) -> None:
-    """The part under the entry lock: transfer, or make the queue wait for the transfer that another thread began.
+    """Transfer under the entry lock, or make the queue wait for the transfer that another thread began.
 
     Left early, it counts the item back and releases the entry.
     """

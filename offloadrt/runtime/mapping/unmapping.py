@@ -121,7 +121,7 @@ def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) 
 
 
 def put_off_data_end(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue) -> None:
-    """An entry was counted down for an item: `_finish_data_end` looks after it when the queue has drained."""
+    """Have `_finish_data_end` look after an entry that was counted down for an item, when the queue has drained."""
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
     queue.ending.append((entry, item))

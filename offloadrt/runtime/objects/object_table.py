@@ -98,8 +98,9 @@ class ObjectTable:
         device.tells_placements = self.placements
 
     def find(self, array: HostArray) -> ManagedObject | None:
-        """The entry of an array, made when it is first asked for; None when no target region of the program uses an
-        object of that name.
+        """Return the entry of an array, made when it is first asked for.
+
+        It is None when no target region of the program uses an object of that name.
         """
         found = self._objects.get(array)
         if found is None and (known := self._known.get(array.name)) is not None:
@@ -107,8 +108,9 @@ class ObjectTable:
         return found
 
     def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
-        """Bytes of the segments that an object takes, mapped by these items and those that are put off, at most: each
-        section is a block of its own, and may be the only one in its last segment.
+        """Bound the bytes of the segments that an object takes, mapped by these items and those that are put off.
+
+        Each section is a block of its own, and may be the only one in its last segment.
         """
         own = [(item.begin, item.size) for item in (*items, *one.open) if item.array is one.array]
         segments = 0
@@ -136,25 +138,25 @@ class ObjectTable:
         return changes
 
     def advice_due(self, array: HostArray) -> Advice | None:
-        """What the driver has to be told of an active object; explicit ones leave its advice as it is."""
+        """Return what the driver has to be told of an active object; explicit ones leave its advice as it is."""
         one, mechanism = self._objects[array], self.mechanism(array)
         if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
             return None
         return "prefer_host" if mechanism == "pinned" else "prefer_nothing"
 
     def advised(self, array: HostArray, advice: Advice) -> None:
-        """The driver has been told."""
+        """Note that the driver has been told."""
         self._objects[array].prefers_host = advice == "prefer_host"
 
     def placements(self) -> tuple[ObjectPlacement, ...]:
-        """The latest decision on every object, in order of rank, those of one rank in order of first use."""
+        """List the latest decision on every object, in order of rank, those of one rank in order of first use."""
         found = [*self._freed, *(one.placement for one in self._objects.values())]
         return tuple(sorted((one for one in found if one is not None), key=lambda placement: placement.rank))
 
     # maps of data directives
 
     def put_off(self, item: MapItem) -> None:
-        """A data directive has mapped an object that has no device block."""
+        """Note that a data directive has mapped an object that has no device block."""
         if item.array is not None and item.size and (one := self.find(item.array)) is not None:
             one.used_in_place = one.used_in_place and bool(one.open)
             one.open.append(item)
@@ -173,13 +175,13 @@ class ObjectTable:
                     return
 
     def use_in_place(self, array: HostArray) -> None:
-        """The original is used, or updated, as what the device has of an object."""
+        """Note that the original is used, or updated, as what the device has of an object."""
         one = self._objects.get(array)
         if one is not None and one.open:
             one.used_in_place = True
 
     def has_open(self, array: HostArray) -> bool:
-        """Is there a map that has to be carried out, as the object is explicit now?"""
+        """Tell whether there is a map that has to be carried out, as the object is explicit now."""
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
@@ -191,24 +193,23 @@ class ObjectTable:
         return item, item.type | TO if one.used_in_place else item.type
 
     def put_back(self, item: MapItem) -> None:
-        """What was taken has not been carried out."""
+        """Put back what was taken and has not been carried out."""
         if item.array is not None and (one := self._objects.get(item.array)) is not None:
             one.open.insert(0, item)
 
     # the end
 
     def ended(self, array: HostArray) -> None:
-        """A target call that uses an object has ended."""
+        """Note that a target call that uses an object has ended."""
         if (one := self._objects.get(array)) is not None:
             one.running -= 1
 
     def leave(self, array: HostArray, has_block: bool) -> bool:
-        """Is an object active no more, now that a construct that used it has ended? has_block: is any of it in the
-        present table?
+        """Tell whether an object is active no more, now that a construct that used it has ended.
 
-        An explicit object stays as long as it has a block. Otherwise it leaves at the end of the target region
-        (``region``; of the data directive, if that has pinned it), at the end of the last construct that maps it
-        (``data``), or not at all (``program``).
+        has_block: whether any of it is in the present table. An explicit object stays as long as it has a block.
+        Otherwise it leaves at the end of the target region (``region``; of the data directive, if that has pinned it),
+        at the end of the last construct that maps it (``data``), or not at all (``program``).
         """
         one = self._objects.get(array)
         if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":
@@ -219,7 +220,7 @@ class ObjectTable:
         return True
 
     def remove(self, array: HostArray) -> None:
-        """The program frees an array."""
+        """Note that the program frees an array."""
         one = self._objects.pop(array, None)
         if one is not None:
             self._release(array)

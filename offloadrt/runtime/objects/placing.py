@@ -35,8 +35,10 @@ async def place_for_target(
     queue: DirectiveQueue,
     call: str,
 ) -> None:
-    """Decide on the arrays that a region maps and its kernel uses, and carry out what data directives have put off for
-    those that are explicit. From then on they are the queue's `placed`, and `put_off_target_ended` is due.
+    """Decide on the arrays that a region maps and its kernel uses.
+
+    What data directives have put off for those that are explicit is carried out. From then on they are the queue's
+    `placed`, and `put_off_target_ended` is due.
 
     Raises PlacementError for an array of which the program's analysis knows nothing.
     """
@@ -76,8 +78,10 @@ async def place_for_target(
 async def place_for_data(
     device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], queue: DirectiveQueue, call: str
 ) -> None:
-    """Pin what does not fit of the objects that a data directive maps. Raises PlacementError for use_device_ptr and
-    use_device_addr: the address of an object that is still to be placed is not known.
+    """Pin what does not fit of the objects that a data directive maps.
+
+    Raises PlacementError for use_device_ptr and use_device_addr: the address of an object that is still to
+    be placed is not known.
     """
     found: dict[HostArray, ManagedObject] = {}
     mapped: list[MapItem] = []
@@ -98,7 +102,7 @@ async def place_for_data(
 
 
 def put_off_target_ended(device: OffloadDevice, table: ObjectTable, queue: DirectiveQueue) -> None:
-    """A target call ends after what its queue has to do so far, as the removal of device blocks that nobody needs."""
+    """End a target call after what its queue has to do so far, as the removal of blocks that nobody needs."""
     arrays, queue.placed = queue.placed or (), ()
     queue.post_processing.append(functools.partial(_target_ended, device, table, arrays))
 
@@ -106,7 +110,7 @@ def put_off_target_ended(device: OffloadDevice, table: ObjectTable, queue: Direc
 def put_off_data_ended(
     device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], queue: DirectiveQueue
 ) -> None:
-    """The same of a data directive."""
+    """End a data directive in the same way."""
     arrays = [item.array for item in items if item.array is not None]
     queue.post_processing.append(functools.partial(_data_ended, device, table, arrays))
 
@@ -138,12 +142,12 @@ def _density(laf: float, iterations: int, array: HostArray) -> float:
 
 
 def _maps(item: MapItem) -> bool:
-    """Does an item map bytes? A pointer alone does not."""
+    """Tell whether an item maps bytes. A pointer alone does not."""
     return item.size > 0 and not item.type & _NO_MAP
 
 
 def _is_mapped(device: OffloadDevice, one: ManagedObject, mapped: Sequence[MapItem]) -> bool:
-    """Does the region, or a data directive around it, map bytes of an object?"""
+    """Tell whether the region, or a data directive around it, maps bytes of an object."""
     own = any(item.array is one.array for item in mapped)
     return own or bool(one.open) or _has_block(device, one.array)
 

@@ -126,7 +126,7 @@ class AmdgpuPlugin:
         return False
 
     async def reach(self, device: int) -> None:
-        """Raises DriverError, as there are none."""
+        """Raise DriverError, as there are none."""
         raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
 
     async def exchange_data(
@@ -153,7 +153,7 @@ class AmdgpuPlugin:
     async def _copy_synchronously(
         self, queue: QueueLike, direction: str, nbytes: int, host_address: int | None, move: Callable[[], None] | None
     ) -> None:
-        """A large copy, when everything before it in the directive has completed."""
+        """Make a large copy when everything before it in the directive has completed."""
         await self.synchronize(queue)
         rocr, stream = self.driver, self._synchronous
         if host_address is not None:
@@ -199,7 +199,7 @@ class AmdgpuPlugin:
     # events
 
     async def record_event(self, queue: QueueLike) -> HsaSignal | None:
-        """A mark behind everything in the queue; None when that has completed."""
+        """Put a mark behind everything in the queue; None when that has completed."""
         stream: AmdgpuStream | None = queue.stream
         return None if stream is None else stream.unfinished
 
@@ -224,27 +224,27 @@ class AmdgpuPlugin:
         return self.driver.svm_attributes_set(address, nbytes)
 
     def host_touch(self, address: int, nbytes: int) -> Awaitable[int]:
-        """The calling thread touches host memory: pages that nobody has touched are populated."""
+        """Touch host memory in the calling thread: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
     def manage(self) -> Uvm:
-        """Raises DriverError: nothing migrates within one memory."""
+        """Raise DriverError: nothing migrates within one memory."""
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
 
     async def alloc_managed(self, nbytes: int, name: str) -> int:
-        """Raises DriverError: hipMallocManaged is not emulated where nothing migrates."""
+        """Raise DriverError: hipMallocManaged is not emulated where nothing migrates."""
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
 
     async def free_managed(self, address: int) -> None:
-        """Raises DriverError, as there is none."""
+        """Raise DriverError, as there is none."""
         raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
-        """Raises DriverError: nothing migrates within one memory."""
+        """Raise DriverError: nothing migrates within one memory."""
         raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Raises DriverError, for the same reason."""
+        """Raise DriverError, for the same reason."""
         raise DriverError("svm_attributes_set", INVALID_ARGUMENT, _ONE_MEMORY)
 
 

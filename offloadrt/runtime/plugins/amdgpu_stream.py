@@ -82,7 +82,7 @@ class AmdgpuStream:
         return self._rocr.dispatch(self.stream, cause, launch, run, done, touching)
 
     async def wait_for(self, cause: int, event: HsaSignal) -> None:
-        """What is pushed from now on starts after the event, too (`waitEvent`)."""
+        """Let what is pushed from now on start after the event, too (`waitEvent`)."""
         if not event.is_set and event.stream is not self:
             await self._rocr.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
 

@@ -49,7 +49,7 @@ class StreamPool:
         self.lock.release()
 
     def take_back(self, stream: Any) -> None:
-        """The same from a thread that is left early; what is in the stream yet comes before whatever it is used for."""
+        """Take a stream back from a thread that is left early; what is in it comes before whatever it is used for."""
         self.idle.append(stream)
 
 
@@ -131,8 +131,9 @@ class CudaPlugin:
         await self.driver.memcpy_peer_async(stream, queue.cause, device, destination, self._number, source, nbytes)
 
     async def reach(self, device: int) -> None:
-        """Enable access to another device's memory, if there is a link. Whoever comes first does it; the others wait
-        for it.
+        """Enable access to another device's memory, if there is a link.
+
+        Whoever comes first does it; the others wait for it.
         """
         await take(self._accesses, self._host_time)
         try:
@@ -215,21 +216,21 @@ class CudaPlugin:
         return await self.driver.mem_alloc_managed(nbytes, name=name)
 
     def manage(self) -> Uvm:
-        """The unified-memory driver, from now on."""
+        """Return the unified-memory driver, which is there from now on."""
         if self.managed is None:
             self.managed = self.driver.manage()
             self.managed.start()
         return self.managed
 
     async def free_managed(self, address: int) -> None:
-        """cuMemFree."""
+        """Call cuMemFree."""
         await self.driver.mem_free(address)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
-        """cuMemPrefetchAsync in the queue's stream."""
+        """Call cuMemPrefetchAsync in the queue's stream."""
         stream = queue.stream or await self.stream_of(queue)
         await self.driver.mem_prefetch_async(address, nbytes, stream, to_host, queue.cause)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """cuMemAdvise."""
+        """Call cuMemAdvise."""
         await self.driver.mem_advise(address, nbytes, advice)

@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
         ...
 
     def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
-        """A mark behind everything in the queue."""
+        """Put a mark behind everything in the queue."""
         ...
 
     def needs_wait(self, event: Any, /) -> bool:
@@ -152,8 +152,9 @@ class DevicePlugin(Protocol):
         ...
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for everything in the queue, then give its stream back unless the queue lasts. Nothing to do for a queue
-        without one.
+        """Wait for everything in the queue, then give its stream back unless the queue lasts.
+
+        There is nothing to do for a queue without one.
         """
         ...
 
@@ -162,17 +163,18 @@ class DevicePlugin(Protocol):
         ...
 
     def host_touch(self, address: int, nbytes: int, /) -> Awaitable[object]:
-        """The calling thread touches host memory: pages that nobody has touched are populated, those that a device owns
-        come back.
+        """Touch host memory in the calling thread.
+
+        Pages that nobody has touched are populated, those that a device owns come back.
         """
         ...
 
     def manage(self) -> Uvm:
-        """The driver of managed memory, which is there from now on. Raises DriverError where nothing migrates."""
+        """Make the driver of managed memory, and return it. Raises DriverError where nothing migrates."""
         ...
 
     def alloc_managed(self, nbytes: int, name: str, /) -> Awaitable[int]:
-        """Managed memory, whatever the program's other arrays are: its address."""
+        """Allocate managed memory, whatever the program's other arrays are; returns its address."""
         ...
 
     def free_managed(self, address: int, /) -> Awaitable[None]: ...
