@@ -124,7 +124,7 @@ class Comparison:
         return [variant.result for case in self.cases for variant in case.variants]
 
     def to_json(self) -> bytes:
-        """One JSON object on one line."""
+        """Encode the comparison as one JSON object on one line."""
         record = attrs.asdict(self, recurse=True)
         for case, plain in zip(self.cases, record["cases"], strict=True):
             for variant, entry in zip(case.variants, plain["variants"], strict=True):

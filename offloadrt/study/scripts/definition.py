@@ -93,11 +93,11 @@ class Scenario:
         return "\n".join(lines).strip()
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
-        """Every parameter with a value; texts are read as on the command line. Raises ParameterError."""
+        """Give every parameter a value; texts are read as on the command line. Raises ParameterError."""
         return bind(self.parameters, given, owner=f"scenario {self.name}")
 
     def bind_one(self, name: str, value: Any) -> Value:
-        """One parameter's value; a text is read as on the command line. Raises ParameterError."""
+        """Check one parameter's value; a text is read as on the command line. Raises ParameterError."""
         return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
