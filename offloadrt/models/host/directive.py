@@ -28,7 +28,6 @@ async def in_directive(
     """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
     async_queue: the queue that the directive goes behind, which then is not drained.
-
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
     Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM

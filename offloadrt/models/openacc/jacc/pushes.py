@@ -44,7 +44,7 @@ class Effects:
 
 
 Stage = Literal["whole", "part", "combination"]
-"""What a launch does of an execution: all of the kernel; a device's part of it; what combines the partial values of reductions."""
+"""What a launch does of an execution: all of the kernel, a device's part of it, or the combination of partial values."""
 
 
 @attrs.define(eq=False)
