@@ -15,7 +15,7 @@ from collections.abc import Sequence
 WRONG_USE = 2
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""What ails whoever writes."""
+"""Errors of a disk or stream that cannot be written."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from offloadrt.study.running.execution import execute_repeatedly
 from offloadrt.study.scripts import registry
 
 _INTERRUPTIBLE_S = 0.5
-"""A library that handles SIGINT itself, as polars does, has waits go on after it: Python sees a Ctrl-C in between."""
+"""Longest wait in one call; between two waits Python sees a Ctrl-C, which polars' own handler of SIGINT would hide."""
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class SweepOutcome:
     results: list[Result | None]
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
-    """How many were found finished from an earlier time."""
+    """How many points an earlier sweep had finished."""
 
     @property
     def finished(self) -> list[Result]:
@@ -63,15 +63,15 @@ def run_point(point: Point) -> bytes:
 
 def finished_points(file: Path) -> dict[str, Result]:
     """Read the results that a file of points holds, by key; a last line that was cut short is ignored."""
-    found = {}
+    finished = {}
     if file.is_file():
         for line in file.read_bytes().splitlines():
             try:
                 row = json.loads(line)
-                found[row["key"]] = msgspec.convert(row["result"], Result)
+                finished[row["key"]] = msgspec.convert(row["result"], Result)
             except (ValueError, KeyError, TypeError, msgspec.ValidationError):
                 continue
-    return found
+    return finished
 
 
 def sweep(

@@ -85,8 +85,8 @@ def moved_of(
         else:
             steady += stream
     for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
-        mine = [access for access in steady if access.kind == kind]
-        spread = functools.cache(functools.partial(_spread, counting, mine, shape, element_size))
+        of_kind = [access for access in steady if access.kind == kind]
+        spread = functools.cache(functools.partial(_spread, counting, of_kind, shape, element_size))
         moves.append(Moved(nbytes * element_size, element_size, array, spread=spread))
     by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
     for part in sorted(set(by_data.values())):

@@ -333,8 +333,8 @@ class HostData(Region[dict[HostArray, DevicePointer]]):
         pointers: dict[HostArray, DevicePointer] = {}
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found = await device_pointers(where, self._arrays, queue, "host_data")
-            pointers.update(zip(self._arrays, found.pointers, strict=True))
+            looked_up = await device_pointers(where, self._arrays, queue, "host_data")
+            pointers.update(zip(self._arrays, looked_up.pointers, strict=True))
 
         await self._thread.run("host_data", look)
         return pointers

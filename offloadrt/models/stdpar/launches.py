@@ -34,13 +34,13 @@ class Launches:
             )
         looked_at = tuple(_key(argument) for argument in arguments) if nest else ()
         key = (id(kernel), iterations, looked_at)
-        known = self._known.get(key)
-        if known is None:
+        entry = self._known.get(key)
+        if entry is None:
             written = launch_of(kernel, arguments, iterations=iterations)
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[key] = (kernel, written, _times(written, self._factor))
-        return known[1], known[2]
+            entry = self._known[key] = (kernel, written, _times(written, self._factor))
+        return entry[1], entry[2]
 
 
 def _key(argument: Any) -> object:

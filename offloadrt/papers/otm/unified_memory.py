@@ -23,8 +23,11 @@ ALIGNMENT: Final = 2 << 20
 """The alignment of the arrays, as of large managed allocations: they share no block."""
 
 UmPlacement = Literal["explicit", "managed", "prefetch", "host", "hybrid"]
-"""explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
-kernel; host: all arrays prefer the host; hybrid: the first array prefers the host, the others migrate."""
+"""Where the arrays are, and how they get to the device.
+
+explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
+kernel; host: all arrays prefer the host; hybrid: the first array prefers the host, the others migrate.
+"""
 UM_PLACEMENTS: Final[tuple[str, ...]] = get_args(UmPlacement)
 
 
@@ -32,8 +35,8 @@ UM_PLACEMENTS: Final[tuple[str, ...]] = get_args(UmPlacement)
 class UnifiedMemory:
     """``arrays`` arrays of ``nbytes`` bytes in all, written by the host; ``reuse`` kernels touch them all.
 
-    density: that of the first array, 1 for a sweep. read_back: bytes of each array that the host reads after every
-    kernel. read_result: whether the host reads all arrays at the end.
+    `density` is that of the first array, 1 for a sweep. `read_back` is how many bytes of each array the host reads
+    after every kernel. `read_result` says whether the host reads all arrays at the end.
     """
 
     nbytes: int

@@ -125,7 +125,7 @@ class Dependences:
         return last
 
     def _known(self, ranges: Iterable[Range]) -> list[_Bytes]:
-        return [self._bytes.get(one) or self._new(one) for one in ranges if one[1] > one[0]]
+        return [self._bytes.get(range_) or self._new(range_) for range_ in ranges if range_[1] > range_[0]]
 
     def _new(self, range_: Range) -> _Bytes:
         new = self._bytes[range_] = _Bytes(range_)

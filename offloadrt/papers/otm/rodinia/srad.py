@@ -83,7 +83,7 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """`iterations` on an image of `rows` by `cols` points, whose values are drawn from `seed`."""
+    """A run of `iterations` iterations on an image of `rows` by `cols` points, whose values are drawn from `seed`."""
 
     rows: int
     cols: int

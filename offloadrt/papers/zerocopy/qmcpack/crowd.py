@@ -59,7 +59,7 @@ class Crowd:
     inputs: Inputs
     draw: np.random.Generator
     shared: Arrays
-    told: Callable[[int], object] = lambda moves: None
+    on_moves: Callable[[int], object] = lambda moves: None
     """Called with the number of moves done since the last call."""
     arrays: Arrays = attrs.field(factory=dict)
     _moves: list[Move] = attrs.field(init=False)
@@ -231,7 +231,7 @@ class Crowd:
             moves = min(TOLD, step.moves - begin)
             for _ in range(moves):
                 await self._one_move(t)
-            self.told(moves)
+            self.on_moves(moves)
         for _ in range(step.updates):
             await run(next(updates))
         for _ in range(step.reallocations):

@@ -36,7 +36,7 @@ def _count(rules: Rules, attribute: attrs.Attribute[Any], value: int) -> None:
 def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> None:
     """Check that a field has one of the values that its annotation names."""
     allowed = get_args(get_type_hints(Rules)[attribute.name]) or (False, True)
-    if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise ValueError(f"Rules: {attribute.name} is {value!r}; there are: {', '.join(map(str, allowed))}")
 
 

@@ -127,10 +127,13 @@ class Exchange:
 
     async def _send(self, where: OffloadDevice, cause: int, target: int, pieces: Sequence[Piece]) -> None:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            here, there = self._addresses[where.number], self._addresses[target]
+            from_addresses, to_addresses = self._addresses[where.number], self._addresses[target]
             exchange_data = where.plugin.exchange_data
             for array, transfer in pieces:
-                source, destination = here[array.address] + transfer.offset, there[array.address] + transfer.offset
+                source, destination = (
+                    from_addresses[array.address] + transfer.offset,
+                    to_addresses[array.address] + transfer.offset,
+                )
                 self.bytes += transfer.nbytes
                 await exchange_data(queue, destination, source, transfer.nbytes, device=target)
 
