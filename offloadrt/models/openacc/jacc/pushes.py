@@ -44,7 +44,7 @@ class Effects:
 
 
 Stage = Literal["whole", "part", "combination"]
-"""What a launch does of an execution: all of the kernel, a device's part of it, or the combination of partial values."""
+"""What a launch does of an execution: all of the kernel, a device's part of it, or the partial values combined."""
 
 
 @attrs.define(eq=False)
