@@ -33,14 +33,14 @@ class Moved:
     """Elements of one array that move in one order and one direction."""
 
     nbytes: float
-    """Of the elements alone."""
+    """Bytes of the elements alone."""
     element_size: int
     array: float
     """Bytes of the array; without an end where they are not known."""
     pieces: float = 0.0
     """Runs of elements that begin anywhere."""
     ordered: bool = True
-    """Do pieces lie near one another in time?"""
+    """Whether pieces lie near one another in time."""
     spread: Callable[[int], float] = lambda sector: 1.0
     """Bytes that move for each byte of elements."""
 
