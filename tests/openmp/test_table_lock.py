@@ -66,6 +66,26 @@ class TestDeviceTable:
         assert statistics.wait_s == 1.0 + 2.25 + 2.5 + 2.5 + 2.5
         assert statistics.owner is None and statistics.tasks_waiting == 0
 
+    def test_a_request_waits_in_the_mailbox_and_leaves_the_actor_asleep(self, gear: Any) -> None:
+        sim = Simulation(gear=gear)
+        table = arbiter(sim)
+
+        async def holder() -> None:
+            await table.lock.enter(1.0)
+            await sim.sleep(1.0)
+            [request] = table._requests.items
+            assert (request.thread.name, request.seconds) == ("thread 1", 3.0)
+            assert len(table._requests.getters) == 1, "the actor sleeps on"
+            table.lock.release()
+            assert not table._requests.items
+
+        async def waiter() -> None:
+            await table.lock.enter(3.0)
+            table.lock.release()
+
+        together(sim, table, holder, waiter)
+        assert sim.now == 2.0 + HANDOVER + 3.0
+
     def test_waits_and_work_are_accounted_apart(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
         machine = Machine(sim, load("alex-a100", {"jitter": 0.0}))
