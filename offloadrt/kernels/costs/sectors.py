@@ -33,7 +33,7 @@ class Moved:
     """Elements of one array that move in one order and one direction."""
 
     nbytes: float
-    """Of the elements alone."""
+    """Bytes of the elements alone."""
     element_size: int
     array: float
     """Bytes of the array; without an end where they are not known."""

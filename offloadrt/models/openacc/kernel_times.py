@@ -21,11 +21,11 @@ class KernelTimes:
 
     executions: int = 0
     divided: int = 0
-    """Of them."""
+    """How many of the executions were divided among devices."""
     kernel_s: float = 0.0
-    """From start to end, on the device where that takes longest."""
+    """Seconds from start to end, on the device where that takes longest."""
     communication_s: float = 0.0
-    """Of exchanges between devices before and after it, with the kernel that combines its partial values."""
+    """Seconds of exchanges between devices before and after it, with the kernel that combines its partial values."""
     sent_bytes: int = 0
 
 

@@ -39,7 +39,7 @@ class AllocationMap:
         return len(self._allocations)
 
     def __iter__(self) -> Iterator[Allocation]:
-        """By address."""
+        """Iterate in the order of addresses."""
         return iter(self._allocations)
 
     def add(self, address: int, size: int) -> Allocation:

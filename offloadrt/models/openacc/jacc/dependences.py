@@ -52,7 +52,7 @@ class Dependences:
         if queues < 1:
             raise ValueError(f"{queues} queues; there is at least one")
         self._number = 0
-        """Of the last operation; operations are numbered from 1 in the order of the program."""
+        """The number of the last operation; operations are numbered from 1 in the order of the program."""
         self._placed = [0] * queues
         """The last operation of each queue."""
         self._host = [0] * queues

@@ -44,7 +44,7 @@ class Effects:
 
 
 Stage = Literal["whole", "part", "combination"]
-"""Of an execution: all of the kernel; a device's part of it; what combines the partial values of reductions."""
+"""What one launch runs: all of the kernel; a device's part of it; or what combines the partial values of reductions."""
 
 
 @attrs.define(eq=False)
@@ -81,7 +81,7 @@ class Push:
     arguments: Sequence[Any]
     present: list[HostArray]
     absent: list[HostArray]
-    """Those without PRESENT. They may be present all the same."""
+    """The arrays without PRESENT, which may be present all the same."""
     items: list[MapItem]
     """For the absent ones: they are copied in and out for the launch."""
     reads: tuple[Range, ...]

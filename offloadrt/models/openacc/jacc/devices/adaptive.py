@@ -88,7 +88,7 @@ class Tally:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """With one execution more."""
+        """Count one execution more."""
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
@@ -183,5 +183,5 @@ class AdaptiveController:
 
     @property
     def states(self) -> Mapping[str, KernelState]:
-        """By kernel, in the order of their first execution."""
+        """Return the state of each kernel, in the order of their first execution."""
         return dict(self._states)

@@ -17,7 +17,7 @@ from offloadrt.models.openacc.jacc.generation import GeneratedKernel
 from offloadrt.runtime.host_array import HostArray
 
 Piece = tuple[HostArray, Transfer]
-"""Of an array, what one device sends to another one."""
+"""An array, and a part of it that one device sends to another."""
 Pairs = Mapping[tuple[int, int], Sequence[Piece]]
 """By sender and receiver, in the order in which they begin."""
 
@@ -52,7 +52,7 @@ class Division:
 
     @functools.cached_property
     def source(self) -> str:
-        """Of what is compiled for it."""
+        """The source of what is compiled for it."""
         combination = self.code.combination
         return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 

@@ -40,9 +40,10 @@ class Exchange:
     run: Callable[[str, Work, int], Awaitable[None]]
     """Runs the work of a directive of this name on a device."""
     bytes: int = 0
-    """That were sent so far."""
+    """The bytes that were sent so far."""
     seconds: float = 0.0
-    """That the host started transfers and waited for them, and for the kernels that combine partial values, so far."""
+    """Seconds in which the host started transfers and waited for them, and for the kernels that combine partial values.
+    """
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[int, dict[int, int]] = attrs.field(factory=dict)
