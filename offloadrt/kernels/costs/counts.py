@@ -61,7 +61,7 @@ class ArrayCounts:
 
     @property
     def exact(self) -> bool:
-        """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
+        """Whether `touched` is a count; otherwise it is an upper bound of the expected number."""
         return self._touched()[1]
 
     @property

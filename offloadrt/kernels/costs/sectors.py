@@ -40,7 +40,7 @@ class Moved:
     pieces: float = 0.0
     """Runs of elements that begin anywhere."""
     ordered: bool = True
-    """Do pieces lie near one another in time?"""
+    """Whether pieces lie near one another in time."""
     spread: Callable[[int], float] = lambda sector: 1.0
     """Bytes that move for each byte of elements."""
 

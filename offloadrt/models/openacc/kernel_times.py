@@ -21,7 +21,7 @@ class KernelTimes:
 
     executions: int = 0
     divided: int = 0
-    """How many of the executions were divided among devices."""
+    """How many of these were divided among the devices."""
     kernel_s: float = 0.0
     """Seconds from start to end, on the device where that takes longest."""
     communication_s: float = 0.0
@@ -57,9 +57,9 @@ class KernelRecords:
 
     def __init__(self, devices: Iterable[Device]) -> None:
         self._in_flight: dict[tuple[int, int], InFlight] = {}
-        """By device and number of the directive that launches it."""
+        """The executions in flight, by device and number of the directive that launches them."""
         self.of_constructs: dict[str, KernelTimes] = {}
-        """By name, of the kernels of compute constructs, as far as they have ended; those of JACC have their own."""
+        """The ended kernels of compute constructs, by name; those of JACC have their own."""
         self._names: dict[Hashable, str] = {}
         self._same_name: dict[str, int] = {}
         for device in devices:

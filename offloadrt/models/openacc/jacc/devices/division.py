@@ -17,9 +17,9 @@ from offloadrt.models.openacc.jacc.generation import GeneratedKernel
 from offloadrt.runtime.host_array import HostArray
 
 Piece = tuple[HostArray, Transfer]
-"""An array, and a part of it that one device sends to another."""
+"""An array, and what of it one device sends to another one."""
 Pairs = Mapping[tuple[int, int], Sequence[Piece]]
-"""By sender and receiver, in the order in which they begin."""
+"""The pieces by sender and receiver, in the order in which they begin."""
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +39,7 @@ class Division:
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
-    """With the partial values, of which each device has made its own."""
+    """What each device has made of each array, the partial values included."""
     combining: Combining | None
     _parts: Sequence[Part] = attrs.field(repr=False)
     _of_name: Mapping[str, Any] = attrs.field(repr=False)
@@ -52,7 +52,7 @@ class Division:
 
     @functools.cached_property
     def source(self) -> str:
-        """The source of what is compiled for it."""
+        """The source text of what is compiled for it."""
         combination = self.code.combination
         return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 
@@ -75,7 +75,7 @@ class Division:
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
-        """By device what it reads in its part; None: all of the array."""
+        """What each device reads in its part; None: all of the array."""
         return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
