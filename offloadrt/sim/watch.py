@@ -23,8 +23,8 @@ class TrioWatch(trio.abc.Instrument):
     """Sees every wake-up that is not the kernel's own.
 
     The first violation becomes ``sim.trouble``. Trio calls an instrument at each wake-up, which is a tenth of the cost
-    of a native step. So it is added only when a task of the run may wait in Trio itself, which comes before any wake-up
-    of Trio's: an actor has parked elsewhere than in a primitive, or Trio has tasks to run that the kernel did not order.
+    of a native step. So the instrument is added only when a task of the run may wait in Trio itself, which is before
+    Trio can wake it: an actor has parked outside the primitives, or Trio runs tasks that are not new actors.
     """
 
     def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:
@@ -61,7 +61,7 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
 
     def unordered_pass(self) -> None:
-        """Note that Trio runs tasks without having asked the clock; these should be new actors only."""
+        """Note that Trio runs tasks that the kernel has not woken; these should be new actors only."""
         if task_in_a_step() is not None:  # it is not Trio that asks for the time
             return
         self.dormant = False  # current_statistics asks the clock for the time
