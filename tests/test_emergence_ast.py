@@ -17,7 +17,7 @@ EXEMPT = {"machine/share.py"}
 
 PASSES_TIME = {
     "sleep", "compute", "serve", "work", "locked_work", "enter", "locked", "begin", "submit", "get_until",
-    "move_on_after", "fail_after", "jitter", "pay", "join", "carry", "pass_to",
+    "move_on_after", "fail_after", "jitter", "pay", "join", "carry",
 }  # fmt: skip
 """Calls whose arguments are durations (``submit`` has one among its arguments)."""
 
@@ -168,7 +168,6 @@ def test_no_duration_is_computed_from_a_number_of_users():
         "await uvm.pay(costs.batch * how_many(first.pages))",
         "await uvm.pay(costs.batch * (1 + len(mailbox.items)))",
         "amount = alone * (1 + len(self.stalled))\n    self.share.join(now, amount, demand)",
-        "self.sim.pass_to(now + cost * len(self.waiters))",
     ],
 )
 def test_the_check_finds_what_is_not_allowed(body):

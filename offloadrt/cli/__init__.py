@@ -1,8 +1,8 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | machines | kernels | conform | validate`.
 
 `main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
-that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. The
-commands are in `app.py` and `running.py`, one function each; what they print is made in `render.py`.
+that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. Open
+`app.py` first: the commands are there and in `running.py`, one function each; what they print is made in `render.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 WRONG_USE = 2
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""What ails whoever writes."""
+"""Errors of a disk or stream that cannot be written."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

@@ -19,27 +19,29 @@ if TYPE_CHECKING:
 
 
 _BESIDE = 5
-"""So many figures of a run stand beside one another; more of them below one another."""
+"""Up to so many figures of a run stand beside one another; more stand below one another."""
 
 
-def comparison(found: Comparison) -> Iterable[RenderableType]:
+def comparison(comparison: Comparison) -> Iterable[RenderableType]:
     """Show the whole comparison, case by case."""
-    runs = f"the median of {found.repeat} runs" if found.repeat > 1 else f"seed {found.seed}"
-    where = escape(f"on {found.machine}, {runs}{changed(found.results[0])}")
-    yield f"[bold]{found.scenario}[/] {escape(_named(found.fixed))}  {where}"
-    yield f"baseline: {escape(_named(found.baseline))}; a ratio is the baseline's figure over the variant's"
-    many = len(found.measures) > _BESIDE
+    runs = f"the median of {comparison.repeat} runs" if comparison.repeat > 1 else f"seed {comparison.seed}"
+    where = escape(f"on {comparison.machine}, {runs}{changed(comparison.results[0])}")
+    yield f"[bold]{comparison.scenario}[/] {escape(_named(comparison.fixed))}  {where}"
+    yield f"baseline: {escape(_named(comparison.baseline))}; a ratio is the baseline's figure over the variant's"
+    many = len(comparison.measures) > _BESIDE
     if many:
-        for case in found.cases:
-            yield from _below_one_another(found, case)
+        for case in comparison.cases:
+            yield from _below_one_another(comparison, case)
     else:
-        yield _figures(found)
-    if len(found.cases) > 1:
-        for name in found.measures[:1] if many else found.measures:
+        yield _figures(comparison)
+    if len(comparison.cases) > 1:
+        for name in comparison.measures[:1] if many else comparison.measures:
             yield f"\n[bold]ratios of {name}[/]"
-            yield _ratios(found, name)
-    for case in found.cases:
-        yield from _calls(case, "calls of the whole run, start-up and exit included" if found.whole_run else "calls")
+            yield _ratios(comparison, name)
+    for case in comparison.cases:
+        yield from _calls(
+            case, "calls of the whole run, start-up and exit included" if comparison.whole_run else "calls"
+        )
         yield from _differences(case)
 
 
@@ -56,30 +58,34 @@ def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def _figures(found: Comparison) -> Table:
-    """One line a run: every figure that is compared, and its ratio."""
-    places = (*found.cases[0].parameters, *found.baseline)
-    varied = found.repeat > 1
-    heads = [(name, *(("CoV",) if varied else ()), "ratio") for name in found.measures]
+def _figures(comparison: Comparison) -> Table:
+    """Show a line for each run, with every compared figure and its ratio."""
+    places = (*comparison.cases[0].parameters, *comparison.baseline)
+    varied = comparison.repeat > 1
+    heads = [(name, *(("CoV",) if varied else ()), "ratio") for name in comparison.measures]
     shown = table_of("", *places, *itertools.chain(*heads), right=range(len(places), 99))
-    for case in found.cases:
+    for case in comparison.cases:
         for variant in case.variants:
             where = map(word, (*case.parameters.values(), *variant.parameters.values()))
-            cells = [_cells(name, variant.figures[name], varied) for name in found.measures]
+            cells = [_cells(name, variant.figures[name], varied) for name in comparison.measures]
             shown.add_row(*map(escape, where), *itertools.chain(*cells))
     return shown
 
 
-def _below_one_another(found: Comparison, case: Case) -> Iterable[RenderableType]:
-    """One line a figure: its value in every variant, and the ratios."""
+def _below_one_another(comparison: Comparison, case: Case) -> Iterable[RenderableType]:
+    """Show a line for each figure, with its value in every variant and the ratios."""
     if case.parameters:
         yield _title("figures", case)
     baseline, *others = map(_short, case.variants)
     ratios = [f"{baseline} / {name}" for name in others]
     shown = table_of("", "", baseline, *others, *ratios, right=range(1, 99))
-    for name in found.measures:
-        of = [variant.figures[name] for variant in case.variants]
-        shown.add_row(name, *(_value(name, one) for one in of), *(_ratio(one.ratio) for one in of[1:]))
+    for name in comparison.measures:
+        figures = [variant.figures[name] for variant in case.variants]
+        shown.add_row(
+            name,
+            *(_value(name, compared) for compared in figures),
+            *(_ratio(compared.ratio) for compared in figures[1:]),
+        )
     yield shown
 
 
@@ -94,12 +100,12 @@ def _cells(name: str, compared: Compared, varied: bool) -> Iterable[str]:
     yield _ratio(compared.ratio)
 
 
-def _ratios(found: Comparison, name: str) -> Table:
+def _ratios(comparison: Comparison, name: str) -> Table:
     """Show the ratios of one figure as the papers draw them: a line for each case, a column for each variant."""
-    places = tuple(found.cases[0].parameters)
-    columns = [_short(variant) for variant in found.cases[0].variants]
+    places = tuple(comparison.cases[0].parameters)
+    columns = [_short(variant) for variant in comparison.cases[0].variants]
     shown = table_of("", *places, *columns, right=range(len(places), 99))
-    for case in found.cases:
+    for case in comparison.cases:
         ratios = {_short(variant): variant.figures[name].ratio for variant in case.variants}
         shown.add_row(*map(word, case.parameters.values()), *(_ratio(ratios[column]) for column in columns))
     return shown
@@ -129,9 +135,9 @@ def _calls(case: Case, title: str) -> Iterable[RenderableType]:
     shown.padding = (0, 2 if len(names) < 3 else 1, 0, 0)
     shown.columns[0].no_wrap = True
     for name in baseline.calls:
-        of = [variant.calls[name] for variant in case.variants]
-        counted = itertools.chain(*((f"{call.count:,}", seconds(call.total_s)) for call in of))
-        shown.add_row(name, *counted, *(_ratio(call.ratio) for call in of[1:]))
+        calls = [variant.calls[name] for variant in case.variants]
+        counted = itertools.chain(*((f"{call.count:,}", seconds(call.total_s)) for call in calls))
+        shown.add_row(name, *counted, *(_ratio(call.ratio) for call in calls[1:]))
     yield shown
 
 
@@ -142,7 +148,7 @@ def _letters(number: int) -> str:
 
 
 def _differences(case: Case) -> Iterable[RenderableType]:
-    """For each variant, what the host threads spent more or less time on than in the baseline."""
+    """Show for each variant what the host threads spent more or less time on than in the baseline."""
     baseline, *others = case.variants
     shown = table_of("", "", "", _short(baseline), "share", "variant", "share", "more", right=range(2, 99))
     for variant in others:

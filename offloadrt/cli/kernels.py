@@ -26,12 +26,12 @@ _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), e
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
     """Everything that is printed for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
-    found, programs, unread = _found(reference)
-    if not found:
+    kernels, programs, unread = _found(reference)
+    if not kernels:
         yield _none_found(reference)
-    for kernel in found:
+    for kernel in kernels:
         yield from declared(kernel) if kernel.analysis is None else analysed(kernel, kernel.analysis)
-    if any(kernel.analysis is not None for kernel in found):
+    if any(kernel.analysis is not None for kernel in kernels):
         yield "\nbytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
     for host, program in programs.items():
         yield from frequencies(host, program)
@@ -44,10 +44,10 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
 
     Raises ScenarioNotFound, ScriptFailed.
     """
-    found, _, _ = _found(reference)
-    if not found:
+    kernels, _, _ = _found(reference)
+    if not kernels:
         yield _none_found(reference)
-    for kernel in found:
+    for kernel in kernels:
         try:
             divided = predicate(kernel)
         except KernelError as error:
@@ -56,7 +56,7 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
         yield "\n" + "\n".join(escape(f"# {line}") for line in _regions(divided))
         yield escape(divided.source.rstrip())
         if divided.combination is not None:
-            scalars = ", ".join(f"{one.scalar} ({one.operator})" for one in divided.combination.partials)
+            scalars = ", ".join(f"{partial.scalar} ({partial.operator})" for partial in divided.combination.partials)
             yield f"# then, on every device, with the partial values of all: {escape(scalars)}"
             yield escape(divided.combination.source.rstrip())
 
@@ -65,9 +65,9 @@ def _regions(divided: PredicatedKernel) -> Iterable[str]:
     assert divided.original.analysis is not None
     yield f"{divided.original.name} ({divided.original.analysis.file}:{divided.original.analysis.line})"
     for region in divided.written:
-        whole = region.dimension is None
+        is_undivided = region.dimension is None
         yield f"{region.name}: " + (
-            "all of it by every device" if whole else f"divided along dimension {region.dimension}"
+            "all of it by every device" if is_undivided else f"divided along dimension {region.dimension}"
         )
 
 
@@ -84,12 +84,12 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[s
     else:
         scenarios = list(registry.load(path).values())
         names = _module_at(path)
-    found: dict[int, Kernel] = {}
+    kernels: dict[int, Kernel] = {}
     programs: dict[str, HostProgram] = {}
     for scenario in scenarios:
-        found.update({id(kernel): kernel for kernel in _named(scenario)})
+        kernels.update({id(kernel): kernel for kernel in _named(scenario)})
     for place in [names, *_modules_behind(names)]:
-        found.update({id(value): value for value in place.values() if isinstance(value, Kernel)})
+        kernels.update({id(value): value for value in place.values() if isinstance(value, Kernel)})
         programs.update({key: value for key, value in place.items() if isinstance(value, HostProgram)})
     unread: list[str] = []
     for scenario in scenarios:
@@ -98,10 +98,10 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[s
         except KernelError as error:
             unread.append(str(error))
             continue
-        found.update({id(region.kernel): region.kernel for region in program.regions})
+        kernels.update({id(region.kernel): region.kernel for region in program.regions})
         if program.objects:
             programs[scenario.name] = program
-    return list(found.values()), programs, unread
+    return list(kernels.values()), programs, unread
 
 
 def _named(scenario: Scenario) -> list[Kernel]:
@@ -169,12 +169,15 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
     yield escape("loops: " + "; ".join(loops))
     yield f"an iteration: {number(analysis.flops)} flops, {number(analysis.bytes)} bytes"
     if analysis.reductions:
-        yield escape("reductions: " + ", ".join(f"{one.target} ({one.operator})" for one in analysis.reductions))
+        yield escape(
+            "reductions: "
+            + ", ".join(f"{reduction.target} ({reduction.operator})" for reduction in analysis.reductions)
+        )
     table = table_of("", *_ARRAY, "read", "written", right=range(1, 7))
     for use in analysis.arrays:
-        mine = [access for access in analysis.accesses if access.array == use.name]
-        ranges = (show_ranges(access for access in mine if access.kind == kind) for kind in ("read", "write"))
-        table.add_row(*_cells(use, any(access.near is not None for access in mine)), *map(escape, ranges))
+        accesses = [access for access in analysis.accesses if access.array == use.name]
+        ranges = (show_ranges(access for access in accesses if access.kind == kind) for kind in ("read", "write"))
+        table.add_row(*_cells(use, any(access.near is not None for access in accesses)), *map(escape, ranges))
     yield table
     if analysis.guessed:
         yield escape(f"guessed: {'; '.join(analysis.guessed)}")

@@ -64,10 +64,10 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
     return table
 
 
-def scenarios(found: Mapping[str, Scenario]) -> Table:
+def scenarios(by_name: Mapping[str, Scenario]) -> Table:
     """One line a scenario."""
     table = table_of("", "scenario", "machine", "what it does")
-    for scenario in found.values():
+    for scenario in by_name.values():
         table.add_row(scenario.name, scenario.machine, escape(scenario.summary))
     return table
 
@@ -93,10 +93,10 @@ def word(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def changed(found: Result) -> str:
+def changed(run: Result) -> str:
     """How a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
     words = []
-    for name, value in found.options.items():
+    for name, value in run.options.items():
         if isinstance(value, str):
             words.append(f"{name.replace('_', ' ')} = {value}")
         else:
@@ -105,90 +105,90 @@ def changed(found: Result) -> str:
     return "".join(f", {text}" for text in words)
 
 
-def result(found: Result) -> Iterable[RenderableType]:
+def result(run: Result) -> Iterable[RenderableType]:
     """Show a run: its figures, where its time went, and what it waited for."""
-    named = " ".join(f"{name}={word(value)}" for name, value in found.parameters.items())
-    yield f"[bold]{found.scenario}[/] {escape(named)}  on {found.machine}, seed {found.seed}{escape(changed(found))}"
+    named = " ".join(f"{name}={word(value)}" for name, value in run.parameters.items())
+    yield f"[bold]{run.scenario}[/] {escape(named)}  on {run.machine}, seed {run.seed}{escape(changed(run))}"
     table = table_of("", "measured", "value", right=(1,))
-    table.add_row("elapsed (virtual time)", seconds(found.elapsed_s))
-    for name, value in found.measured.items():
+    table.add_row("elapsed (virtual time)", seconds(run.elapsed_s))
+    for name, value in run.measured.items():
         table.add_row(escape(name), escape(figure(name, value)))
-    if found.trace_hash is not None:
-        table.add_row("trace hash", found.trace_hash)
+    if run.trace_hash is not None:
+        table.add_row("trace hash", run.trace_hash)
     yield table
-    if found.where_time_went:
-        yield where_time_went(found)
-    yield from _contended(found)
-    yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in found.calls.items()})
-    if found.devices:
+    if run.where_time_went:
+        yield where_time_went(run)
+    yield from _contended(run)
+    yield from _calls({name: (call.count, call.total_s, call.mean_s) for name, call in run.calls.items()})
+    if run.devices:
         table = table_of("\ndevices", "", "busy", "of the time", "waited for", right=(1, 2, 3))
-        for name, engine in found.devices.items():
-            whole = engine.busy_s + engine.idle_s
+        for name, engine in run.devices.items():
+            total_s = engine.busy_s + engine.idle_s
             if engine.busy_s or engine.wait_s:
-                share = percent(engine.busy_s / whole if whole else 0.0)
+                share = percent(engine.busy_s / total_s if total_s else 0.0)
                 table.add_row(name, seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
         yield table
-        moved = [f"{direction} {size(n)}" for direction, n in _bytes(found) if n]
+        moved = [f"{direction} {size(n)}" for direction, n in _bytes(run) if n]
         if moved:
             yield "bytes moved: " + ", ".join(moved)
-    pages = [f"{name.replace('_', ' ')} {count}" for name, count in found.faults.items() if count]
+    pages = [f"{name.replace('_', ' ')} {count}" for name, count in run.faults.items() if count]
     if pages:
         yield "page faults and prefaults: " + ", ".join(pages)
-    if found.algorithms:
-        yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in found.algorithms.items() if n)
-    if found.placements:
-        yield _placements(found)
-    if any(any(attrs.astuple(one)) for one in found.managed.values()):
-        yield _managed(found)
-    if found.repeats:
-        yield from _repeats(found)
+    if run.algorithms:
+        yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in run.algorithms.items() if n)
+    if run.placements:
+        yield _placements(run)
+    if any(any(attrs.astuple(usage)) for usage in run.managed.values()):
+        yield _managed(run)
+    if run.repeats:
+        yield from _repeats(run)
 
 
-def _placements(found: Result) -> Table:
+def _placements(run: Result) -> Table:
     """Where each object was placed, in order of rank."""
     table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
-    for name, placed in found.placements.items():
+    for name, placed in run.placements.items():
         table.add_row(escape(name), size(placed.nbytes), f"{placed.density:.4g}", placed.place, placed.mechanism)
     return table
 
 
-def _managed(found: Result) -> Table:
+def _managed(run: Result) -> Table:
     """Show what became of managed memory, object by object."""
     table = table_of(
         "\nmanaged memory by object", "", "GPU faults", "CPU faults", "to device", "to host", "over the link",
         right=(1, 2, 3, 4, 5),
     )  # fmt: skip
-    for name, usage in found.managed.items():
+    for name, usage in run.managed.items():
         if any(attrs.astuple(usage)):
             moved = (usage.bytes_htod, usage.bytes_dtoh, usage.remote_bytes)
             table.add_row(escape(name), str(usage.faults), str(usage.host_faults), *(size(nbytes) for nbytes in moved))
     return table
 
 
-def _repeats(found: Result) -> Iterable[RenderableType]:
+def _repeats(run: Result) -> Iterable[RenderableType]:
     """Median and coefficient of variation of every figure over the repeated runs."""
-    times = ", ".join(seconds(repeat.elapsed_s) for repeat in found.repeats)
-    yield f"\n{len(found.repeats)} runs, of which this is the median: {times}"
+    times = ", ".join(seconds(repeat.elapsed_s) for repeat in run.repeats)
+    yield f"\n{len(run.repeats)} runs, of which this is the median: {times}"
     table = table_of("", "over all runs", "median", "coefficient of variation", right=(1, 2))
-    for name, spread in found.spreads.items():
+    for name, spread in run.spreads.items():
         shown = "–" if spread.cov is None else f"{spread.cov:.4f}"
         table.add_row(escape(name), escape(figure(name, spread.median)), shown)
     yield table
 
 
-def where_time_went(found: Result) -> Table:
+def where_time_went(run: Result) -> Table:
     """Shares of the host threads' time, the largest first."""
     from offloadrt.trace import HOST_TIME
 
     table = table_of("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))
-    for name, part in found.where_time_went.items():
+    for name, part in run.where_time_went.items():
         if part.share >= 0.0005:
             table.add_row(name, seconds(part.total_s), percent(part.share), HOST_TIME.get(name, "not accounted for"))
     return table
 
 
-def _contended(found: Result) -> Iterable[RenderableType]:
-    waited = {name: lock for name, lock in found.locks.items() if lock.contended}
+def _contended(run: Result) -> Iterable[RenderableType]:
+    waited = {name: lock for name, lock in run.locks.items() if lock.contended}
     if waited:
         table = table_of(
             "\nlocks that were waited for", "lock", "acquired", "contended", "waited", "held", right=(1, 2, 3, 4)
@@ -200,17 +200,19 @@ def _contended(found: Result) -> Iterable[RenderableType]:
 
 def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[RenderableType]:
     if calls:
-        whole = 0.0
+        of_all_s = 0.0
         for _, total, _ in calls.values():
-            whole += total
+            of_all_s += total
         table = table_of("\ncalls", "name", "calls", "total", "mean", "of all calls", right=(1, 2, 3, 4))
         for name, (count, total, mean) in sorted(calls.items(), key=lambda item: -item[1][1])[:12]:
-            table.add_row(name, str(count), seconds(total), seconds(mean), percent(total / whole if whole else 0.0))
+            table.add_row(
+                name, str(count), seconds(total), seconds(mean), percent(total / of_all_s if of_all_s else 0.0)
+            )
         yield table
 
 
-def _bytes(found: Result) -> Iterable[tuple[str, int]]:
-    moved = found.bytes
+def _bytes(run: Result) -> Iterable[tuple[str, int]]:
+    moved = run.bytes
     return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
 
 
@@ -218,37 +220,37 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def statistics(found: TraceStatistics) -> Iterable[RenderableType]:
+def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
     """Show a log's API calls, locks, engines, kernels and bytes."""
     table = table_of("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
-    for name, call in found.calls.table().items():
+    for name, call in log.calls.table().items():
         times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
         table.add_row(name, str(call.count), *times, f"{call.percent:.1f} %")
     yield table
     table = table_of(
         "\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5)
     )
-    for name, lock in sorted(found.locks.items(), key=lambda item: -item[1].wait_s):
+    for name, lock in sorted(log.locks.items(), key=lambda item: -item[1].wait_s):
         times = map(seconds, (lock.wait_s, lock.hold_s, lock.longest_wait_s))
         table.add_row(name, str(lock.acquired), str(lock.contended), *times)
     yield table
     table = table_of("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
-    for (device, engine), use in found.engines.items():
+    for (device, engine), use in log.engines.items():
         table.add_row(str(device), engine, str(use.copies), size(use.bytes), seconds(use.busy_s))
     yield table
     table = table_of("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
-    for (device, name), kernel in found.kernels.items():
+    for (device, name), kernel in log.kernels.items():
         table.add_row(str(device), name, str(kernel.launched), seconds(kernel.resident_s))
     yield table
     yield "\nbytes: " + (
-        ", ".join(f"{direction} ({memory}) {size(n)}" for (direction, memory), n in found.bytes.items()) or "none"
+        ", ".join(f"{direction} ({memory}) {size(n)}" for (direction, memory), n in log.bytes.items()) or "none"
     )
 
 
-def machines(found: Iterable[MachineSpec]) -> Table:
+def machines(specs: Iterable[MachineSpec]) -> Table:
     """One line a machine."""
     table = table_of("", "machine", "what it is", "entries", right=(2,))
-    for spec in found:
+    for spec in specs:
         table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
     return table
 

@@ -210,7 +210,7 @@ def compare(
                     print(f"{chosen.name}: {len(outcome.points)} runs: {varied(outcome.points)}", file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
-            found = compare_runs(
+            compared = compare_runs(
                 chosen,
                 sweep_axes(chosen.name, parameters, {}) if parameters else {},
                 pool,
@@ -222,11 +222,11 @@ def compare(
                 jobs=jobs if jobs is not None else processors(),
                 advanced=advanced,
             )
-    written = [] if out is None else [*write(found, out), *draw(found, chosen, out)]
+    written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
     if json:
-        sys.stdout.buffer.write(found.to_json() + b"\n")
+        sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:
-        console().print(*comparison.comparison(found), sep="\n")
+        console().print(*comparison.comparison(compared), sep="\n")
         if written:
             console().print("\nwritten: " + ", ".join(map(str, written)))
 

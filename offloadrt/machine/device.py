@@ -140,7 +140,7 @@ class Device:
         )
         self.managed: ManagedKernels | None = None
         """What kernels do with managed memory, once ``manage`` has been called."""
-        self.tells_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
+        self.list_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
         """Returns where objects lie; set by a runtime that places objects one by one (configuration ``otm``)."""
         self._migrations: Mailbox | None = None
         self.relay: PeerRelay | None = None
@@ -154,7 +154,7 @@ class Device:
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
         """Where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
-        return self.tells_placements()
+        return self.list_placements()
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:

@@ -203,7 +203,7 @@ class ManagedFault:
     """Pages of managed memory that a kernel has met without translation at one time; to the page-fault handler."""
 
     pages: PageSets
-    """In ascending order or in the order of the kernel's arguments."""
+    """The pages, in ascending order or in the order of the kernel's arguments."""
     kernel: int
     cause: int
     time: float
@@ -244,7 +244,7 @@ class RemoteDone:
 
 @attrs.frozen
 class TrafficChanged:
-    """Kernels have another part of the memory's bandwidth; to the compute units.
+    """The kernels' share of the memory bandwidth has changed; to the compute units.
 
     A DMA ring sends it when the bytes of a transfer begin or cease to flow.
     """

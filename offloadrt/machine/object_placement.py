@@ -32,5 +32,5 @@ class ObjectPlacement:
     density: float
     """Accesses of each element in the target call that decided, at most 1; 0 when no target call has used it."""
     place: Place
-    """In whose memory it lies."""
+    """The processor in whose memory it lies."""
     mechanism: Mechanism

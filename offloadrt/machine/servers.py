@@ -18,8 +18,8 @@ class Servers(Generic[M]):
     Messages that find nobody idle wait here, and not in the mailbox: an idle actor may be claimed by somebody who does
     its work himself, and must not be handed another message meanwhile.
 
-    serve: what an actor runs. It gets from ``mailbox`` for ever, and calls ``ended`` when it has served a message,
-    before it tells anybody so; ``took_unannounced`` when it got one that was not left by ``submit``.
+    serve: what an actor runs. It gets from ``mailbox`` for ever, and calls ``done`` when it has served a message,
+    before it tells anybody so; ``took_from_mailbox`` when it got one that was not left by ``submit``.
     name: what the actor with a number is called, from 0.
     started: called with each actor that is spawned.
     """
@@ -69,7 +69,7 @@ class Servers(Generic[M]):
             self.queued.rise()
 
     def claim(self) -> bool:
-        """Claim an idle actor until ``ended``; returns False when there is none."""
+        """Claim an idle actor until ``done``; returns False when there is none."""
         if self.idle <= 0:
             if not self._grow:
                 return False
@@ -77,7 +77,7 @@ class Servers(Generic[M]):
         self.idle -= 1
         return True
 
-    def took_unannounced(self) -> None:
+    def took_from_mailbox(self) -> None:
         """Note that an actor has got a message which its sender left in the mailbox itself.
 
         Those who send so cannot spawn anybody: the last idle actor that gets one spawns the next idle one.
@@ -86,7 +86,7 @@ class Servers(Generic[M]):
         if self._grow and not self.idle:
             self.start()
 
-    def ended(self) -> None:
+    def done(self) -> None:
         """Note that an actor has served its message: it gets the next one, or is idle."""
         if self.queue:
             self.queued.fall()

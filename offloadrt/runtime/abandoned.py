@@ -24,12 +24,12 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     keeps_objects = device.objects is not None and (queue.placed or queue.items)
     if (begun or keeps_objects) and device.ended is None and not device.sim.ending:
         over = Signal(device.sim, f"rest of directive {queue.cause}")
-        device.rests.append(over)
+        device.abandoned.append(over)
         device.sim.spawn(_bring_to_an_end, device, queue, over, name=f"rest of directive {queue.cause} ({name})")
 
 
 async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue, over: Signal) -> None:
-    """Bring to an end what the directive has begun; this is the actor."""
+    """Finish what an abandoned directive has begun."""
     born = device.sim.now
     device.sim.current.cause = queue.cause
     items = queue.items

@@ -97,7 +97,7 @@ class OffloadDevice:
         if configuration.places_objects:
             self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, host_program))
         self.prefaults = configuration.prefaults
-        """Does each map of host memory fill the device's page table?"""
+        """Whether each map of host memory fills the device's page table."""
         self.plugin: DevicePlugin = (
             AmdgpuPlugin(machine, driver, number)
             if isinstance(driver, Rocr)
@@ -129,8 +129,8 @@ class OffloadDevice:
         """What LLVM's runtime would have written to the standard error."""
         self.ended: Exception | None = None
         """The fatal error after which the device cannot be used any more."""
-        self.rests: list[Signal] = []
-        """Of directives that were left early, set when what they had begun is over (`abandoned.py`)."""
+        self.abandoned: list[Signal] = []
+        """One signal for each directive that was left early, set when what it had begun is over (`abandoned.py`)."""
         self._blocks: dict[int, int] = {}
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
@@ -211,7 +211,7 @@ class OffloadDevice:
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """Do what was put off until the directive's queue has drained, which it has.
+        """Run the directive's post-processing; its queue has drained.
 
         Raises what a kernel of the queue did wrong, which ends the device.
         """
@@ -228,7 +228,7 @@ class OffloadDevice:
     # time that the runtime takes, and waits for
 
     def work(self, dt: float) -> Awaitable[None]:
-        """Do so much of the runtime's own work on a core, in the running thread."""
+        """Charge ``dt`` seconds of runtime work to the calling thread."""
         return self._work(dt, "runtime") if dt else no_work()
 
     def lock_entry(self, entry: Entry) -> Awaitable[None]:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from offloadrt.runtime.host_array import HostArray
 
 UNTYPED: Final = np.dtype("V1")
-"""Of memory of which nobody has said what lies there: a ``void *``."""
+"""dtype of untyped memory: a ``void *``."""
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ class DirectiveQueue:
     """cause: the number of the directive.
 
     kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
-    queue has drained, and the stream belongs to a `LastingQueue`, which keeps it. For a directive that is left early
+    queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
     stream; private, which frees its private arguments; placed, of a target region the arrays that its call uses as
     objects (None of a data directive).

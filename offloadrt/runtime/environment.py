@@ -21,7 +21,7 @@ CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS")
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
-    """Is a variable set to what LLVM takes for true? ValueError for what is neither true nor false.
+    """Tell whether a variable is set to what LLVM takes for true. ValueError for what is neither true nor false.
 
     >>> is_on({"A": "1"}, "A"), is_on({"A": "0"}, "A"), is_on({}, "A")
     (True, False, False)

@@ -45,9 +45,9 @@ class HostArray:
     pointer_address: int = attrs.field(default=0, repr=False)
     values: NDArray[Any] | None = attrs.field(default=None, repr=False)
     freed: bool = attrs.field(default=False, repr=False)
-    """Has the program given its memory back?"""
+    """Whether the program has given its memory back."""
     managed: bool = attrs.field(default=False, repr=False)
-    """Did the program allocate it as managed memory (cuMemAllocManaged)?"""
+    """Whether the program allocated it as managed memory (cuMemAllocManaged)."""
     itemsize: int = attrs.field(init=False, repr=False)
     nbytes: int = attrs.field(init=False, repr=False)
 

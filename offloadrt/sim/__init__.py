@@ -1,4 +1,6 @@
-"""Virtual time and actors on Trio. Knows nothing of GPUs and imports nothing of ours.
+"""Virtual time and actors on Trio. Knows nothing of GPUs and imports no other package of offloadrt.
+
+Open `simulation.py` first, then `actor.py`.
 
 ======================  =============================================================================================
 ``Simulation``          the kernel of virtual time: ``run spawn sleep now open_nursery attached move_on_after``
@@ -10,7 +12,7 @@
 ``Mailbox``, ``Request``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
 ``Signal``              one-shot completion
 ``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``)
-``Observer``            protocol of whoever wants to be told
+``Observer``            protocol for being told of actors and locks
 ======================  =============================================================================================
 
 Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice``, ``UncontrolledNondeterminism``,

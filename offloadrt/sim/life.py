@@ -1,4 +1,4 @@
-"""Birth, life and death of actors."""
+"""Starting and ending actors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
     try:
         yield actor
     finally:
-        _bury(actor)
+        _unregister(actor)
         SELF.reset(token)
 
 
@@ -67,7 +67,7 @@ def _register(actor: Actor) -> None:
         sim.observer.actor_spawned(actor)
 
 
-def _bury(actor: Actor) -> None:
+def _unregister(actor: Actor) -> None:
     sim = actor.sim
     actor.finished = True
     del sim.actors[actor.index]
@@ -107,7 +107,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         story.add(sim, actor, error := story.explained(sim, actor, exc))
         raise error  # noqa: B904  # its cause is set where it has another one
     finally:
-        _bury(actor)
+        _unregister(actor)
         if actor.detached:
             await actor.attach()
 

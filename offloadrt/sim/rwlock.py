@@ -26,8 +26,8 @@ class RWLockStatistics:
     write_hold_s: float
     tasks_waiting: int
 
-    def together(self) -> LockStatistics:
-        """Readers and writers as those of one lock."""
+    def combined(self) -> LockStatistics:
+        """Return reads and writes added up, as one `LockStatistics`."""
         return LockStatistics(
             acquired=self.read_acquired + self.write_acquired,
             contended=self.contended,

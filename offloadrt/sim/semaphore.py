@@ -24,7 +24,10 @@ class SemaphoreStatistics:
 
 
 class Semaphore:
-    """``value`` units; ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back (also another's)."""
+    """``value`` units.
+
+    ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back; any actor may release.
+    """
 
     __slots__ = ("_acquired", "_contended", "_wait_s", "name", "sim", "value", "waiters")
 

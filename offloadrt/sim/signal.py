@@ -26,10 +26,10 @@ class SignalStatistics:
 class Signal:
     """``set(value)`` once; ``await wait()`` returns the value, at once if it is set. Waiters resume in FIFO order.
 
-    RuntimeError when it is set twice. It may have one action besides, that is taken when it is set.
+    RuntimeError when it is set twice. It can also have one callback, run when it is set.
     """
 
-    __slots__ = ("_action", "is_set", "name", "sim", "value", "waiters")
+    __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
 
     def __init__(self, sim: Simulation, name: str = "signal") -> None:
         self.sim = sim
@@ -37,7 +37,7 @@ class Signal:
         self.is_set = False
         self.value: Any = None
         self.waiters = NOBODY
-        self._action: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
 
     def forget(self, actor: Actor) -> bool:
         """Take a waiter off the list; False if it is not there, because the signal has been set."""
@@ -59,16 +59,16 @@ class Signal:
                 waiter.value = value
                 ready.append(waiter)
             self.waiters = NOBODY
-        if self._action is not None:
-            self._action()
+        if self._callback is not None:
+            self._callback()
 
-    def when_set(self, action: Callable[[], None]) -> None:
-        """Take an action when it is set, after its waiters have been resumed, or now. RuntimeError for a second one."""
-        if self._action is not None:
-            raise RuntimeError(f"signal {self.name!r} has an action already")
-        self._action = action
+    def set_callback(self, callback: Callable[[], None]) -> None:
+        """Run a callback when it is set, after its waiters have been resumed, or now. RuntimeError for a second one."""
+        if self._callback is not None:
+            raise RuntimeError(f"signal {self.name!r} has a callback already")
+        self._callback = callback
         if self.is_set:
-            action()
+            callback()
 
     @uninterrupted
     def wait(self) -> Awaitable[Any]:

@@ -1,4 +1,4 @@
-"""study/: running scenarios and making sense of what comes out.
+"""Running scenarios and making sense of what comes out. Open `running/execution.py` first.
 
 `scenario` makes a scenario of an async function, `Run` is what that function receives, `find_scenario` and `execute`
 run one from Python and give a `Result`. Behind them: parameters and their errors, the registry, points and sweeps on

@@ -1,4 +1,4 @@
-"""Mistakes of the user, told in one message each.
+"""Mistakes of the user, each reported in one message.
 
 The command line prints such an error without a traceback and leaves with exit code 2; Python callers may catch it.
 """
@@ -29,7 +29,7 @@ class ParameterError(UserError):
 
 
 class ScenarioNotFound(UserError):
-    """No scenario of that name, or no readable script at that path."""
+    """There is no scenario of that name, or no readable script at that path."""
 
 
 class ScenarioRefused(UserError, TypeError):
@@ -41,6 +41,6 @@ class ScriptFailed(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean a, b?` with the closest known words, or the empty string."""
+    """Return `; did you mean a, b?` with the closest known words, or the empty string."""
     near = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""

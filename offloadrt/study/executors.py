@@ -115,7 +115,7 @@ def _processes(jobs: int) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def _terminated_in_order() -> Iterator[None]:
-    """While the body runs, SIGTERM leaves it as an interrupt does, so that the pool can give back what it holds."""
+    """While the body runs, let SIGTERM leave it as an interrupt does, so that the pool can give back what it holds."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

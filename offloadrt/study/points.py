@@ -37,7 +37,7 @@ class Options:
     repeat: int = 1
     hash: bool | None = None
     record: bool = False
-    """Keep every event in memory, for a scenario that looks at them."""
+    """Whether every event is kept in memory, for a scenario that examines them."""
     range_end: Mapping[str, str] = attrs.field(factory=dict)
     """Entries of the machine that run at the `low` or `high` end of their range; the others run at the mean."""
 

@@ -6,7 +6,10 @@ missing; a line whose key no longer fits (the script, the machine file or the em
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
@@ -22,7 +25,7 @@ from offloadrt.study.running.execution import execute_repeatedly
 from offloadrt.study.scripts import registry
 
 _INTERRUPTIBLE_S = 0.5
-"""A library that handles SIGINT itself, as polars does, has waits go on after it: Python sees a Ctrl-C in between."""
+"""Longest wait in one call; between two waits Python sees a Ctrl-C, which polars' own handler of SIGINT would hide."""
 
 
 @attrs.frozen
@@ -41,7 +44,7 @@ class SweepOutcome:
     results: list[Result | None]
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
-    """How many were found finished from an earlier time."""
+    """How many points an earlier sweep had finished."""
 
     @property
     def finished(self) -> list[Result]:
@@ -60,15 +63,15 @@ def run_point(point: Point) -> bytes:
 
 def finished_points(file: Path) -> dict[str, Result]:
     """Read the results that a file of points holds, by key; a last line that was cut short is ignored."""
-    found = {}
+    finished = {}
     if file.is_file():
         for line in file.read_bytes().splitlines():
             try:
                 row = json.loads(line)
-                found[row["key"]] = msgspec.convert(row["result"], Result)
+                finished[row["key"]] = msgspec.convert(row["result"], Result)
             except (ValueError, KeyError, TypeError, msgspec.ValidationError):
                 continue
-    return found
+    return finished
 
 
 def sweep(
@@ -116,9 +119,31 @@ def _answers(points: Sequence[Point], missing: Sequence[int], pool: Executor, jo
             return
         done: set[Future[bytes]] = set()
         while not done:
-            done, _ = wait(waiting, timeout=_INTERRUPTIBLE_S, return_when=FIRST_COMPLETED)
+            with _interrupts_put_off():
+                done, _ = wait(waiting, timeout=_INTERRUPTIBLE_S, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=waiting.__getitem__):
             yield waiting.pop(future), future.result()
+
+
+@contextlib.contextmanager
+def _interrupts_put_off() -> Iterator[None]:
+    """Let Ctrl-C take effect at the end of the body, which is short.
+
+    `wait` holds the locks of its futures. A KeyboardInterrupt that strikes there can leave one of them locked, and the
+    pool's own thread, which the interpreter joins at its end, would wait for it for ever.
+    """
+    interrupted = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: interrupted.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 @attrs.define

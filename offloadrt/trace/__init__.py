@@ -1,5 +1,7 @@
 """What happened in a run: the vocabulary of typed events, and what is made of them.
 
+Open `events.py` first, then `recorder.py`.
+
     events      every class of event, with its fields (`EVENTS`: by name); `event` says what an event is
     recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
     calls       `Calls`: API calls by name, always on, as `rocprof --stats` has them

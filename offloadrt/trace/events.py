@@ -329,7 +329,7 @@ class Prefault(Event):
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes", "pages")
     bytes: int
-    """Of the range that was asked for."""
+    """Bytes of the range that was asked for."""
     pages: int
     """How many were not there yet."""
 

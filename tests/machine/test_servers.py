@@ -32,10 +32,10 @@ class Shop:
         while True:
             seconds = await self.mailbox.get()
             if not self.announced:
-                self.servers.took_unannounced()
+                self.servers.took_from_mailbox()
             begin = sim.now
             await sim.sleep(seconds)
-            self.servers.ended()
+            self.servers.done()
             self.spans.append((begin, sim.now))
 
     def run(self, number: int, messages: list[tuple[int, float]]) -> list[float]:

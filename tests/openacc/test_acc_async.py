@@ -183,7 +183,7 @@ def test_queues_belong_to_their_device(acc_rig: MakeRig) -> None:
 
 
 @pytest.mark.parametrize("machine", ["alex-a100", "mi300a"])
-def test_both_drivers_have_lasting_queues(acc_rig: MakeRig, machine: str) -> None:
+def test_both_drivers_have_async_queues(acc_rig: MakeRig, machine: str) -> None:
     rig = acc_rig(machine_name=machine)
 
     async def body(t: acc.HostThread) -> Any:

@@ -140,7 +140,7 @@ def test_readers_share_a_writer_does_not_and_nobody_is_overtaken(sim):
     run_all(sim, user(0, "r"), user(0, "r"), user(0.25, "w"), user(0.5, "r"), user(0.5, "r"))
     assert log == [("host 0", 0.0), ("host 1", 0.0), ("host 2", 1.0), ("host 3", 2.0), ("host 4", 2.0)]
     assert tables.statistics() == RWLockStatistics(4, 1, 3, 0.75 + 1.5 + 1.5, 4.0, 1.0, 0)
-    assert tables.statistics().together() == LockStatistics(5, 3, 0.75 + 1.5 + 1.5, 5.0, 0, None)
+    assert tables.statistics().combined() == LockStatistics(5, 3, 0.75 + 1.5 + 1.5, 5.0, 0, None)
 
 
 def test_downgrade_lets_readers_in_and_no_writer(sim):

@@ -23,7 +23,7 @@ class HostBranch:
     test: ast.expr | None = None
     """Leads to the first of two successors where it holds. None: of a ``match``, or of handlers of exceptions."""
     is_weighted: bool = True
-    """Do the weights of the sides count? All handlers of exceptions are equally likely."""
+    """Whether the weights of the sides count; all handlers of exceptions are equally likely."""
 
 
 @attrs.define(eq=False)

@@ -163,9 +163,11 @@ class DividedKernel(abc.ABC):
                 continue
             loads = [access for access in self._accesses if access.array == use.name and access.kind == "read"]
             reached = self.reach(loads, share, arguments)
-            mine = [region for region in self.written if region.name == use.name and region.dimension is not None]
+            own_regions = [
+                region for region in self.written if region.name == use.name and region.dimension is not None
+            ]
             if reached is not None:
-                reached += [box for region in mine for box in self.owned(region, share, arguments)]
+                reached += [box for region in own_regions for box in self.owned(region, share, arguments)]
             reads[use.name] = None if reached is None else self._bytes(reached, use.name, arguments)
         return reads
 
@@ -203,11 +205,11 @@ class DividedKernel(abc.ABC):
             if len(self._wholes) >= _KEPT:
                 self._wholes.clear()
             self._wholes[known] = self.split(1, arguments)[0]
-        now, whole = (
+        now, undivided = (
             self._counting(self.kernel, self.arguments(each_share, arguments))
             for each_share in (share, self._wholes[known])
         )
-        return now, whole
+        return now, undivided
 
     def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
         """Return the numbers of a launch of the original or the changed kernel, kept."""
@@ -233,11 +235,11 @@ class DividedKernel(abc.ABC):
     def _argument(self, name: str, arguments: Sequence[Any]) -> Any:
         return arguments[self._parameters(self.original).index(name)]
 
-    def _bytes(self, found: list[Box], name: str, arguments: Sequence[Any]) -> Ranges:
+    def _bytes(self, touched: list[Box], name: str, arguments: Sequence[Any]) -> Ranges:
         argument = self._argument(name, arguments)
         assert self.original.analysis is not None
         declared = self.original.analysis.use(name).element_size
-        return ranges(found, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared)))
+        return ranges(touched, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared)))
 
     def _check(self, devices: int, arguments: Sequence[Any]) -> None:
         """Raise KernelError for arguments that cannot be divided."""

@@ -48,31 +48,31 @@ class Holders:
             for offset, nbytes in pieces
         ]
         owned.sort(key=lambda piece: piece.start)
-        reached = [*accumulate((mine.end for mine in owned), max)]
-        left: list[_Piece] = []
+        reached = [*accumulate((stored.end for stored in owned), max)]
+        kept: list[_Piece] = []
         for piece in self._pieces.get(array, []):
             start = piece.start
             for place in range(bisect_right(reached, start), len(owned)):
-                mine = owned[place]
-                if mine.start >= piece.end:
+                stored = owned[place]
+                if stored.start >= piece.end:
                     break
-                if mine.end > start:
-                    if start < mine.start:
-                        left.append(attrs.evolve(piece, start=start, end=mine.start))
-                    start = mine.end
+                if stored.end > start:
+                    if start < stored.start:
+                        kept.append(attrs.evolve(piece, start=start, end=stored.start))
+                    start = stored.end
             if start < piece.end:
-                left.append(attrs.evolve(piece, start=start))
-        self._pieces[array] = sorted([*left, *owned], key=lambda piece: piece.start)
+                kept.append(attrs.evolve(piece, start=start))
+        self._pieces[array] = sorted([*kept, *owned], key=lambda piece: piece.start)
 
     def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
         """Return what a device must get before it reads some bytes (None: all), and note that it then has it."""
-        if not (known := self._pieces.get(array)):
+        if not (held := self._pieces.get(array)):
             return []
         pieces: list[_Piece] = []
         transfers: list[Transfer] = []
         starts = None if needed is None else [offset for offset, _ in needed]
         ends = [] if needed is None else [offset + nbytes for offset, nbytes in needed]
-        for piece in known:
+        for piece in held:
             if device in piece.holders:
                 pieces.append(piece)
                 continue

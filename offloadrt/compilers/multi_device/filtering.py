@@ -118,8 +118,8 @@ class Filter:
         self.around.append(node)
         body = self.block(node.body) or [ast.Pass()]
         self.around.pop()
-        mine = [variable for (loop, _), variable in self.variables.items() if loop is node]
-        definitions: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in mine]
+        variables = [variable for (loop, _), variable in self.variables.items() if loop is node]
+        definitions: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in variables]
         return ast.For(node.target, self.expression(node.iter), [*definitions, *body], [])
 
     def store(self, target: ast.Subscript, value: ast.expr, guard: Guard) -> list[ast.stmt]:
@@ -185,7 +185,7 @@ class Filter:
         depth = max([least, *(k for k, loop in enumerate(self.around, 1) if symbol_of(loop) in symbols)])
         key = self.around[depth - 1], guard
         if key not in self.variables:
-            regions = [name for name in self.order if any(one.region == name for one in guard.predicates)]
+            regions = [name for name in self.order if any(predicate.region == name for predicate in guard.predicates)]
             self.variables[key] = self.names.fresh("to_" + "_".join(regions)), self.written(guard)
         return ast.Name(self.variables[key][0], ast.Load())
 

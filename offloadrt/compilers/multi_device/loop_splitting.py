@@ -138,10 +138,12 @@ def _block(access: ArrayAccess, dimension: int, loop: Loop) -> tuple[Polynomial,
 
 
 def _blocks_are_apart(blocks: list[tuple[Polynomial, Range] | None]) -> bool:
-    found = [block for block in blocks if block is not None]
-    distance = found[0][0] if len(found) == len(blocks) else Polynomial.number(0)
-    if distance.constant == 0 or distance.sign is None or any(other != distance for other, _ in found):
+    known_blocks = [block for block in blocks if block is not None]
+    distance = known_blocks[0][0] if len(known_blocks) == len(blocks) else Polynomial.number(0)
+    if distance.constant == 0 or distance.sign is None or any(other != distance for other, _ in known_blocks):
         return False
     length = distance if distance.sign > 0 else distance * Polynomial.number(-1)
-    beyond = [high - low + Polynomial.number(1) - length for _, (_, high) in found for _, (low, _) in found]
+    beyond = [
+        high - low + Polynomial.number(1) - length for _, (_, high) in known_blocks for _, (low, _) in known_blocks
+    ]
     return all(more.constant == 0 or more.sign == -1 for more in beyond)

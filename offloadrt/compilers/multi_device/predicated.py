@@ -72,9 +72,9 @@ class PredicatedKernel(DividedKernel):
         return tuple(Share(device, bounds) for device, bounds in enumerate(zip(*parts, strict=True)))
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        now, whole = self._countings_of(share, arguments)
+        now, undivided = self._countings_of(share, arguments)
         paths = [distributed_part(access.path) for access in self._accesses]
-        most = max((whole.runs(path) for path in paths if path), default=0.0)
+        most = max((undivided.runs(path) for path in paths if path), default=0.0)
         return max(now.runs(path) for path in paths if path) / most if most else 1.0
 
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:

@@ -28,7 +28,7 @@ class DriverCosts:
     managed_alignment: Annotated[int, "alloc.managed_alignment"]
     """Addresses of managed allocations are multiples of this."""
     visit: Annotated[float, "driver.free_visits_streams"]
-    """For a free to look at one stream of the context."""
+    """What a free pays to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
     """The submission of a copy, under the context lock."""
     launch: Annotated[float, "driver.launch"]

@@ -111,7 +111,7 @@ class Driver:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
         if self.uvm is not None:
-            locks[self.uvm.lock.name] = self.uvm.lock.statistics().together()
+            locks[self.uvm.lock.name] = self.uvm.lock.statistics().combined()
         return locks
 
     def engines(self) -> dict[str, Statistics]:

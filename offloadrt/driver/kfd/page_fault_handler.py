@@ -48,9 +48,9 @@ class PageFaultHandler:
             fault = await self._mailbox.get()
             if not isinstance(fault, PageFault):
                 raise TypeError(f"the page-fault handler does not understand {fault!r}")
-            self._workers.took_unannounced()
+            self._workers.took_from_mailbox()
             pages, service_s = await self._serve(fault)
-            self._workers.ended()
+            self._workers.done()
             self._compute.put(FaultServed(fault.kernel, pages, service_s))
 
     async def _serve(self, fault: PageFault) -> tuple[int, float]:

@@ -103,7 +103,7 @@ class AsyncHandler:
                 handler.move()
             self._busy.fall()
             self._handlers += 1
-            servers.ended()
+            servers.done()
             handler.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> HandlerStatistics:

@@ -21,4 +21,4 @@ class HsaSignal(Signal):
         self.value: Any = None
         self.waiters: list[Actor] = []
         self.stream = stream
-        self._action: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None

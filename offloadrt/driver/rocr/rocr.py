@@ -78,7 +78,7 @@ class Rocr:
         kfd = self.kfd.statistics()
         locks = {lock.name: lock.statistics() for lock in (*self._copies.locks.values(), *self._queues.locks.values())}
         locks[self.kfd.process_lock.name] = kfd.process
-        locks[self.kfd.mmap_lock.name] = kfd.mmap.together()
+        locks[self.kfd.mmap_lock.name] = kfd.mmap.combined()
         return locks
 
     def engines(self) -> dict[str, HandlerStatistics]:

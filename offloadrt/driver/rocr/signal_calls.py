@@ -35,7 +35,7 @@ class SignalCalls:
         """Have the library's thread run a handler when a signal is set (hsa_amd_signal_async_handler)."""
         with self._calls.call("signal_async_handler"):
             await self._work(self._costs.handler, "driver")
-            signal.when_set(partial(self._handler.submit, handler))
+            signal.set_callback(partial(self._handler.submit, handler))
 
     async def signal_wait_scacquire(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of what was submitted last to a stream (hsa_signal_wait_scacquire).

@@ -66,11 +66,11 @@ class UvmFaultHandler:
         compute = self._blocks.device.compute.mailbox
         while True:
             first = await self._next()
-            self._workers.took_unannounced()
+            self._workers.took_from_mailbox()
             self._busy.rise()
             replay = await self._batch(first)
             self._busy.fall()
-            self._workers.ended()
+            self._workers.done()
             compute.put(replay)
 
     async def _next(self) -> ManagedFault:

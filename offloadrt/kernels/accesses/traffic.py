@@ -72,7 +72,9 @@ def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
         if isinstance(part, Branch) and part.symbols <= access.loops:
             decides, negated = part.probability.plain
         inner.setdefault(id(decides), ([], []))[negated].append((access, often))
-    return max([most, *(jointly(one, depth + 1) + jointly(other, depth + 1) for one, other in inner.values())])
+    return max(
+        [most, *(jointly(taken, depth + 1) + jointly(not_taken, depth + 1) for taken, not_taken in inner.values())]
+    )
 
 
 def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
@@ -81,7 +83,10 @@ def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
     if len(first.index) != len(second.index) or first.through != second.through:
         return False
     loops = {loop.symbol: loop for loop in loops_of((*first.path, *second.path))}
-    return all(_steps_apart(one, other, loops) for one, other in zip(first.index, second.index, strict=True))
+    return all(
+        _steps_apart(first_index, second_index, loops)
+        for first_index, second_index in zip(first.index, second.index, strict=True)
+    )
 
 
 def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:

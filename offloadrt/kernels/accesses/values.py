@@ -124,20 +124,20 @@ def whole_names(nest: LoopNest) -> set[str]:
 
     All others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
     """
-    whole: set[str] = set()
+    integers: set[str] = set()
     roots: list[ast.AST] = [node.slice for node in nest.source.nodes if isinstance(node, ast.Subscript)]
     for loop in within(nest.body):
         if isinstance(loop, RangeLoop):
-            whole.add(loop.variable)
+            integers.add(loop.variable)
             roots.extend(loop.call.args)
     assigned = assignments(nest.body)
     while roots:
-        for name in _names(roots.pop()) - whole:
-            whole.add(name)
+        for name in _names(roots.pop()) - integers:
+            integers.add(name)
             roots.extend(node.value for node in assigned if node.scalar == name)
     annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     floating = {name for name, kind in annotated.items() if kind and kind.startswith(("float", "complex"))}
-    return (whole | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
+    return (integers | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
 
 
 def _names(node: ast.AST) -> set[str]:

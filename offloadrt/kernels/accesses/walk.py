@@ -167,14 +167,14 @@ class _Walker:
 
     def bound(self, node: ast.expr, around: ast.Call, path: Path, function: str | None) -> tuple[Value, list[Value]]:
         """Return a bound, and what else limits the range: all operands but the first of a `function` over loops."""
-        whole = self.now.expression(node, path)
-        self.now.whole_numbers.check(node, whole.kind, around)
-        if whole.polynomial is None and whole.operation is not None and whole.operation.name == function:
-            first, *others = [part if isinstance(part, Polynomial) else None for part in whole.operation.operands]
+        value = self.now.expression(node, path)
+        self.now.whole_numbers.check(node, value.kind, around)
+        if value.polynomial is None and value.operation is not None and value.operation.name == function:
+            first, *others = [part if isinstance(part, Polynomial) else None for part in value.operation.operands]
             if first is not None and None not in others:
                 limits = [Value(other, integer=True) for other in others if other is not None]
-                return attrs.evolve(whole, polynomial=first), limits
-        return whole, []
+                return attrs.evolve(value, polynomial=first), limits
+        return value, []
 
     def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Probability:
         """Return the probability that a loop's variable is where its bounds' other operands leave it.

@@ -61,8 +61,8 @@ def intersection(first: Cuts, second: Cuts) -> Cuts | None:
     """Return the cuts that hold where both do; None when that is nowhere."""
     by_index = {cut.index: cut for cut in first}
     for cut in second:
-        mine = by_index.get(cut.index, cut)
-        by_index[cut.index] = Cut(cut.index, max(mine.low, cut.low), min(mine.high, cut.high))
+        earlier = by_index.get(cut.index, cut)
+        by_index[cut.index] = Cut(cut.index, max(earlier.low, cut.low), min(earlier.high, cut.high))
         if by_index[cut.index].low > by_index[cut.index].high:
             return None
     return tuple(sorted(by_index.values(), key=lambda cut: (cut.index.terms, cut.low, cut.high)))

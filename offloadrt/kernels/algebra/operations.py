@@ -104,5 +104,5 @@ class SymbolicOperation:
         shown = [operand.show() for operand in self.operands]
         if self.name[0].isalpha():
             return f"{self.name}({', '.join(shown)})"
-        left, right = [f"({one})" if " " in one and one[-1] != ")" else one for one in shown]
+        left, right = [f"({operand})" if " " in operand and operand[-1] != ")" else operand for operand in shown]
         return f"({left} {self.name} {right})"

@@ -62,10 +62,10 @@ class KernelAnalysis:
 
         uses = []
         for position, parameter in enumerate(source.parameters):
-            mine = [access for access in walked.accesses if access.array == parameter.arg]
+            of_array = [access for access in walked.accesses if access.array == parameter.arg]
             if parameter.arg in nest.arrays:
                 size = element_size(parameter, source.names) or 8
-                uses.append(_use(parameter.arg, position, mine, frequency, size))
+                uses.append(_use(parameter.arg, position, of_array, frequency, size))
         flops = 0.0
         for work in walked.work:
             flops += work.operations * static_frequency(work.path, distributed)
@@ -118,7 +118,9 @@ class KernelAnalysis:
         """Branches and loops of which no launch can tell how often they run, unless `expect` says so."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
-        return tuple(said for _, said in sorted({*branches, *((loop.line, guessed_loop(loop)) for loop in loops)}))
+        return tuple(
+            message for _, message in sorted({*branches, *((loop.line, guessed_loop(loop)) for loop in loops)})
+        )
 
     @property
     def exact_at_launch(self) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ class ArrayCounts:
     _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
     pattern: Pattern
     streams: tuple[AccessStream, ...] = ()
-    """In which orders it comes to the elements, and how many it moves."""
+    """The orders in which it comes to the elements, and how many it moves in each."""
 
     @property
     def read_range(self) -> tuple[int, int] | None:
@@ -61,7 +61,7 @@ class ArrayCounts:
 
     @property
     def exact(self) -> bool:
-        """Is `touched` a count? Otherwise it is an upper bound of the expected number."""
+        """Whether `touched` is a count; otherwise it is an upper bound of the expected number."""
         return self._touched()[1]
 
     @property

@@ -33,14 +33,14 @@ class Moved:
     """Elements of one array that move in one order and one direction."""
 
     nbytes: float
-    """Of the elements alone."""
+    """Bytes of the elements alone."""
     element_size: int
     array: float
     """Bytes of the array; without an end where they are not known."""
     pieces: float = 0.0
     """Runs of elements that begin anywhere."""
     ordered: bool = True
-    """Do pieces lie near one another in time?"""
+    """Whether pieces lie near one another in time."""
     spread: Callable[[int], float] = lambda sector: 1.0
     """Bytes that move for each byte of elements."""
 
@@ -85,8 +85,8 @@ def moved_of(
         else:
             steady += stream
     for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
-        mine = [access for access in steady if access.kind == kind]
-        spread = functools.cache(functools.partial(_spread, counting, mine, shape, element_size))
+        of_kind = [access for access in steady if access.kind == kind]
+        spread = functools.cache(functools.partial(_spread, counting, of_kind, shape, element_size))
         moves.append(Moved(nbytes * element_size, element_size, array, spread=spread))
     by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
     for part in sorted(set(by_data.values())):

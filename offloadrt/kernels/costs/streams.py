@@ -67,8 +67,8 @@ def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple
     read, written = elements(accesses, functools.partial(runs_without, counting))
     if any(_come_back(counting, access) for access in accesses):
         different = [
-            touched(counting, mine, shape_of(counting, mine[0]), None)[0] if mine else 0.0
-            for mine in ([access for access in accesses if access.kind == kind] for kind in ("read", "write"))
+            touched(counting, of_kind, shape_of(counting, of_kind[0]), None)[0] if of_kind else 0.0
+            for of_kind in ([access for access in accesses if access.kind == kind] for kind in ("read", "write"))
         ]
         read, written = min(read, different[0]), min(written, different[1])
     return read, written
@@ -145,10 +145,12 @@ def _places_along(
 ) -> tuple[ElementRuns, ...]:
     """Find the runs of loads or stores: even ones of accesses in every iteration, and others that begin somewhere."""
     moves = functools.partial(runs_without, counting)
-    whole = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
-    dense = [access for access in whole if _in_every_iteration(counting, [access]) or _certain(counting, access)]
-    if _in_every_iteration(counting, whole) and not _in_every_iteration(counting, dense):
-        dense = whole  # the sides of a branch together
+    unconditional = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
+    dense = [
+        access for access in unconditional if _in_every_iteration(counting, [access]) or _certain(counting, access)
+    ]
+    if _in_every_iteration(counting, unconditional) and not _in_every_iteration(counting, dense):
+        dense = unconditional  # the sides of a branch together
     others: dict[float, list[ArrayAccess]] = {}
     for access in accesses:
         if access not in dense:

@@ -54,8 +54,8 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
         by_array.setdefault(access.array, []).append(access)
     total = 0.0
     together: dict[object, list[tuple[ArrayAccess, float]]] = {}
-    for array, mine in by_array.items():
-        for stream in streams(mine):
+    for array, of_array in by_array.items():
+        for stream in streams(of_array):
             brought = [
                 access
                 for number, access in enumerate(stream)
@@ -64,7 +64,7 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
             own = [access for access in brought if _differs_by_thread(access)]
             if not own:
                 continue
-            runs = [frequency(access, lambda loop, one=access: not _walks(one, loop)) for access in own]  # type: ignore[misc]
+            runs = [frequency(access, lambda loop, near=access: not _walks(near, loop)) for access in own]  # type: ignore[misc]
             inner = _loops(own[0])
             at_once = max(1, SECTOR // sizes[array]) if _along_a_row(own[0], inner) else 1
             total += jointly(zip(own, runs, strict=True)) / at_once

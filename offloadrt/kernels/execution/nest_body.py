@@ -177,7 +177,10 @@ def build(
     body = copy.deepcopy(nest.source.body)
     pairs = zip(map(ast.walk, nest.source.body), map(ast.walk, body), strict=True)
     complex_copies = {
-        copied for one, other in pairs for node, copied in zip(one, other, strict=True) if node in complex_nodes
+        copied
+        for original, copy_ in pairs
+        for node, copied in zip(original, copy_, strict=True)
+        if node in complex_nodes
     }
     rewriter = (_InSections if in_sections else _Rewriter)(nest, complex_copies)
     parameters = list(nest.parameters)
@@ -260,9 +263,9 @@ class _InSections(_Rewriter):
         made = super().visit_Subscript(node)
         if isinstance(node.value, ast.Name) and (name := node.value.id) in self.nest.arrays:
             first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            lower, mine, whole = (ast.Name(operand, ast.Load()) for operand in (_lower(name), name, _whole(name)))
+            lower, section, array = (ast.Name(operand, ast.Load()) for operand in (_lower(name), name, _whole(name)))
             position = ast.Constant(self.nest.parameters.index(name))
-            first = _call("_within", first, lower, _call("len", mine), _call("len", whole), position)
+            first = _call("_within", first, lower, _call("len", section), _call("len", array), position)
             node.slice = ast.Tuple([first, *others], ast.Load()) if others else first
         return made
 

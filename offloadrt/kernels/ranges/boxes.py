@@ -155,24 +155,24 @@ def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]])
     return None if low is None or high is None else (low, high)
 
 
-def reaching_as_much(box: Box, found: Sequence[Box]) -> list[bool]:
+def reaching_as_much(box: Box, others: Sequence[Box]) -> list[bool]:
     """Say by dimension whether a box reaches from the first to the last index of all the others.
 
     It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
     """
-    if not found:
+    if not others:
         return [False] * len(box)
     return [
         side == (min(low for low, _ in sides), max(high for _, high in sides))
-        for side, sides in zip(box, zip(*found, strict=True), strict=True)
+        for side, sides in zip(box, zip(*others, strict=True), strict=True)
     ]
 
 
-def ranges(found: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
+def ranges(touched: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
     """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
     starts: list[int] = []
     ends: list[int] = []
-    for box in found:
+    for box in touched:
         if any(low > high for low, high in box):
             continue
         last = len(box) - 1

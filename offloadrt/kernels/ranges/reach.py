@@ -123,11 +123,11 @@ def even_places(
             walked.append(stretch)
         if len(walked) > 1 or any(cuts for _, cuts, _ in ways):
             walked = _joined(walked)
-            most, total = max(elements(alike, frequency)), math.fsum([one.count * one.run for one in walked])
+            most, total = max(elements(alike, frequency)), math.fsum([runs.count * runs.run for runs in walked])
             if total > most:  # what happens under several conditions, or where one has a slope
-                walked = [attrs.evolve(one, count=one.count * most / total) for one in walked]
+                walked = [attrs.evolve(runs, count=runs.count * most / total) for runs in walked]
         stretches += walked
-    return tuple([ElementRuns(one.count, one.run, True, one.step) for one in _joined(stretches)])
+    return tuple([ElementRuns(runs.count, runs.run, True, runs.step) for runs in _joined(stretches)])
 
 
 def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:

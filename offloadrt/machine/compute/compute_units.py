@@ -1,7 +1,7 @@
 """The compute units of a device: an actor that owns the resident kernels.
 
-A kernel occupies as many SMs as its teams fill.  Kernels that together need no more than there are run at their own
-speed; otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
+A kernel occupies as many SMs as its teams fill.  Kernels whose demands fit together run at full speed; otherwise
+the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
 by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
 (``kernel_faults.py``), of managed memory on a device that migrates it (``managed/kernels.py``).
@@ -100,7 +100,7 @@ class ComputeUnits:
         self._delayed = LevelOverTime(sim)
         self._draining: list[Request] = []
         self._drains = self._suspends = 0
-        self._then = sim.now
+        self._last_accounted = sim.now
         self._born = sim.now
         self._tally = _Tally()
 
@@ -319,8 +319,8 @@ class ComputeUnits:
     def account(self) -> None:
         """Add the time since the last look to what the device did in it."""
         now = self.sim.now
-        dt = now - self._then
-        self._then = now
+        dt = now - self._last_accounted
+        self._last_accounted = now
         self._share.advance(now)
         if self._suspends and (self._resident or self._stalled):
             self._tally.halted_s += dt

@@ -1,7 +1,8 @@
 """Mutexes of host threads: waiting for one and working under it are one suspension.
 
 `lock.py` has the mutex, `HostLock`: a free one is taken at once, as a futex is, and whoever gives one up that others
-want starts the next one's work. Who comes next is said by a policy, an object with the interface of `policy.py`:
+want starts the next one's work. Under ``barging`` the successor is only woken: it pays the hand-over without the lock,
+tries again, and may find it taken. Who comes next is said by a policy, an object with the interface of `policy.py`:
 ``fifo`` and ``barging`` are here, one file each, and a package can add one with an entry point in the group
 ``offloadrt.lock_policies``.
 """
@@ -22,7 +23,7 @@ LOCK_POLICIES: Final[dict[str, type[LockPolicy]]] = {"fifo": FifoPolicy, "bargin
 
 
 def lock_policy(name: str | LockPolicy) -> LockPolicy:
-    """Return the policy of that name, or an object of one's own as it is.
+    """Return the policy of that name; a policy object is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name; and for an object that is no `LockPolicy`, with
     what it lacks.

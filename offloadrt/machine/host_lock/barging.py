@@ -1,4 +1,4 @@
-"""Whoever runs may be faster than the thread that has waited longest."""
+"""Barging: a running thread may take a released lock before the woken waiter does."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class HostLock:
         self.name = name
         self.policy = policy
         self.waiting: list[LockRequest] = []
-        """In order of arrival; with those that were woken and have not tried again yet."""
+        """The waiters in order of arrival, with those that were woken and have not tried again yet."""
         self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
         """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
         self._woken: LockRequest | None = None

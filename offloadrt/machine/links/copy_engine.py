@@ -23,7 +23,7 @@ from offloadrt.sim import Actor, Mailbox, Signal, Simulation
 from offloadrt.trace import Trace, events
 
 _INTERNAL = internal_channel()
-"""Of transfers that no stream has submitted."""
+"""The channel of transfers that no stream has submitted."""
 
 
 @attrs.frozen
@@ -59,7 +59,10 @@ class EngineSpec:
 
 
 class CopyEngines:
-    """The copy engines of one direction of a device, behind one FIFO queue: ``put`` a CopyPacket into ``mailbox``."""
+    """The copy engines of one direction of a device, behind one FIFO queue.
+
+    ``submit`` a CopyPacket, or ``carry`` a transfer yourself.
+    """
 
     def __init__(self, sim: Simulation, device: int, spec: EngineSpec, compute: Mailbox, trace: Trace | None) -> None:
         self.sim = sim
@@ -159,7 +162,7 @@ class CopyEngines:
             return begin
         finally:
             self._idle.append(engine)
-            self._servers.ended()
+            self._servers.done()
 
     def statistics(self) -> EngineStatistics:
         """Return what the engines did so far."""

@@ -24,7 +24,7 @@ class RingSpec:
     latency: Annotated[float, "dma.latency"]
     """Seconds that a transfer takes besides its bytes."""
     bandwidth: Annotated[float, "dma.bw"]
-    """At most; a byte is read from the memory and written to it."""
+    """Upper limit in bytes/s; each byte copied is one read and one write of memory."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
     """Whether every packet finds an idle ring (an ablation)."""
 
@@ -112,7 +112,7 @@ class DmaRing:
             self._transfers += 1
             self._bytes += nbytes
             moved[direction] = moved.get(direction, 0) + nbytes
-            servers.ended()
+            servers.done()
             packet.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> RingStatistics:

@@ -79,7 +79,7 @@ class PeerRelay:
             await self._carry(packet)
             if packet.move is not None:
                 packet.move()
-            self._servers.ended()
+            self._servers.done()
             packet.done.set(("copies", begin, self.sim.now))
 
     async def _carry(self, packet: PeerPacket) -> None:

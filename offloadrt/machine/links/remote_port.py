@@ -40,5 +40,5 @@ class RemotePort:
                 raise TypeError(f"a remote port does not understand {message!r}")
             await self._link.serve(message.nbytes, self._bandwidth)
             self.bytes += message.nbytes
-            self._servers.ended()
+            self._servers.done()
             self._compute.put(RemoteDone(message.kernel))

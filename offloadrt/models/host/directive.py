@@ -7,10 +7,10 @@ from typing import Any
 
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.abandoned import abandon
+from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
-from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.trace import events
 
@@ -23,10 +23,11 @@ async def in_directive(
     device: int,
     work: Work,
     unmaps: Sequence[MapItem] = (),
-    lasting: LastingQueue | None = None,
+    async_queue: AsyncQueue | None = None,
 ) -> OffloadDevice:
-    """Do `work` as a numbered directive of this name on a device, and drain its queue, unless it is a `lasting` one.
+    """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
+    async_queue: the queue that the directive goes behind, which then is not drained.
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
 
     Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM
@@ -48,14 +49,14 @@ async def in_directive(
     queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
     try:
         await where.work(program.costs.directive)
-        if lasting is None:
+        if async_queue is None:
             await work(where, queue)
             if queue.stream is not None:
                 await where.plugin.synchronize(queue)
             if queue.post_processing or queue.kernel_error is not None:
                 await where.settle(queue)
         else:
-            await lasting.use(where, queue, work)
+            await async_queue.use(where, queue, work)
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)

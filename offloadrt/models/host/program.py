@@ -261,10 +261,10 @@ class OffloadProgram(ABC, Generic[T]):
         await self.shutdown()
 
     async def end_tasks(self) -> None:
-        """Wait for everything that the threads left running, and for the rests of directives that were left early."""
+        """Wait for everything that the threads left running, and for the rest of directives that were left early."""
         await self.complete_tasks()
         for device in self.devices:
-            for rest in device.rests if device.ended is None else ():
+            for rest in device.abandoned if device.ended is None else ():
                 if not rest.is_set:
                     await rest.wait()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offloadrt.runtime.lasting_queue import LastingQueue
+from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.sim import Lock, LockStatistics, Simulation
 
 
@@ -11,17 +11,17 @@ class AsyncQueues:
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
-        self._queues: dict[tuple[int, int], LastingQueue] = {}
+        self._queues: dict[tuple[int, int], AsyncQueue] = {}
 
-    def of(self, device: int, value: int) -> LastingQueue:
+    def of(self, device: int, value: int) -> AsyncQueue:
         """Return the queue of a device for an async value."""
         queue = self._queues.get((device, value))
         if queue is None:
-            queue = LastingQueue(Lock(self.sim, f"async queue {value} of device {device}"))
+            queue = AsyncQueue(Lock(self.sim, f"async queue {value} of device {device}"))
             self._queues[device, value] = queue
         return queue
 
-    def in_use(self, device: int) -> list[LastingQueue]:
+    def in_use(self, device: int) -> list[AsyncQueue]:
         """Return all queues of a device that are in use, in the order of their first use."""
         return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
 

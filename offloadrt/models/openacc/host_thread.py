@@ -29,11 +29,11 @@ from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
 from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
 from offloadrt.models.openacc.runtime_library import RuntimeLibrary
+from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.lasting_queue import LastingQueue
 from offloadrt.runtime.launch.target import target
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import MapItem
@@ -233,16 +233,16 @@ class HostThread(ProgramThread):
         queues, number = self.library.queues, self.device_number
         _check_async("wait", values)
 
-        def named() -> list[LastingQueue]:
+        def named() -> list[AsyncQueue]:
             return _queues(queues, number, values) if values else queues.in_use(number)
 
         async def drain(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for lasting in named():
-                await lasting.drain(where, queue.cause)
+            for async_queue in named():
+                await async_queue.drain(where, queue.cause)
 
         async def order(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            for lasting in named():
-                await lasting.precede(where, queue)
+            for async_queue in named():
+                await async_queue.precede(where, queue)
 
         return self.run("wait", drain if async_ in (None, ACC_ASYNC_SYNC) else order, async_)
 
@@ -267,17 +267,17 @@ class HostThread(ProgramThread):
         values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
         if values or async_ is not None:
             _check_async(name, values if async_ is None else (*values, async_))
-        lasting = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_)
+        async_queue = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_)
 
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for earlier in _queues(queues, number, values):
                 await earlier.precede(where, queue)
             await work(where, queue)
 
-        return in_directive(self.program, name, number, behind if values else work, unmaps, lasting)
+        return in_directive(self.program, name, number, behind if values else work, unmaps, async_queue)
 
 
-def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[LastingQueue]:
+def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[AsyncQueue]:
     """Return the async queues that a wait is for."""
     return [queues.of(device, value) for value in values if value != ACC_ASYNC_SYNC]
 
@@ -333,8 +333,8 @@ class HostData(Region[dict[HostArray, DevicePointer]]):
         pointers: dict[HostArray, DevicePointer] = {}
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found = await device_pointers(where, self._arrays, queue, "host_data")
-            pointers.update(zip(self._arrays, found.pointers, strict=True))
+            looked_up = await device_pointers(where, self._arrays, queue, "host_data")
+            pointers.update(zip(self._arrays, looked_up.pointers, strict=True))
 
         await self._thread.run("host_data", look)
         return pointers

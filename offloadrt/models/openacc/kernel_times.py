@@ -21,11 +21,11 @@ class KernelTimes:
 
     executions: int = 0
     divided: int = 0
-    """Of them."""
+    """How many of these were divided among the devices."""
     kernel_s: float = 0.0
     """From start to end, on the device where that takes longest."""
     communication_s: float = 0.0
-    """Of exchanges between devices before and after it, with the kernel that combines its partial values."""
+    """Seconds of exchanges between devices before and after it, with the kernel that combines its partial values."""
     sent_bytes: int = 0
 
 
@@ -57,9 +57,9 @@ class KernelRecords:
 
     def __init__(self, devices: Iterable[Device]) -> None:
         self._in_flight: dict[tuple[int, int], InFlight] = {}
-        """By device and number of the directive that launches it."""
+        """The executions in flight, by device and number of the directive that launches them."""
         self.of_constructs: dict[str, KernelTimes] = {}
-        """By name, of the kernels of compute constructs, as far as they have ended; those of JACC have their own."""
+        """The ended kernels of compute constructs, by name; those of JACC have their own."""
         self._names: dict[Hashable, str] = {}
         self._same_name: dict[str, int] = {}
         for device in devices:
@@ -70,6 +70,7 @@ class KernelRecords:
         self._in_flight[device, directive] = execution
 
     def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
+        # Recording takes no virtual time; what collecting records costs a real program is left out.
         execution = self._in_flight.pop((device, packet.cause), None)
         if execution is not None:
             execution.ended(begin, end)

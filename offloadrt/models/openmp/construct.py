@@ -104,7 +104,9 @@ def target_construct(
     """
     check_sizes("target", teams=teams, threads=threads, iterations=iterations)
     check_arguments(kernel, arguments)
-    managed = [one for one in _as_sequence(is_device_ptr) if isinstance(one, HostArray) and one.managed]
+    managed = [
+        argument for argument in _as_sequence(is_device_ptr) if isinstance(argument, HostArray) and argument.managed
+    ]
     for pointer in _as_sequence(is_device_ptr):
         if not isinstance(pointer, DevicePointer) and pointer not in managed:
             raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")

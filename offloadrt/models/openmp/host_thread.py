@@ -233,8 +233,8 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
         pointers: dict[HostArray, DevicePointer | None] = {}
 
         async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            found = await target_data_begin(where, items, queue, "target data")
-            for position, address in found.items():
+            addresses = await target_data_begin(where, items, queue, "target data")
+            for position, address in addresses.items():
                 array = items[position].array
                 if array is not None:
                     pointers[array] = None if address is None else _pointer(array, address, where.number)

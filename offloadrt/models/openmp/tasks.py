@@ -40,7 +40,7 @@ MESSAGES = (RunTask,)
 
 @attrs.define(eq=False)
 class _LastUsers:
-    """Of one dependence object: the task that wrote it last, and those that have read it since."""
+    """The task that wrote one dependence object last, and those that have read it since."""
 
     writer: Task | None = None
     readers: list[Task] = attrs.field(factory=list)

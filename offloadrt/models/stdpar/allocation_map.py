@@ -39,7 +39,7 @@ class AllocationMap:
         return len(self._allocations)
 
     def __iter__(self) -> Iterator[Allocation]:
-        """By address."""
+        """Yield the allocations in order of their addresses."""
         return iter(self._allocations)
 
     def add(self, address: int, size: int) -> Allocation:

@@ -11,6 +11,8 @@ from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.host.launch import launch_of
 from offloadrt.runtime.host_array import HostArray
 
+# Programs have far fewer distinct launches. The limit keeps one that allocates other sizes in every step from growing;
+# it then makes its launches again, which takes no virtual time.
 _MOST = 4096
 
 
@@ -34,13 +36,13 @@ class Launches:
             )
         looked_at = tuple(_key(argument) for argument in arguments) if nest else ()
         key = (id(kernel), iterations, looked_at)
-        known = self._known.get(key)
-        if known is None:
+        entry = self._known.get(key)
+        if entry is None:
             written = launch_of(kernel, arguments, iterations=iterations)
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[key] = (kernel, written, _times(written, self._factor))
-        return known[1], known[2]
+            entry = self._known[key] = (kernel, written, _times(written, self._factor))
+        return entry[1], entry[2]
 
 
 def _key(argument: Any) -> object:
@@ -51,6 +53,8 @@ def _times(launch: Launch, factor: float) -> Launch:
     if factor == 1.0:
         return launch
     kernel = launch.kernel
+    # Flops and bytes are scaled alike, because a measured ratio of times does not say which of the two the compiler's
+    # code does worse. What bounds the kernel stays what it was; accesses that wait for one another are not scaled.
     slower = attrs.evolve(
         kernel,
         flops_per_iteration=kernel.flops_per_iteration * factor,

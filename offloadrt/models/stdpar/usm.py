@@ -17,6 +17,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.launch.managed_accesses import accesses_of
 
+# As in `launches.py`: a limit for programs whose arrays lie elsewhere in every step.
 _MOST = 4096
 
 _WITH_PAGES = ("migrates", "host")
@@ -107,14 +108,14 @@ class Usm:
             return NOTHING
         arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
         key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
-        known = self._touchings.get(key)
-        if known is None:
+        entry = self._touchings.get(key)
+        if entry is None:
             managed = [array.memory in self._memories for array in arrays]
             touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
             if len(self._touchings) >= _MOST:
                 self._touchings.clear()
-            known = self._touchings[key] = (launch, touching)
-        return known[1]
+            entry = self._touchings[key] = (launch, touching)
+        return entry[1]
 
     def view(self, array: UsmArray) -> Any:
         """Return what a kernel sees of an array."""

@@ -21,7 +21,7 @@ TOUCH = Kernel("touch", flops_per_iteration=1, bytes_per_iteration=2 * DOUBLE, t
 class FirstTouch:
     """`arrays` arrays of `nbytes` bytes in all; each is mapped `remaps` + 1 times around a kernel that sweeps over it.
 
-    filled: whether the host has written them before (so that their pages exist and only the device lacks them).
+    `filled` says whether the host has written them before, so that their pages exist and only the device lacks them.
     """
 
     nbytes: int
@@ -35,8 +35,8 @@ class FirstTouch:
         fresh = [t.array(f"array {k}", values, fill=0.0 if self.filled else None) for k in range(self.arrays)]
         teams = max(1, -(-values // THREADS))
         regions = [
-            t.construct_target(TOUCH, one, maps=omp.map(alloc=one), teams=teams, threads=THREADS, iterations=values)
-            for one in fresh
+            t.construct_target(TOUCH, array, maps=omp.map(alloc=array), teams=teams, threads=THREADS, iterations=values)
+            for array in fresh
         ]
         for _ in range(self.remaps + 1):
             for region in regions:

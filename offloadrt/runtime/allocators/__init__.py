@@ -46,7 +46,7 @@ def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllo
 
 
 def allocator(name: str | MakeAllocator) -> MakeAllocator:
-    """Return what makes the allocator of that name for a device; a class of one's own as it is.
+    """Return the class of the allocator of that name; a class is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name, and for what cannot be called with an
     `AllocatorSite`.

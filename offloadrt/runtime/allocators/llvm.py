@@ -52,7 +52,7 @@ class LlvmMemoryManager:
     """The default allocator of OpenMP programs."""
 
     title = "memory manager"
-    """In the names of its locks."""
+    """What the names of its locks begin with."""
 
     def __init__(self, site: AllocatorSite) -> None:
         self._site = site

@@ -16,7 +16,7 @@ from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 
 
 class Pool(LlvmMemoryManager):
-    """Of the blocks that the program asks for (JACC's pool U)."""
+    """The pool of the blocks that the program asks for (JACC's pool U)."""
 
     title = "pool"
 
@@ -25,6 +25,6 @@ class Pool(LlvmMemoryManager):
 
 
 class InternalPool(Pool):
-    """Of the runtime's own small blocks (JACC's pool I)."""
+    """The pool of the runtime's own small blocks (JACC's pool I)."""
 
     title = "internal pool"

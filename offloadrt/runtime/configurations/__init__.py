@@ -43,7 +43,7 @@ CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
 
 
 def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
-    """Return the configuration of that name, or an object of one's own as it is.
+    """Return the configuration of that name; a configuration object is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name, and for an object that is no
     `MemoryConfiguration`, with what it lacks.

@@ -38,18 +38,18 @@ class MemoryConfiguration(Protocol):
 
     name: ClassVar[str]
     host_pointers: ClassVar[bool]
-    """May the device use host addresses of what is not in the table?"""
+    """Whether the device may use host addresses of what is not in the table."""
     globals_on_host: ClassVar[bool]
-    """Does a global of declare target live in host memory only, the device reaching it through a pointer?"""
+    """Whether a global of declare target lives in host memory only, which the device reaches through a pointer."""
 
     prefaults: ClassVar[bool]
-    """Does each map of host memory that the device uses in place fill the device's page table for it, or, where pages
-    migrate, have them migrate?
+    """Whether each map of host memory that the device uses in place fills the device's page table for it, or, where
+    pages migrate, has them migrate.
     """
     migrates: ClassVar[bool]
-    """Do pages of host memory migrate to the device that touches them, and back? The program's arrays are managed."""
+    """Whether pages of host memory migrate to the device that touches them, and back; the arrays are then managed."""
     places_objects: ClassVar[bool]
-    """Does the runtime decide object by object (`placing.py`)? It needs the analysis of the program then."""
+    """Whether the runtime decides object by object (`placing.py`); it then needs the analysis of the program."""
 
     def place(self, request: MapRequest) -> Placement:
         """Decide on a section of which nothing is mapped; asked before `present` is, as in LLVM's runtime."""

@@ -3,9 +3,10 @@
 It lies on the GPU by copies, on the GPU by migrations on demand, or pinned to the CPU (Li and Chapman, Compiler
 Assisted Hybrid Implicit and Explicit GPU Memory Management).
 
-Decided are arrays that target regions map. Maps of `target data` and `target enter data` pin what does not fit beside
-the rest of their objects; whether the others are copied or migrate is decided at the first target call that uses them,
-which knows a trip count. Their maps are carried out there if they are copied, with the counts that `copy` would have.
+Only arrays that target regions map are placed. Maps of `target data` and `target enter data` pin what does not fit
+beside the rest of their objects; whether the others are copied or migrate is decided at the first target call that uses
+them, which knows a trip count. Their maps are carried out there if they are copied, with the counts that `copy` would
+have.
 Globals of declare target stay managed, memory of `omp_target_alloc` stays the program's: neither is counted.
 """
 

@@ -25,7 +25,10 @@ ADDRESS_BYTES: Final = 8
 
 @attrs.define(eq=False)
 class ArgumentBlocks:
-    """Of one device. allocator: where the blocks come from (in libgomp the driver itself)."""
+    """The blocks in which launches on one device find their arguments.
+
+    allocator: where the blocks come from (in libgomp the driver itself).
+    """
 
     plugin: DevicePlugin
     allocator: DeviceAllocator

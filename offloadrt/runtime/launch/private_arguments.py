@@ -36,7 +36,10 @@ def required_alignment(address: int) -> int:
 
 @attrs.define(eq=False)
 class PrivateArguments:
-    """Of one target region: `add` each item, then `transfer`; `addresses` says where each array ended up."""
+    """The private arguments of one target region.
+
+    `add` each item, then `transfer`; `addresses` says where each array ended up.
+    """
 
     device: OffloadDevice
     queue: DirectiveQueue

@@ -40,7 +40,7 @@ class MapItem:
 
     @property
     def name(self) -> str:
-        """Of the array; empty for none."""
+        """The array's name; empty for an item without an array."""
         return "" if self.array is None else self.array.name
 
     def locate(self, address: int) -> str:

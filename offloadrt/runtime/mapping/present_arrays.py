@@ -1,7 +1,7 @@
 """Device addresses of arrays that have to be on the device: several look-ups in one hold of the table, no count.
 
-A program that asks for the same arrays again and again keeps what was found (`Known`): it holds until an entry of
-the table comes or goes. The look-ups take their time all the same.
+A program that asks for the same arrays again and again keeps what was found (`ResolvedArrays`): it holds until an
+entry of the table comes or goes. The look-ups take their time all the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offloadrt.runtime.mapping.table_visits import trace_lookup
 
 
 @attrs.frozen(eq=False)
-class Known:
+class ResolvedArrays:
     """Arrays of one device, at one state of its table. pointers: where they lie, in their order."""
 
     generation: int
@@ -29,8 +29,12 @@ class Known:
 
 
 async def device_pointers(
-    device: OffloadDevice, arrays: Sequence[HostArray], queue: DirectiveQueue, call: str, known: Known | None = None
-) -> Known:
+    device: OffloadDevice,
+    arrays: Sequence[HostArray],
+    queue: DirectiveQueue,
+    call: str,
+    known: ResolvedArrays | None = None,
+) -> ResolvedArrays:
     """Find where these arrays lie; the queue then waits for copies to them that are in progress.
 
     known: what the last call for the same arrays returned. Raises NotPresent for an array of which not all is mapped.
@@ -48,7 +52,7 @@ async def device_pointers(
     return known
 
 
-def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: DirectiveQueue, call: str) -> Known:
+def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: DirectiveQueue, call: str) -> ResolvedArrays:
     pointers: list[DevicePointer] = []
     entries: list[Entry] = []
     for array in arrays:
@@ -63,4 +67,4 @@ def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: Directiv
         address = entry.device_address(array.address)
         pointers.append(DevicePointer(address, array.nbytes, device.number, array.phantom, array.dtype, array.shape))
         entries.append(entry)
-    return Known(device.table.generation, tuple(pointers), tuple(entries))
+    return ResolvedArrays(device.table.generation, tuple(pointers), tuple(entries))

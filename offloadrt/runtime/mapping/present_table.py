@@ -97,7 +97,7 @@ class Entry:
             self.dynamic -= 1
 
     def reset(self, hold: bool) -> None:
-        """For `delete`: to 1, so that the decrement that follows leaves 0."""
+        """Set the count to 1, for `delete`, so that the decrement that follows leaves 0."""
         if hold:
             if self.hold != INFINITE:
                 self.hold = 1

@@ -2,7 +2,8 @@
 
 A free table is taken by the thread itself, without a message, as a free futex is. Whoever finds it taken sends its
 `LockRequest` here; from then on the table's policy (`machine/host_lock/policy.py`) says when its turn comes, and
-whoever gives the table up begins the work of the next.
+whoever gives the table up begins the work of the next. Under ``barging`` the successor is only woken: it pays the
+hand-over without the lock, tries again, and may find it taken.
 """
 
 from __future__ import annotations

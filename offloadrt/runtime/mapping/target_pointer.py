@@ -127,7 +127,7 @@ def _count_up(
     return entry.device_address(begin)
 
 
-def _count_back(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
+def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
     """Count down an entry whose item was left early; the queue's post-processing removes it if need be."""
     entry.data_end_users += 1
     entry.decrement(hold)
@@ -238,6 +238,6 @@ async def _transfer_to(
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
         if pointer.counted:
-            _count_back(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
+            _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise

@@ -46,17 +46,17 @@ class ManagedObject:
     latest: Placed | None = None
     """The decision that was taken last."""
     by_data: bool = False
-    """Was that at a data directive?"""
+    """Whether that was at a data directive."""
     open: list[MapItem] = attrs.field(factory=list)
     """Maps of data directives that have not ended, and have not been carried out: the array had no device block."""
     used_in_place: bool = False
-    """Has the device, or an update, used the original since such a map was put off? Then it is what has to be copied,
-    whatever the map says.
+    """Whether the device, or an update, has used the original since such a map was put off: the original is then what
+    has to be copied, whatever the map says.
     """
     running: int = 0
     """Target calls that use it now."""
     prefers_host: bool = False
-    """Is the advice to keep it on the host in force?"""
+    """Whether the advice to keep it on the host is in force."""
 
     @property
     def placement(self) -> ObjectPlacement | None:
@@ -93,9 +93,9 @@ class ObjectTable:
         self._known = {one.name: one for one in program.objects}
         self._objects: dict[HostArray, ManagedObject] = {}
         self._active: dict[Hashable, Placed] = {}
-        """By array."""
+        """The decisions in force, by array."""
         self._freed: list[ObjectPlacement] = []
-        device.tells_placements = self.placements
+        device.list_placements = self.placements
 
     def find(self, array: HostArray) -> ManagedObject | None:
         """Return the entry of an array, made when it is first asked for.

@@ -21,9 +21,9 @@ class PlacementRules:
     threshold: Annotated[float, "otm.threshold"]
     """Density from which on an object is copied."""
     strict: Annotated[bool, "otm.strict"]
-    """Must there be a byte left when an object is placed?"""
+    """Whether a byte must be left when an object is placed."""
     evicts: Annotated[bool, "otm.evicts"]
-    """Does an object take the place of implicit ones of worse rank, which are then pinned?"""
+    """Whether an object takes the place of implicit ones of worse rank, which are then pinned."""
 
 
 @attrs.frozen
@@ -32,12 +32,12 @@ class Candidate:
 
     key: Hashable
     nbytes: int
-    """That it takes on the GPU."""
+    """Bytes that it takes on the GPU."""
     rank: int
     density: float | None
     """Accesses an element in this call, at most 1; None at a data directive, where no loop says so."""
     can_copy: bool = True
-    """Does a map clause say what to copy?"""
+    """Whether a map clause says what to copy."""
 
 
 @attrs.frozen
@@ -66,11 +66,11 @@ class ActiveBytes:
         return self.explicit + self.implicit
 
     def plus(self, placed: Placed) -> ActiveBytes:
-        """With one more object."""
+        """Return the bytes with one more object."""
         return self._changed(placed, placed.nbytes)
 
     def minus(self, placed: Placed) -> ActiveBytes:
-        """Without this one."""
+        """Return the bytes without this object."""
         return self._changed(placed, -placed.nbytes)
 
     def _changed(self, placed: Placed, nbytes: int) -> ActiveBytes:

@@ -110,7 +110,7 @@ def put_off_target_ended(device: OffloadDevice, table: ObjectTable, queue: Direc
 def put_off_data_ended(
     device: OffloadDevice, table: ObjectTable, items: Sequence[MapItem], queue: DirectiveQueue
 ) -> None:
-    """End a data directive in the same way."""
+    """End a data directive after what its queue has to do so far."""
     arrays = [item.array for item in items if item.array is not None]
     queue.post_processing.append(functools.partial(_data_ended, device, table, arrays))
 
@@ -127,7 +127,7 @@ async def _data_ended(device: OffloadDevice, table: ObjectTable, arrays: Sequenc
 
 
 def _accesses(launch: Launch, arguments: Sequence[Any]) -> dict[HostArray, float]:
-    """Of each array among the arguments, the accesses an iteration that the compiler has found (LAF)."""
+    """Return the compiler's accesses per iteration (LAF) of each array among the arguments."""
     uses = {use.position: use.laf for use in launch.kernel.arrays}
     found: dict[HostArray, float] = {}
     for position, argument in enumerate(arguments):

@@ -48,7 +48,7 @@ class AmdgpuPlugin:
         self.global_indirection = spec.value("usm.global_indirection")
         self._image = spec.count("runtime.image_allocations"), spec.count("runtime.image_copies")
         self._synchronous = machine.devices[number].hsa_queues.open_stream()
-        """Of copies that go through none of the plugin's streams."""
+        """The stream of copies that go through none of the plugin's own."""
         self._image_queue = _ImageQueue()
 
     def start(self) -> None:

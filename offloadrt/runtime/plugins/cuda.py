@@ -86,10 +86,10 @@ class CudaPlugin:
         return {lock.name: lock.statistics() for lock in locks}
 
     async def load_image(self, cause: int) -> None:
-        """Nothing is charged for it."""
+        """Do nothing: loading an image costs no time here."""
 
     async def unload(self) -> None:
-        """Nor for that."""
+        """Do nothing: unloading an image costs no time here."""
 
     def open(self, queue: QueueLike) -> Awaitable[object]:
         """Give the queue a stream before its first use."""

@@ -1,6 +1,6 @@
 """What the runtime asks of one device (`DevicePlugin`), and of a driver library.
 
-Only plugins know the driver: `cuda_plugin.py` CUDA's, `amdgpu_plugin.py` ROCr's.
+Only plugins know the driver: `cuda.py` CUDA's, `amdgpu.py` ROCr's.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ class DevicePlugin(Protocol):
     """
 
     kernels_fault: bool
-    """Do kernels reach host memory through a page table of the device? Then launches have to say what they touch."""
+    """Whether kernels reach host memory through a page table of the device; launches then say what they touch."""
     kernels_die: bool
-    """Does a kernel die that meets a page without translation (XNACK off)?"""
+    """Whether a kernel dies that meets a page without translation (XNACK off)."""
     global_indirection: float
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
     illegal_access: str
     """What the driver says when a kernel reaches memory that the device does not have."""
     shared_streams: bool
-    """May several host threads put work into one stream at the same time?"""
+    """Whether several host threads may put work into one stream at the same time."""
     image_pending: bool
-    """Does the first thread that reaches the device have to load the program?"""
+    """Whether the first thread that reaches the device has to load the program."""
 
     managed: Uvm | None
     """The driver of managed memory, where the program's arrays are that, or some of them."""

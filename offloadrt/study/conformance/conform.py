@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
-"""On which machine a case replays, by its mode: one whose devices can do what the mode asks of them."""
+"""The machine on which a case replays, by its mode: one whose devices can do what the mode asks of them."""
 
 
 @attrs.frozen

@@ -1,8 +1,8 @@
 """`offloadrt compare`: one scenario under several values of its parameters, each set beside a baseline.
 
     with executor("process", 2) as pool:
-        found = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
-    found.cases[0].variants[1].figures["elapsed_s"].ratio
+        comparison = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
+    comparison.cases[0].variants[1].figures["elapsed_s"].ratio
 
 A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster.
 """
@@ -30,7 +30,7 @@ from offloadrt.study.sweep import SweepOutcome, sweep
 
 ELAPSED = "elapsed_s"
 MOST = 3
-"""How many differences in where time went are shown of a pair."""
+"""How many differences in where time went are shown for each pair."""
 _NO_CALLS = CallFigures(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
@@ -39,8 +39,8 @@ _NO_TIME = TimeShare(0.0, 0.0)
 class Compared:
     """One figure of a variant: the median when it was run several times.
 
-    `ratio` is baseline over variant, None where the variant's is 0; `cov` the coefficient of variation over the runs,
-    None for one run.
+    `ratio` is the baseline's figure over the variant's, None where the latter is 0. `cov` is the coefficient of
+    variation over the runs, None for one run.
     """
 
     value: float
@@ -50,7 +50,10 @@ class Compared:
 
 @attrs.frozen
 class ComparedCall:
-    """One API call of a variant: how often, its latencies added up (virtual seconds), and the baseline's over it."""
+    """One API call of a variant.
+
+    It has the number of calls, the sum of their latencies (virtual seconds), and the baseline's sum over it.
+    """
 
     count: int
     total_s: float
@@ -59,7 +62,7 @@ class ComparedCall:
 
 @attrs.frozen
 class Difference:
-    """Host-thread time that went into one thing, in the baseline and in the variant: virtual seconds and shares."""
+    """Host-thread time that went into one category, in the baseline and in the variant: virtual seconds and shares."""
 
     category: str
     baseline_s: float
@@ -69,7 +72,7 @@ class Difference:
 
     @property
     def more_s(self) -> float:
-        """How much more the variant spent on it."""
+        """How many seconds more the variant spent on it."""
         return self.variant_s - self.baseline_s
 
 
@@ -81,7 +84,7 @@ class ComparedVariant:
     """
 
     parameters: dict[str, Value]
-    """Those in which it may differ from its baseline."""
+    """The parameters in which it may differ from its baseline."""
     figures: dict[str, Compared]
     calls: dict[str, ComparedCall]
     """The calls of all variants of its case in the whole run, start-up included; the baseline's longest first."""
@@ -91,7 +94,7 @@ class ComparedVariant:
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one another, the baseline first; whatever else was swept is the same in all."""
+    """Variants that are compared with one another, the baseline first; all other swept parameters agree among them."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
@@ -121,7 +124,7 @@ class Comparison:
         return [variant.result for case in self.cases for variant in case.variants]
 
     def to_json(self) -> bytes:
-        """One JSON object on one line."""
+        """Encode the comparison as one JSON object on one line."""
         record = attrs.asdict(self, recurse=True)
         for case, plain in zip(self.cases, record["cases"], strict=True):
             for variant, entry in zip(case.variants, plain["variants"], strict=True):
@@ -296,28 +299,31 @@ def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Ma
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """Return the results of a case beside the one that is its baseline, which comes first."""
-    base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
-    ordered = [base, *(one for one in results if one is not base)]
-    calls = {id(one): one.all_calls() for one in ordered}
-    names = list(dict.fromkeys(name for one in ordered for name in calls[id(one)]))
+    base = next(
+        variant for variant in results if all(variant.parameters[name] == value for name, value in chosen.items())
+    )
+    ordered = [base, *(variant for variant in results if variant is not base)]
+    calls = {id(variant): variant.all_calls() for variant in ordered}
+    names = list(dict.fromkeys(name for variant in ordered for name in calls[id(variant)]))
     names.sort(key=lambda name: -calls[id(base)].get(name, _NO_CALLS).total_s)
     return [
         ComparedVariant(
-            parameters={name: one.parameters[name] for name in chosen},
-            figures={name: _figure(name, base, one) for name in measures},
+            parameters={name: variant.parameters[name] for name in chosen},
+            figures={name: _figure(name, base, variant) for name in measures},
             calls={
-                name: _call(calls[id(base)].get(name, _NO_CALLS), calls[id(one)].get(name, _NO_CALLS)) for name in names
+                name: _call(calls[id(base)].get(name, _NO_CALLS), calls[id(variant)].get(name, _NO_CALLS))
+                for name in names
             },
-            differences=[] if one is base else differences(base, one),
-            result=one,
+            differences=[] if variant is base else differences(base, variant),
+            result=variant,
         )
-        for one in ordered
+        for variant in ordered
     ]
 
 
-def _figure(name: str, base: Result, one: Result) -> Compared:
-    value = _value(name, one)
-    spread = one.spreads.get(name)
+def _figure(name: str, base: Result, variant: Result) -> Compared:
+    value = _value(name, variant)
+    spread = variant.spreads.get(name)
     return Compared(value, _ratio(_value(name, base), value), None if spread is None else spread.cov)
 
 
@@ -343,19 +349,19 @@ def _number(cell: Cell) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
-def _call(base: CallFigures, one: CallFigures) -> ComparedCall:
-    return ComparedCall(one.count, one.total_s, _ratio(base.total_s, one.total_s))
+def _call(base: CallFigures, variant: CallFigures) -> ComparedCall:
+    return ComparedCall(variant.count, variant.total_s, _ratio(base.total_s, variant.total_s))
 
 
-def _ratio(base: float, one: float) -> float | None:
-    return base / one if one else None
+def _ratio(base: float, other: float) -> float | None:
+    return base / other if other else None
 
 
-def differences(base: Result, one: Result, most: int = MOST) -> list[Difference]:
+def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
     """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
     differing = []
-    for category in dict.fromkeys((*base.where_time_went, *one.where_time_went)):
-        before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, one))
+    for category in dict.fromkeys((*base.where_time_went, *variant.where_time_went)):
+        before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))
         differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
     differing.sort(key=lambda difference: -abs(difference.more_s))
     return [difference for difference in differing if difference.more_s][:most]

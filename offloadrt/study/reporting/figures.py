@@ -21,18 +21,20 @@ DASHES = ("-", "--", ":", "-.")
 FEW = 4
 """Up to so many lines, those drawn first are wider: equal ones stay visible below one another."""
 CROWDED = 60
-"""Texts along x with more letters in all, each taken as long as the longest, stand aslant."""
+"""With more letters in all texts along x, each taken as long as the longest, the texts stand aslant."""
 _LABEL = 0.055
-"""What a number below the x axis takes of its length, and the space to the next one."""
+"""The part of the x axis that a number below it takes, with the space to the next one."""
 _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)"}
 
 
 def figure_for(figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result]) -> Figure | None:
     """Choose the figure to draw for a sweep over `axes`.
 
-    It is the scenario's own, or the first swept number along x and the first measured figure.
+    It is the scenario's own figure; without one, the first swept number lies along x and the first measured figure
+    along y.
 
-    Parameters that were swept and have no place yet become lines. None when nothing numeric was swept or measured.
+    Parameters that were swept and have no place yet become lines. Returns None when nothing numeric was swept or
+    measured.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -69,7 +71,7 @@ def label(name: str) -> str:
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
-    """Draws `figure` from `results` into `stem.png` and `stem.svg`; the paths written.
+    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written.
 
     Raises UserError when matplotlib is not installed, or when the figure's columns are not in the results.
     """
@@ -142,7 +144,7 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
 
 
 def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Sequence[str]) -> None:
-    """One panel: its lines, its scales and its ticks; `names` are the texts along x, when there are any."""
+    """Draw one panel: its lines, its scales and its ticks; `names` are the texts along x, when there are any."""
     colours = list(dict.fromkeys(cells[name] for cells in rows for name in figure.lines[:1]))
     dashes = list(dict.fromkeys(tuple(cells[name] for name in figure.lines[1:]) for cells in rows))
     lines: dict[tuple[Cell, ...], list[tuple[float, float]]] = {}
@@ -190,7 +192,7 @@ def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Se
 
 
 def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
-    """Those of ascending ticks whose labels do not run into one another; the first and the last one are among them."""
+    """Choose those of ascending ticks whose labels do not overlap; the first and the last one are among them."""
     places = [math.log(tick) if log else tick for tick in ticks]
     room = _LABEL * (places[-1] - places[0])
     kept = [0]

@@ -16,7 +16,7 @@ from offloadrt.study.scripts.parameters import Value
 
 @attrs.frozen
 class CallFigures:
-    """All calls of one driver or runtime function, under its real name. Virtual seconds."""
+    """All calls of one driver or runtime function, under its real name; times are virtual seconds."""
 
     count: int
     total_s: float
@@ -32,9 +32,10 @@ class CallFigures:
 
 @attrs.frozen
 class LockFigures:
-    """One lock.
+    """What one lock has counted.
 
-    How often it was taken, how often somebody had to wait, and the virtual seconds waited and held by all together.
+    It has how often the lock was taken, how often an actor had to wait, and the virtual seconds waited and held, added
+    up.
     """
 
     acquired: int
@@ -45,9 +46,9 @@ class LockFigures:
 
 @attrs.frozen
 class DeviceFigures:
-    """One part of the machine: an engine of a device, a hardware queue, the cores.
+    """One part of the machine: an engine of a device, a hardware queue, or the cores.
 
-    Virtual seconds in which it worked, the rest of the time, and those that work for it waited until it was free.
+    It has the virtual seconds in which it worked, the rest of the time, and how long requests waited until it was free.
     """
 
     busy_s: float
@@ -79,10 +80,10 @@ class PlacementFigures:
 
 @attrs.frozen
 class ManagedFigures:
-    """What became of the managed memory of an object.
+    """What happened to the managed memory of an object.
 
-    Faults of the GPU and of the CPU, bytes that migrated to the device and to the host, and bytes that kernels reached
-    over the link.
+    It counts faults of the GPU and of the CPU, bytes that migrated to the device and to the host, and bytes that
+    kernels reached over the link.
     """
 
     faults: int
@@ -94,9 +95,9 @@ class ManagedFigures:
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time that went into one thing.
+    """Host-thread time that went into one category.
 
-    Virtual seconds summed over the threads, and their share of all the threads' lives.
+    It has the virtual seconds, summed over the threads, and their share of all the threads' lives.
     """
 
     total_s: float
@@ -126,7 +127,7 @@ class Result:
     """Pages of host memory on an APU, by how they came into a page table (`Run.faults`); empty on other machines."""
     events: int
     trace_hash: str | None
-    """Over time, actor, kind and sizes of every event; None unless a trace was asked for."""
+    """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
     options: dict[str, str | dict[str, str]] = attrs.field(factory=dict)
     """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
@@ -135,13 +136,15 @@ class Result:
     calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
-    """By object, in order of rank; empty unless the runtime places objects."""
+    """Placements by object, in order of rank; empty unless the runtime places objects."""
     otm: dict[str, int] = attrs.field(factory=dict)
-    """The counters of that (`Run.objects`)."""
+    """The counters of the runtime that places objects (`Run.objects`)."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
-    """By object, those of one name together; empty without managed memory. Their sums are those of `faults`."""
+    """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are those of
+    `faults`.
+    """
     algorithms: dict[str, int] = attrs.field(factory=dict)
-    """Of a stdpar program: `Run.algorithms`, of the measured windows; empty for other models."""
+    """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)

@@ -25,7 +25,7 @@ _GROUPS = (
 
 
 def row(result: Result) -> dict[str, Cell]:
-    """One result, flat."""
+    """Flatten one result into a row."""
     cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
     cells |= {"machine": result.machine, "seed": result.seed, "elapsed_s": result.elapsed_s}
     for name, value in result.measured.items():

@@ -17,7 +17,7 @@ class ClockedRun(Run, trio.abc.Clock):
     __slots__ = ()
 
     def start_clock(self) -> None:
-        """Begin with Trio's loop."""
+        """Start the clock; Trio calls this once, before its first task runs."""
         self.sim.start_clock()
 
     def current_time(self) -> float:

@@ -27,7 +27,7 @@ from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
 
 Progress = Callable[[int, int], object]
-"""Is told how many of how many steps of a long program are over."""
+"""Called with the steps done and all steps of a long program."""
 
 _OPTIONS = {
     "phantom": "phantom",
@@ -128,7 +128,9 @@ def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> An
 
 
 _OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault)
-"""What ends a real program with a message: its arguments are then wrong, not the scripts that come with the package."""
+"""Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
+package.
+"""
 
 
 def _is_shipped(scenario: Scenario) -> bool:

@@ -11,7 +11,7 @@ from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.trace import Calls
 
 Figures = Mapping[str, Mapping[str, float]]
-"""The figures of each lock, engine or object by their names, by its name."""
+"""The figures of each lock, engine or object, by its name."""
 LOCK = ("acquired", "contended", "wait_s", "hold_s")
 ENGINE = ("busy_s", "idle_s", "wait_s")
 MANAGED = ("faults", "host_faults", "bytes_htod", "bytes_dtoh", "remote_bytes")
@@ -26,14 +26,16 @@ class Ledger:
     bytes: Mapping[str, float] = attrs.field(factory=dict)
     faults: Mapping[str, float] = attrs.field(factory=dict)
     managed: Figures = attrs.field(factory=dict)
-    """By name of the object."""
+    """Figures of managed memory by the name of the object."""
     algorithms: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
-    """The lives of host threads that ended in it."""
+    """The lives of host threads that ended in this stretch."""
     elapsed_s: float = 0.0
     calls: Calls = attrs.field(factory=Calls, eq=False)
-    """The API calls that returned in it. `Windows` fills them in: their extremes cannot be subtracted."""
+    """The API calls that returned in this stretch. `Windows` fills them in, because their extremes cannot be
+    subtracted.
+    """
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:

@@ -117,7 +117,7 @@ class RunStatistics:
 
 
 class _ByName(dict[str, Any]):
-    """RunStatistics by name. The error for a name that does not exist says which there are."""
+    """Statistics by name. The error for a name that does not exist says which there are."""
 
     def __init__(self, what: str, statistics: Mapping[str, Any]) -> None:
         super().__init__(statistics)

@@ -13,7 +13,7 @@ from offloadrt.trace import Calls
 
 
 class Windows:
-    """The measured windows; several add up. Until the first one is opened, all is measured from the run's start.
+    """The measured windows; several add up. Until the first one is opened, everything from the run's start is measured.
 
     `ledger` gives what the run has counted up to now; `calls` is where the machine counts API calls.
     """

@@ -44,13 +44,14 @@ class Figure:
     legend: str | None = None
     """Title of the legend; without it the names of `lines`."""
     names: Mapping[str, str] = attrs.field(factory=dict)
-    """What values are called in titles of panels and in the legend; a panel of another value is titled by its parameter
-    and value.
+    """Names of values in titles of panels and in the legend.
+
+    A panel of another value is titled by its parameter and value.
     """
     bars: bool = False
-    """Bars instead of lines, for texts along x that have no order."""
+    """Whether bars are drawn instead of lines, for texts along x that have no order."""
     log: bool = True
-    """Logarithmic axes, base 2 along x."""
+    """Whether axes are logarithmic; base 2 along x."""
     baseline: Mapping[str, Any] = attrs.field(factory=dict)
     """Draw not `y` but the ratio to it: `y` of the run in which these parameters have these values, and all others are
     the same, over `y`. `offloadrt compare` takes it as its baseline as well.
@@ -67,13 +68,13 @@ class Scenario:
     parameters: Mapping[str, Parameter]
     figure: Figure | None = None
     sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
-    """Axes of `offloadrt sweep NAME` when none are given."""
+    """Axes of `offloadrt sweep NAME` when the user gives none."""
     measures: tuple[str, ...] = ()
     """What `offloadrt compare` compares besides the elapsed time when no figures are given."""
     path: Path | None = None
-    """The file that it was written in."""
+    """The file that defines the scenario."""
     kernels: Callable[[], Iterable[Kernel]] | None = None
-    """Its kernels, for `offloadrt kernels`, where they do not stand in modules that its file imports."""
+    """Its kernels, for `offloadrt kernels`, where they are not in modules that its file imports."""
 
     @property
     def summary(self) -> str:
@@ -92,11 +93,11 @@ class Scenario:
         return "\n".join(lines).strip()
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
-        """Every parameter with a value; texts are read as on the command line. Raises ParameterError."""
+        """Give every parameter a value; texts are read as on the command line. Raises ParameterError."""
         return bind(self.parameters, given, owner=f"scenario {self.name}")
 
     def bind_one(self, name: str, value: Any) -> Value:
-        """One parameter's value; a text is read as on the command line. Raises ParameterError."""
+        """Check one parameter's value; a text is read as on the command line. Raises ParameterError."""
         return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:

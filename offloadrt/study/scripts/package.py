@@ -6,4 +6,4 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = Path(__file__).resolve().parents[2]
-"""The folder `offloadrt`. To import the package for its `__file__` would be an import circle."""
+"""The folder `offloadrt`. Importing the package for its `__file__` would be an import circle."""

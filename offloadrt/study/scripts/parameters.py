@@ -34,7 +34,7 @@ class Range:
     high: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Whether `value` lies inside."""
+        """Tell whether `value` lies inside."""
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
@@ -53,11 +53,11 @@ class Parameter:
 
     name: str
     type: type[int] | type[float] | type[bool] | type[str]
-    """Type of a value that is not None; of the choices when there are any."""
+    """The type of a value that is not None; the type of the choices when there are any."""
     choices: tuple[Value, ...] = ()
     range: Range = Range()
     optional: bool = False
-    """Whether `none` is a value."""
+    """Whether `none` is an accepted value."""
     required: bool = False
     default: Value = None
     help: str = ""
@@ -91,7 +91,7 @@ class Parameter:
             raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}") from None
 
     def check(self, value: Any) -> Value:
-        """`value` itself when it is one of this parameter's (an int passes for a float). Raises ParameterError."""
+        """Return `value` when it is one of this parameter's (an int passes for a float). Raises ParameterError."""
         if value is None and self.optional:
             return None
         if self.choices:
@@ -213,7 +213,7 @@ def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
 
 
 def split_assignment(text: str, *, what: str = "a parameter is written name=value") -> tuple[str, str]:
-    """`name=value` in two. Raises UserError."""
+    """Split `name=value` in two. Raises UserError."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise UserError(f"{text!r}: {what}")
@@ -223,7 +223,7 @@ def split_assignment(text: str, *, what: str = "a parameter is written name=valu
 def split_assignments(
     texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
 ) -> dict[str, str]:
-    """Several of `name=value`, by name. Raises UserError, also for a name that is given twice."""
+    """Split several texts `name=value`; return values by name. Raises UserError, also for a repeated name."""
     assigned: dict[str, str] = {}
     for text in texts:
         name, value = split_assignment(text, what=what)
@@ -246,7 +246,7 @@ def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any
 
 
 def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner: str) -> dict[str, Value]:
-    """All parameters with their values: texts are read, other values checked, the rest take their defaults.
+    """Give every parameter a value: texts are read, other values checked, the rest take their defaults.
 
     Raises ParameterError for an unknown name, a bad value, and a required parameter that is missing.
     """

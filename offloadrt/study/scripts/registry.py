@@ -106,29 +106,30 @@ def find(reference: str) -> Scenario:
     """
     file, name = split(reference)
     if file is not None:
-        found = load(file)
-        if name is None and len(found) == 1:
-            return next(iter(found.values()))
-        if name is None and found:
+        scenarios = load(file)
+        if name is None and len(scenarios) == 1:
+            return next(iter(scenarios.values()))
+        if name is None and scenarios:
             raise ScenarioNotFound(
-                f"{file} holds several scenarios; write one of " + ", ".join(f"{file}:{n}" for n in found)
+                f"{file} holds several scenarios; write one of " + ", ".join(f"{file}:{n}" for n in scenarios)
             )
-        if not found:
+        if not scenarios:
             raise ScenarioNotFound(f"{file} holds no scenario: decorate an async function with @scenario")
-        if name in found:
-            return found[name]
+        if name in scenarios:
+            return scenarios[name]
         raise ScenarioNotFound(
-            f"{file} holds no scenario {name}{did_you_mean(name or '', found)} (it holds: {', '.join(found)})"
+            f"{file} holds no scenario {name}{did_you_mean(name or '', scenarios)} (it holds: {', '.join(scenarios)})"
         )
     same_name = folder() / f"{reference}.py"
-    if same_name.is_file() and reference in (found := load(same_name)):
-        return found[reference]
-    found = shipped()
-    if reference in found:
-        return found[reference]
-    known = ", ".join(found) or "none"
+    if same_name.is_file() and reference in (scenarios := load(same_name)):
+        return scenarios[reference]
+    scenarios = shipped()
+    if reference in scenarios:
+        return scenarios[reference]
+    known = ", ".join(scenarios) or "none"
     raise ScenarioNotFound(
-        f"no scenario is called {reference}{did_you_mean(reference, found)} (known: {known}; or give a script's path)"
+        f"no scenario is called {reference}{did_you_mean(reference, scenarios)} "
+        f"(known: {known}; or give a script's path)"
     )
 
 

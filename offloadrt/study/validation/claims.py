@@ -100,4 +100,4 @@ def claims_of(package: str) -> dict[str, Claim]:
 
 def _repeated(ids: Iterable[str]) -> str:
     listed = list(ids)
-    return next(one for one in listed if listed.count(one) > 1)
+    return next(claim_id for claim_id in listed if listed.count(claim_id) > 1)

@@ -51,9 +51,9 @@ class Reading:
     figures: float | Mapping[Any, float]
     """One figure, or several by place, which must all keep to the limits."""
     too_low: str
-    """Why it would be too small; `{outside}` stands for the places outside of the limits."""
+    """Why a figure would be too small; `{outside}` stands for the places outside of the limits."""
     too_high: str | None = None
-    """Why it would be too large; None: for the same reason."""
+    """Why a figure would be too large; None when the reason is that of `too_low`."""
 
     def judged_by(self, claim: Claim) -> Judgement:
         """Compare the figures with the limits of a claim."""
@@ -88,7 +88,7 @@ Hearing: TypeAlias = Asking[Judgement | Reading]
 """What the function of a judge returns when it is called: it asks for runs and says what came out."""
 
 Extent: TypeAlias = Literal["full", "quick", "ends"]
-"""How much a judge looks at: all, enough for a verdict in less time, or what both ends of every range can afford."""
+"""How much a judge runs: everything, enough for a verdict in less time, or what both ends of every range can afford."""
 
 
 @attrs.frozen
@@ -174,7 +174,7 @@ class Bench:
 
 
 Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
-"""Makes runs: their results, in order."""
+"""Makes the given runs and returns their results, in order."""
 
 
 def hear(judges: Sequence[Judge], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:

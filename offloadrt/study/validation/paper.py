@@ -19,10 +19,10 @@ class Paper:
     machine: str
     """The machine that its claims are about."""
     bench: Bench
-    """Its claims and their judges."""
+    """The claims of the paper and their judges."""
     grid: Callable[[Extent, Options], JudgingGrid]
-    """Makes the place where its judges look: all of it, or less."""
+    """Makes the grid on which its judges run, full or reduced."""
     sensitivity: Sequence[Mapping[str, Value]]
-    """Parameters of short runs that show whether an entry of the machine matters at all."""
+    """Parameters of short runs that show whether an entry of the machine has any influence on times."""
     candidates: Mapping[str, Mapping[str, str]]
     """Mechanisms without a source that a machine may have, by entry: what to override to switch one on."""

@@ -23,7 +23,7 @@ MATTERS = 0.02
 IDENTITY = frozenset({"driver.api", "driver.calls", "usm.shared"})
 """Entries with choices that say which machine it is: another choice would be another machine."""
 FAILING = "crashes"
-"""A choice with which programs fail that run into it: nothing can be judged with it."""
+"""A choice under which programs that meet it fail, so that nothing can be judged with it."""
 CORNER = "all ranges together"
 """The entry that a verdict depends on when a corner turns it round."""
 _AT_ONCE = 8
@@ -39,7 +39,7 @@ class MachineVariant:
     text: str
     options: Options
     least: float = MATTERS
-    """How much it must change a sensitivity run, as a part of its time, to be judged; 0: at all."""
+    """How much it must change a sensitivity run to be judged, as a part of its time; 0 means by any amount."""
 
 
 @attrs.frozen
@@ -49,9 +49,9 @@ class Turns:
     turned: Mapping[str, list[MachineVariant]] = attrs.field(factory=dict)
     """The variants that turn a verdict round, by claim."""
     unlike: frozenset[str] = frozenset()
-    """Claims that come out otherwise on the ranges' grid as the machine stands: nothing can be said about them."""
+    """Claims whose verdict on the ranges' grid differs although nothing was changed: nothing can be said about them."""
     sentences: list[str] = attrs.field(factory=list)
-    """What was run, and what it shows."""
+    """Sentences that say what was run and what it shows."""
 
 
 def variants_of(
@@ -130,7 +130,10 @@ def _that_matter(
 ) -> list[MachineVariant]:
     """Choose the variants that change a sensitivity run enough."""
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
-    times = [result.elapsed_s for result in answers([one.point(place) for one in grids for place in parameters])]
+    times = [
+        result.elapsed_s
+        for result in answers([variant_grid.point(place) for variant_grid in grids for place in parameters])
+    ]
     rows = [times[start : start + len(parameters)] for start in range(0, len(times), len(parameters))]
     nominal, *others = rows
     return [

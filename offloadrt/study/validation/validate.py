@@ -46,7 +46,7 @@ class ValidationReport:
     paper: str
     machine: str
     note: str
-    """How much was run."""
+    """A sentence that says how much was run."""
     findings: list[Finding]
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     """Entries of the machine that the user set."""
@@ -63,7 +63,7 @@ class ValidationReport:
 
     def counts_by_role(self) -> dict[str, dict[str, int]]:
         """Count the claims by verdict for each role that there is."""
-        return {role: self.counts(role) for role in sorted({one.role for one in self.findings}, reverse=True)}
+        return {role: self.counts(role) for role in sorted({finding.role for finding in self.findings}, reverse=True)}
 
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""

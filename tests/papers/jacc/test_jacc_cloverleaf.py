@@ -33,7 +33,9 @@ def test_the_flow_is_that_of_whole_array_operations(alone: Any) -> None:
     assert abs(alone["yvel0"]).max() > 0.01
 
 
-@pytest.mark.parametrize(("devices", "strategy"), [(2, "adaptive"), (4, "always"), (4, "macc")])
+@pytest.mark.parametrize(
+    ("devices", "strategy"), [(2, "adaptive"), (4, "always"), pytest.param(4, "macc", marks=pytest.mark.slow)]
+)
 def test_several_devices_compute_the_same(alone: Any, devices: int, strategy: str) -> None:
     found = run_benchmark("CloverLeaf", devices, strategy=strategy).results
     assert all(np.array_equal(found[name], alone[name]) for name in alone if name != "sums")
@@ -72,6 +74,7 @@ def test_a_quarter_of_what_a_kernel_writes_is_sent() -> None:
     assert row.sent_bytes / row.divided == pytest.approx(3 * planes, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("communication", "least"), [("all-to-all", 3 * 3840 * 8), ("needed", 0)])
 def test_of_the_rim_split_loops_send_the_rows_that_they_store(communication: Any, least: int) -> None:
     """One or two rows, whose columns are divided; what is needed of them is no more."""

@@ -24,6 +24,7 @@ def test_several_devices_compute_what_one_does(name: str, devices: int, strategy
             assert np.array_equal(found[array], values)
 
 
+@pytest.mark.slow
 def test_sp_on_four_devices_computes_what_one_does() -> None:
     """Every one of its 65 kernels can be divided."""
     alone, found = run_benchmark("SP"), run_benchmark("SP", 4, strategy="always")

@@ -52,7 +52,7 @@ class Dependences:
         if queues < 1:
             raise ValueError(f"{queues} queues; there is at least one")
         self._number = 0
-        """Of the last operation; operations are numbered from 1 in the order of the program."""
+        """The number of the last operation; operations are numbered from 1 in the order of the program."""
         self._placed = [0] * queues
         """The last operation of each queue."""
         self._host = [0] * queues
@@ -125,7 +125,7 @@ class Dependences:
         return last
 
     def _known(self, ranges: Iterable[Range]) -> list[_Bytes]:
-        return [self._bytes.get(one) or self._new(one) for one in ranges if one[1] > one[0]]
+        return [self._bytes.get(range_) or self._new(range_) for range_ in ranges if range_[1] > range_[0]]
 
     def _new(self, range_: Range) -> _Bytes:
         new = self._bytes[range_] = _Bytes(range_)

@@ -62,7 +62,7 @@ def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) ->
     source = _source_of(kernel)
     constants = _constants(source, arguments, flags)
     tree, tree_args = copy.copy(source.tree), copy.copy(source.tree.args)
-    kept = [copy.copy(one) for one in tree_args.args if one.arg not in constants]
+    kept = [copy.copy(argument) for argument in tree_args.args if argument.arg not in constants]
     if flags & PushFlags.RESTRICT:
         arrays = {argument.symbol for argument in arguments if argument.is_array}
         for parameter in kept:
@@ -74,7 +74,7 @@ def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) ->
         tree.body = [_Constants(constants).visit(copy.deepcopy(statement)) for statement in tree.body]
     header = _header(kernel, arguments, flags, constants, _numbers_around(source, constants))
     text = f"{header}\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
-    positions = frozenset(position for position, one in enumerate(arguments) if one.symbol in constants)
+    positions = frozenset(position for position, argument in enumerate(arguments) if argument.symbol in constants)
     return GeneratedKernel(text, _compiled(kernel, source, text), positions)
 
 

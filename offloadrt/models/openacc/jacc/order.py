@@ -45,10 +45,10 @@ class Order:
         if self._left_early:
             where = program.device(device)
             raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
-        lasting = None if queue is None else self.queues.of(device, queue)
+        async_queue = None if queue is None else self.queues.of(device, queue)
         try:
             await in_directive(
-                program, name, device, self._behind(waits, work, device) if waits else work, lasting=lasting
+                program, name, device, self._behind(waits, work, device) if waits else work, async_queue=async_queue
             )
         except Exception:
             raise

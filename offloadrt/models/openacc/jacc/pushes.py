@@ -18,7 +18,7 @@ from offloadrt.models.openacc.jacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.lowering import lower_compute
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.present_arrays import Known
+from offloadrt.runtime.mapping.present_arrays import ResolvedArrays
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class Effects:
 
 
 Stage = Literal["whole", "part", "combination"]
-"""Of an execution: all of the kernel; a device's part of it; what combines the partial values of reductions."""
+"""What a launch does of an execution: all of the kernel, a device's part of it, or the partial values combined."""
 
 
 @attrs.define(eq=False)
@@ -58,10 +58,10 @@ class OnDevice:
     launch: Launch
     given: Sequence[Any]
     arrays: Sequence[HostArray]
-    known: Known | None = None
+    known: ResolvedArrays | None = None
     arguments: list[Any] = attrs.field(factory=list)
 
-    def lies_at(self, known: Known) -> None:
+    def lies_at(self, known: ResolvedArrays) -> None:
         """Note where the arrays lie now."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
@@ -83,7 +83,7 @@ class Push:
     absent: list[HostArray]
     """Those without PRESENT. They may be present all the same."""
     items: list[MapItem]
-    """For the absent ones: they are copied in and out for the launch."""
+    """The map items of the absent ones, which are copied in and out for the launch."""
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
     division: Division | None

@@ -296,5 +296,5 @@ def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:
     return tuple((array.address, array.address + array.nbytes) for array in arrays)
 
 
-def _share_bytes(one: Range, other: Range) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
+def _share_bytes(first: Range, second: Range) -> bool:
+    return first[0] < second[1] and second[0] < first[1]

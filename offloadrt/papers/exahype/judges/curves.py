@@ -23,7 +23,7 @@ from offloadrt.study.validation.measured import number
 SCENARIO = "exahype"
 MACHINE = "alex-a100"
 BATCH = 8
-"""Where a claim names no batch: the paper's own saturation batch in 3D."""
+"""The batch where a claim names none: the paper's own saturation batch in 3D."""
 CASES: dict[str, dict[str, Value]] = {
     "euler3d_p5": {"equations": "euler3d", "patch": 5},
     "euler3d_p9": {"equations": "euler3d", "patch": 9},
@@ -40,19 +40,20 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 1},
     {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 16},
 )
-"""Runs that show whether an entry of the machine matters at all."""
+"""Short runs that show whether an entry of the machine has any influence on times."""
 CANDIDATES: dict[str, dict[str, str]] = {
     "driver.free_visits_streams": {"driver.free_visits_streams": "1 us"},
     "driver.halt_save_restore": {"driver.halt": "suspend", "driver.halt_save_restore": "10 us"},
     "alloc.managed_alignment": {"alloc.managed_alignment": "2 MiB"},
 }
-"""Mechanisms that might make the real machine slower with more threads; their costs are invented, to see which way.
-And managed allocations that share no block.
+"""Mechanisms that might make the real machine slower with more threads, and managed allocations that share no block.
+
+The costs of the mechanisms are invented: they only show in which direction each one works.
 """
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 """The file of small recorded runs."""
 UNIFIED_PROBES = f"{__file__.rpartition('/')[0]}/unified_probes.py"
-"""That of those in managed memory."""
+"""The file of small recorded runs in managed memory."""
 
 bench = Bench.of("offloadrt.papers.exahype")
 
@@ -63,12 +64,12 @@ class ScalingGrid(JudgingGrid):
 
     threads: tuple[int, ...]
     ends: tuple[int, ...]
-    """Thread counts at which a curve over batches is looked at."""
+    """Thread counts at which curves over batches are measured."""
     batches: tuple[int, ...]
     alone: tuple[int, ...]
-    """Batches at which one thread is looked at by itself."""
+    """Batches at which one thread is measured alone."""
     gains: tuple[int, ...]
-    """Batches at which the gain of one memory over another is looked for."""
+    """Batches at which the gain of one memory over another is measured."""
     work: Mapping[str, int]
     """How much there is to do, by kind."""
 
@@ -108,7 +109,7 @@ def grid(extent: Extent, options: Options) -> ScalingGrid:
 
 
 def _rounds(**batches: int) -> dict[str, int]:
-    """Name the least batches of a thread in strong scaling, by memory."""
+    """Give the smallest number of batches that a thread has in strong scaling, by memory."""
     return {f"rounds with {memory}": count for memory, count in batches.items()}
 
 
@@ -133,9 +134,9 @@ def strong(
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
     for count, batch in places:
-        whole = _in_all(grid, memory, count, batch)
+        patches = _in_all(grid, memory, count, batch)
         base = {**case, "scaling": "strong", "memory": memory, "threads": count, "batch": batch}
-        runs += [{**base, "patches": whole}, {**base, "patches": whole // 2}]
+        runs += [{**base, "patches": patches}, {**base, "patches": patches // 2}]
     results = yield from grid.runs(runs)
     times = [number(result.measured["time_per_volume_s"]) for result in results]
     return {place: 2 * times[2 * n] - times[2 * n + 1] for n, place in enumerate(places)}
@@ -173,7 +174,8 @@ def saturations(
 ) -> Asking[dict[int, int | None]]:
     """Find the saturation batch at each thread count, None when there is none; `look(threads=, batches=)` gives t.
 
-    The two largest of `batches` are looked at only where the smaller ones do not saturate: the answer is the same.
+    The two largest of `batches` are measured only where the smaller ones do not saturate, because the answer is the
+    same.
     """
     *first, second_largest, largest = batches
     t = yield from look(threads=threads, batches=first)

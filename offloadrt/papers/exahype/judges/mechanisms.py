@@ -24,7 +24,9 @@ def counted(fact: Mapping[str, Value], /, *more: str, **expected: float) -> Judg
 @bench.judge("exahype.mech.alg1")
 def algorithm_1(grid: ScalingGrid) -> Hearing:
     probe: dict[str, Value] = {"memory": "map", "batch": 4, "batches": 8, "equations": "euler3d"}
-    direct, pooled = yield from grid.facts(COUNTS, [{**probe, "allocator": one} for one in ("direct", "llvm")])
+    direct, pooled = yield from grid.facts(
+        COUNTS, [{**probe, "allocator": allocator} for allocator in ("direct", "llvm")]
+    )
     table = {"entries_made": 6, "entries_removed": 6, "allocations": 6, "frees": 6}
     judgement = counted(direct, enters=4, exits=4, regions=1, kernels=1, **table, h2d=5, d2h=4)
     emulated = f"{judgement.emulated}; LLVM's pool for blocks up to 8 KiB leaves {pooled['allocations']} allocations"

@@ -64,16 +64,16 @@ def worse(grid: ScalingGrid, case: str) -> Hearing:
     managed = yield from strong(grid, CASES[case], "managed", batches=grid.gains)
     pool = yield from strong(grid, CASES[case], "pool", batches=grid.gains)
     best = {name: min(t, key=t.__getitem__) for name, t in (("managed", managed), ("pool", pool))}
-    mine, theirs = managed[best["managed"]], pool[best["pool"]]
+    managed_s, pool_s = managed[best["managed"]], pool[best["pool"]]
     places = ", ".join(f"{name} at T = {count}, n = {batch}" for name, (count, batch) in best.items())
-    reason = f"managed memory is as fast or faster ({mine / theirs:.3g} of pool's time)"
-    return Reading(f"{mine:.3g} s and {theirs:.3g} s ({places})", mine / theirs, reason)
+    reason = f"managed memory is as fast or faster ({managed_s / pool_s:.3g} of pool's time)"
+    return Reading(f"{managed_s:.3g} s and {pool_s:.3g} s ({places})", managed_s / pool_s, reason)
 
 
 @bench.judge("exahype.fig4.busy_link")
 def busy_link(grid: ScalingGrid) -> Hearing:
-    asked: list[dict[str, Value]] = [{**case, "memory": "managed", "threads": 1} for case in CASES.values()]
-    facts = yield from grid.facts(f"{UNIFIED_PROBES}:link_demand", [{**one, "batch": BATCH} for one in asked])
+    cases: list[dict[str, Value]] = [{**case, "memory": "managed", "threads": 1} for case in CASES.values()]
+    facts = yield from grid.facts(f"{UNIFIED_PROBES}:link_demand", [{**case, "batch": BATCH} for case in cases])
     parts = {}
     for name, fact in zip(CASES, facts, strict=True):
         handler, link, on_device = numbers(fact, "handler_s", "link_s", "on_device_s")
@@ -83,11 +83,11 @@ def busy_link(grid: ScalingGrid) -> Hearing:
 
 @bench.judge("exahype.fig4.spread")
 def spread(grid: ScalingGrid, window_us: float, threads: int) -> Hearing:
-    asked: dict[str, Value] = {"threads": threads, "batch": BATCH, "window_us": float(window_us)}
+    parameters: dict[str, Value] = {"threads": threads, "batch": BATCH, "window_us": float(window_us)}
     memories = ("managed", "pool")
     facts = yield from grid.facts(
         f"{UNIFIED_PROBES}:link_demand",
-        [{**case, **asked, "memory": memory} for case in CASES.values() for memory in memories],
+        [{**case, **parameters, "memory": memory} for case in CASES.values() for memory in memories],
     )
     emulated, wrong = [], []
     for name, managed, pool in zip(CASES, facts[::2], facts[1::2], strict=True):

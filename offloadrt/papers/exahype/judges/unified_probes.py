@@ -98,7 +98,7 @@ async def link_demand(
 
 
 def _copies(run: Run) -> tuple[list[events.CopyBegin], list[events.CopyBegin]]:
-    """Tell migrations of managed memory so far from transfers that the program or the runtime asked for."""
+    """Separate the migrations of managed memory so far from transfers that the program or the runtime asked for."""
     begun = recorded(run, events.CopyBegin)
     return [copy for copy in begun if copy.memory == "managed"], [copy for copy in begun if copy.memory != "managed"]
 

@@ -21,10 +21,10 @@ MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
 
 async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
     """Offload this thread's `batches` one after another; returns the sizes of the batches."""
-    mine = [[make_patch(t, number) for number in batch] for batch in batches]
-    for batch in mine:
+    patches = [[make_patch(t, number) for number in batch] for batch in batches]
+    for batch in patches:
         await offload(batch)
-    return [len(batch) for batch in mine]
+    return [len(batch) for batch in patches]
 
 
 @attrs.define
@@ -59,9 +59,9 @@ async def enclave(
 
     Returns the sizes of the batches that this thread deployed.
     """
-    mine = [make_patch(t, number) for batch in batches for number in batch]
+    patches = [make_patch(t, number) for batch in batches for number in batch]
     deployed: list[int] = []
-    for patch in mine:
+    for patch in patches:
         await t.compute(spawn_s)
         queue.tasks.append(patch)
         if batch := queue.take():

@@ -89,9 +89,9 @@ def update_batch(
         below = block[_span(geometry, direction, slice(0, p + HALO))]
         above = block[_span(geometry, direction, slice(HALO, p + 2 * HALO))]
         faces = fluxes[:, direction][_span(geometry, direction, slice(0, p + HALO))]
-        found = face_flux([below[..., i] for i in range(n)], [above[..., i] for i in range(n)], direction)
+        flux = face_flux([below[..., i] for i in range(n)], [above[..., i] for i in range(n)], direction)
         for i in range(n):
-            faces[..., i] = found[i]
+            faces[..., i] = flux[i]
     own = block[_span(geometry, 0, slice(HALO, p + HALO))]
     lower = [fluxes[:, k][_span(geometry, k, slice(0, p))] for k in range(d)]
     upper = [fluxes[:, k][_span(geometry, k, slice(HALO, p + HALO))] for k in range(d)]

@@ -159,4 +159,4 @@ class Experiment:
         """Return the blocks of the memory managers so far, and the requests that they met with one of them."""
         managers = [manager for manager in (self.manager, self.unified_manager) if manager is not None]
         statistics = [manager.statistics() for manager in managers]
-        return sum(one.blocks for one in statistics), sum(one.hits for one in statistics)
+        return sum(pool.blocks for pool in statistics), sum(pool.hits for pool in statistics)

@@ -55,10 +55,10 @@ def even(grid: JudgingGrid, devices: int) -> Hearing:
 @bench.judge("jacc.mech.pred_comm")
 def exchange(grid: JudgingGrid, devices: int) -> Hearing:
     (fact,) = yield from grid.facts(DIVISION)
-    each = number(fact["transfers"]) / number(fact["executions"])
-    emulated = f"{each:g} copies an execution, between the end of a kernel and the begin of the next"
+    transfers_each = number(fact["transfers"]) / number(fact["executions"])
+    emulated = f"{transfers_each:g} copies an execution, between the end of a kernel and the begin of the next"
     wrong = {
-        "not every pair exchanges": each != devices * (devices - 1),
+        "not every pair exchanges": transfers_each != devices * (devices - 1),
         "kernels do not wait for the exchange": number(fact["least_wait_s"]) <= 0.0,
         "a copy runs while a kernel does": fact["shared_ps"] != 0,
     }
@@ -79,7 +79,7 @@ def dimensions(grid: JudgingGrid) -> Hearing:
     (fact,) = yield from grid.facts(FILTERING)
     results = {name: fact[f"{name}_dimension"] for name in ("outermost", "carried", "joined")}
     pieces = {name: fact[f"{name}_segments"] for name in results}
-    emulated = ", ".join(f"{name}: {one} ({pieces[name]} pieces)" for name, one in results.items())
+    emulated = ", ".join(f"{name}: {dimension} ({pieces[name]} pieces)" for name, dimension in results.items())
     wrong = {
         "another dimension": results != {"outermost": 0, "carried": 1, "joined": 1},
         "the pieces are not those of the dimension": (
@@ -105,8 +105,8 @@ def enabled(grid: JudgingGrid, times: int) -> Hearing:
 
 @bench.judge("jacc.mech.disable1")
 def disabled_by_devices(grid: JudgingGrid, times: int, slow: float) -> Hearing:
-    asked: dict[str, Value] = {"strategy": "adaptive", "steps": 2 * times + 1, "link_gb_s": float(slow)}
-    (fact,) = yield from grid.facts(DIVISION, [asked])
+    parameters: dict[str, Value] = {"strategy": "adaptive", "steps": 2 * times + 1, "link_gb_s": float(slow)}
+    (fact,) = yield from grid.facts(DIVISION, [parameters])
     # 2 + 7 > 2 * 4, and 10 + 1 < 10 * 4
     pure = _disabled(times, Rules(DEVICES, eff_dup="infinite"), Execution(2.0, 7.0, 1.0), Execution(10.0, 1.0, 1.0))
     return _and_emulated(pure, [number(fact["divided"])], [times], 2 * times + 1)
@@ -114,8 +114,8 @@ def disabled_by_devices(grid: JudgingGrid, times: int, slow: float) -> Hearing:
 
 @bench.judge("jacc.mech.disable2")
 def disabled_by_duplication(grid: JudgingGrid, times: int) -> Hearing:
-    asked: dict[str, Value] = {"strategy": "adaptive", "bound": "compute", "steps": 2 * times + 1}
-    facts = yield from grid.facts(DIVISION, [{**asked, "eff_dup": "measured"}, asked])
+    parameters: dict[str, Value] = {"strategy": "adaptive", "bound": "compute", "steps": 2 * times + 1}
+    facts = yield from grid.facts(DIVISION, [{**parameters, "eff_dup": "measured"}, parameters])
     # 4 + 7 > 10 * 1, but not > 4 * 4; 4 + 0 < 10
     pure = _disabled(times, Rules(DEVICES, eff_dup="measured"), Execution(4.0, 7.0, 1.0), Execution(4.0, 0.0, 1.0))
     return _and_emulated(pure, [number(fact["divided"]) for fact in facts], [times, times + 1], 2 * times + 1)
@@ -130,7 +130,7 @@ def _and_emulated(pure: Judgement, divided: list[float], expected: list[int], ex
 
 
 ALONE = Execution(10.0, 0.0, 1.0)
-"""Duplicated, with a byte to send: eff_dup is 10 s a byte."""
+"""An execution that is duplicated with one byte to send, where eff_dup is 10 s a byte."""
 
 
 def _disabled(times: int, rules: Rules, losing: Execution, winning: Execution) -> Judgement:
@@ -153,7 +153,7 @@ def _after(rules: Rules, state: KernelState, executions: list[Execution]) -> Ker
 @bench.judge("jacc.detail.longer_better")
 def longer_is_better(grid: JudgingGrid) -> Hearing:
     lengths = (256, 1024, 4096, 16384, 65536)
-    pairs = [{"rows": rows, "strategy": one} for rows in lengths for one in ("single", "always")]
+    pairs = [{"rows": rows, "strategy": strategy} for rows in lengths for strategy in ("single", "always")]
     facts = yield from grid.facts(DIVISION, [{**pair, "steps": 2} for pair in pairs])
     gains = {}
     for alone, divided in zip(facts[::2], facts[1::2], strict=True):

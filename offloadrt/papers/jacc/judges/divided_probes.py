@@ -118,11 +118,11 @@ async def division(
     spans = sorted(kernels(run), key=lambda span: span.first.kernel)  # in the order of submission
     sent = [copy for copy in copies(run) if copy.first.direction == "p2p"]
     executions = [spans[start : start + used] for start in range(0, len(spans), used)]
-    times = [max(one.end for one in group) - min(one.begin for one in group) for group in executions]
+    times = [max(span.end for span in group) - min(span.begin for span in group) for group in executions]
     before, after = itertools.tee(executions)
     next(after, None)
     waiting = [
-        (min(one.begin for one in now) - max(one.end for one in last)) * 1e-12
+        (min(span.begin for span in now) - max(span.end for span in last)) * 1e-12
         for last, now in zip(before, after, strict=False)
     ]
     measured = next(iter(runtimes[0].times.values()), acc.KernelTimes())
@@ -167,24 +167,26 @@ async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
         c = t.array("c", (planes, rows, COLUMNS))
         x, y = (t.array(name, (rows, COLUMNS)) for name in ("x", "y"))
         arguments = (c, x, y, planes, rows, COLUMNS)
-        whole, divided = launch_of(weigh, arguments), predicate(weigh)
+        undivided, divided = launch_of(weigh, arguments), predicate(weigh)
         parts = divided.parts(gpus, arguments)
         launches = [launch_of(divided.kernel, divided.arguments(part.share, arguments)) for part in parts]
-        facts["iterations"] = whole.iterations
+        facts["iterations"] = undivided.iterations
         facts["least_iterations"] = min(launch.iterations for launch in launches)
-        facts["flops"] = min(launch.flops for launch in launches) / whole.flops
-        facts["bytes"] = max(launch.bytes for launch in launches) / whole.bytes
+        facts["flops"] = min(launch.flops for launch in launches) / undivided.flops
+        facts["bytes"] = max(launch.bytes for launch in launches) / undivided.bytes
         facts["least_owned"], facts["most_owned"] = _ends([part.segments["y"] for part in parts])
         facts["owned"] = sum(nbytes for part in parts for _, nbytes in part.segments["y"])
         facts["written_bytes"] = rows * COLUMNS * DOUBLE
         facts["row_bytes"] = COLUMNS * DOUBLE
         flat = t.array("flat", (planes, rows * COLUMNS))
-        for one, given in (
+        for divisible, arguments_of_kernel in (
             (outermost, (x, y, rows, COLUMNS)),
             (carried, (x, rows, COLUMNS)),
             (joined, (flat, t.array("b", (planes, rows * COLUMNS)), planes, rows, COLUMNS)),
         ):
-            facts[f"{one.name}_dimension"], facts[f"{one.name}_segments"] = _dimension(one, gpus, given)
+            facts[f"{divisible.name}_dimension"], facts[f"{divisible.name}_segments"] = _dimension(
+                divisible, gpus, arguments_of_kernel
+            )
         facts["rows"], facts["planes"] = rows, planes
 
     await run.parallel(body)
@@ -196,7 +198,7 @@ def _ends(owned: Any) -> tuple[int, int]:
     return min(totals), max(totals)
 
 
-def _dimension(one: Kernel, gpus: int, arguments: Any) -> tuple[int | None, int]:
+def _dimension(original: Kernel, gpus: int, arguments: Any) -> tuple[int | None, int]:
     """Say along which dimension an array is divided, and in how many pieces the first device's part then lies."""
-    divided = predicate(one)
+    divided = predicate(original)
     return divided.written[0].dimension, len(divided.parts(gpus, arguments)[0].segments["a"])

@@ -15,10 +15,10 @@ ADAPTIVE: dict[str, Value] = {"gpus": 4, "strategy": "adaptive"}
 SINGLE: dict[str, Value] = {"gpus": 1, "strategy": "single"}
 
 COLUMNS: dict[str, Callable[[AllIterations], float]] = {
-    "kernels and exchanges": lambda every: every.both_s,
-    "kernels": lambda every: every.of("kernel_s"),
-    "divided kernels": lambda every: every.adapted_s,
-    "exchanges": lambda every: every.of("communication_s"),
+    "kernels and exchanges": lambda run: run.both_s,
+    "kernels": lambda run: run.of("kernel_s"),
+    "divided kernels": lambda run: run.adapted_s,
+    "exchanges": lambda run: run.of("communication_s"),
 }
 """Columns of the detail table: the time of all iterations."""
 
@@ -26,13 +26,13 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
     """Judge one figure of a row of the detail table."""
-    (every,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
-    value = 1e3 * COLUMNS[what](every)
-    divided = sum(every.of(f"{kernel}.divided") for kernel in every.adapted)
-    written, rate = numbers(every.more.measured, "write_bytes", "bandwidth_gb_s")
-    each = {kernel: 1e3 * every.execution_s(kernel) for kernel in sorted(every.adapted, key=every.execution_s)}
-    kernels = ", ".join(f"{kernel} {ms:.3g} ms" for kernel, ms in each.items())
-    emulated = f"{value:.5g} ms ({len(each)} kernels divided, {divided:.3g} executions, {written / 1e6:.3g} MB)"
+    (run,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
+    value = 1e3 * COLUMNS[what](run)
+    divided = sum(run.of(f"{kernel}.divided") for kernel in run.adapted)
+    written, rate = numbers(run.more.measured, "write_bytes", "bandwidth_gb_s")
+    times_ms = {kernel: 1e3 * run.execution_s(kernel) for kernel in sorted(run.adapted, key=run.execution_s)}
+    kernels = ", ".join(f"{kernel} {ms:.3g} ms" for kernel, ms in times_ms.items())
+    emulated = f"{value:.5g} ms ({len(times_ms)} kernels divided, {divided:.3g} executions, {written / 1e6:.3g} MB)"
     reason = (
         f"{what} take that long: an execution of divided kernels takes {kernels or 'nothing, as there is none'}; "
         f"exchanges of {written / 1e6:.3g} MB a pair (paper: {_reported_mb(name)} MB) run at {rate:.3g} GB/s"
@@ -43,8 +43,8 @@ def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
 @bench.judge("jacc.detail.*.bw")
 def bandwidth(grid: BenchmarkGrid, name: str) -> Hearing:
     """Judge WriteSize over the mean time of an exchange."""
-    (every,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
-    written, value = numbers(every.more.measured, "write_bytes", "bandwidth_gb_s")
+    (run,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
+    written, value = numbers(run.more.measured, "write_bytes", "bandwidth_gb_s")
     emulated = f"{value:.3g} GB/s ({written / 1e6:.3g} MB, {written / value / 1e3:.4g} us)"
     reason = (
         "an exchange is copies over links of 23.95 GB/s, with the calls that start them and the wait for the last one; "
@@ -60,8 +60,8 @@ def _reported_mb(name: str) -> object:
 
 def one_and_four(grid: BenchmarkGrid, name: str, compiler: str = "pgi") -> Asking[list[AllIterations]]:
     """Run a benchmark on one GPU and on four."""
-    asked = [{**strategy, "compiler": compiler} for strategy in (SINGLE, ADAPTIVE)]
-    return (yield from all_iterations(grid, [(name, one) for one in asked]))
+    strategies = [{**strategy, "compiler": compiler} for strategy in (SINGLE, ADAPTIVE)]
+    return (yield from all_iterations(grid, [(name, strategy) for strategy in strategies]))
 
 
 @bench.judge("jacc.multi.kernel.*")
@@ -69,11 +69,13 @@ def kernel_speedup(grid: BenchmarkGrid, name: str, compiler: str) -> Hearing:
     alone, four = yield from one_and_four(grid, name, compiler)
     if not four.adapted:
         return Judgement("–", False, "no kernel is divided")
-    each = {kernel: alone.execution_s(kernel) / four.execution_s(kernel) for kernel in four.adapted}
-    together = sum(alone.execution_s(one) for one in each) / sum(four.execution_s(one) for one in each)
+    speedups = {kernel: alone.execution_s(kernel) / four.execution_s(kernel) for kernel in four.adapted}
+    together = sum(alone.execution_s(kernel) for kernel in speedups) / sum(
+        four.execution_s(kernel) for kernel in speedups
+    )
     low = "what every device does anew, and accesses that no predicate divides, stay as they are"
     high = "the accesses of these kernels are divided almost completely"
-    return Reading(f"{together:.3g} ({listed(each)})", together, low, high)
+    return Reading(f"{together:.3g} ({listed(speedups)})", together, low, high)
 
 
 @bench.judge("jacc.multi.ep")
@@ -85,7 +87,9 @@ def compute_bound(grid: BenchmarkGrid) -> Hearing:
 
 @bench.judge("jacc.multi.other")
 def other_factors(grid: BenchmarkGrid) -> Hearing:
-    results = yield from all_iterations(grid, [(name, one) for name in DETAILED for one in (SINGLE, ADAPTIVE)])
+    results = yield from all_iterations(
+        grid, [(name, strategy) for name in DETAILED for strategy in (SINGLE, ADAPTIVE)]
+    )
     total, inner = {}, {}
     for name, alone, four in zip(DETAILED, results[::2], results[1::2], strict=True):
         total[name] = alone.of("total_s") / four.of("total_s")
@@ -99,18 +103,18 @@ def other_factors(grid: BenchmarkGrid) -> Hearing:
 
 def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:
     """Run Himeno at a size, on several GPUs with all kernels divided that can be."""
-    asked: dict[str, Value] = SINGLE if gpus == 1 else {"gpus": gpus, "strategy": "always"}
-    (every,) = yield from all_iterations(grid, [("Himeno", {**asked, "size": size})])
-    return every
+    strategy: dict[str, Value] = SINGLE if gpus == 1 else {"gpus": gpus, "strategy": "always"}
+    (run,) = yield from all_iterations(grid, [("Himeno", {**strategy, "size": size})])
+    return run
 
 
 def ratios(grid: BenchmarkGrid, size: str) -> Asking[tuple[float, float]]:
     """Measure the speed-up of the long kernel from one GPU to four, and of exchanges from two to four."""
-    one = yield from himeno(grid, size, 1)
-    two = yield from himeno(grid, size, 2)
-    four = yield from himeno(grid, size, 4)
-    kernel = one.execution_s("jacobi") / four.execution_s("jacobi")
-    return kernel, two.each("jacobi.communication_s") / four.each("jacobi.communication_s")
+    on_one = yield from himeno(grid, size, 1)
+    on_two = yield from himeno(grid, size, 2)
+    on_four = yield from himeno(grid, size, 4)
+    kernel = on_one.execution_s("jacobi") / on_four.execution_s("jacobi")
+    return kernel, on_two.each("jacobi.communication_s") / on_four.each("jacobi.communication_s")
 
 
 @bench.judge("jacc.himeno.XL.kernel")

@@ -30,12 +30,12 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"benchmark": "EP", "gpus": 4, "fraction": 0.02},
     {"benchmark": "CG", "gpus": 1, "strategy": "single", "compiler": "gcc", "fraction": 0.0005},
 )
-"""Runs that show whether an entry of the machine matters at all."""
+"""Short runs that show whether an entry of the machine has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.jacc")
 
 Case = tuple[str, Mapping[str, Value]]
-"""A benchmark and what else is asked of it."""
+"""A benchmark and the parameters of its run."""
 
 
 @attrs.frozen

@@ -45,9 +45,9 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
         await jacc.jacc_copyin(x)
         await jacc.jacc_create(y, z)
         for _ in range(rounds):
-            for one, value, source, target in ((scale, 2.0, x, y), (shift, 1.0, y, z)):
+            for pushed, value, source, target in ((scale, 2.0, x, y), (shift, 1.0, y, z)):
                 begin = run.sim.now
-                await jacc.jacc_kernel_push(one, acc.jacc_args(one, value, source, target))
+                await jacc.jacc_kernel_push(pushed, acc.jacc_args(pushed, value, source, target))
                 times.append(run.sim.now - begin)
         await jacc.jacc_copyout(z)
         await jacc.jacc_delete(x, y)
@@ -78,10 +78,10 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
         await jacc.jacc_create(a, b, c)
         reads = {"K1": (), "K2": (), "K3": (a, b), "K4": (b,)}
         for (name, read), written in zip(reads.items(), (a, b, c, c), strict=True):
-            one = Kernel(name, flops_per_iteration=STARTED)
+            pushed = Kernel(name, flops_per_iteration=STARTED)
             args = [acc.jacc_arg_build(x.name, x, acc.Attribute.PRESENT) for x in read]
             args.append(acc.jacc_arg_build(written.name, written, acc.Attribute.PRESENT | acc.Attribute.WRITE))
-            await jacc.jacc_kernel_push(one, tuple(args), iterations=N)
+            await jacc.jacc_kernel_push(pushed, tuple(args), iterations=N)
         await jacc.jacc_copyout(c)
         await jacc.jacc_delete(a, b)
 
@@ -157,6 +157,6 @@ async def launches(
     return {
         "allocations": calls["cuMemAlloc"].count,
         "frees": calls["cuMemFree"].count if "cuMemFree" in calls else 0,
-        "allocating_s": math.fsum(one.total_s for one in allocating),
+        "allocating_s": math.fsum(call.total_s for call in allocating),
         "elapsed_s": run.elapsed,
     }

@@ -12,9 +12,9 @@ def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> 
     """Measure by benchmark how much faster one execution step is than the one before, in percent of its time."""
     times = {}
     for execution in (before, after):
-        asked: dict[str, Value] = {"gpus": 1, "strategy": "single", "compiler": compiler, "execution": execution}
-        results = yield from all_iterations(grid, [(name, asked) for name in grid.benchmarks])
-        times[execution] = [whole.of("total_s") for whole in results]
+        parameters: dict[str, Value] = {"gpus": 1, "strategy": "single", "compiler": compiler, "execution": execution}
+        results = yield from all_iterations(grid, [(name, parameters) for name in grid.benchmarks])
+        times[execution] = [run.of("total_s") for run in results]
     pairs = zip(grid.benchmarks, times[before], times[after], strict=True)
     return {name: 100.0 * (slow / fast - 1.0) for name, slow, fast in pairs}
 
@@ -41,13 +41,13 @@ def asynchronous(grid: BenchmarkGrid, compiler: str) -> Hearing:
 def more_with_gcc(grid: BenchmarkGrid) -> Hearing:
     gcc = yield from improvement(grid, "gcc", "sync", "async")
     pgi = yield from improvement(grid, "pgi", "sync", "async")
-    one, other = mean(gcc.values()), mean(pgi.values())
-    emulated = f"{one:.3g} and {other:.3g} %{lacking(grid)}"
+    gain_gcc, gain_pgi = mean(gcc.values()), mean(pgi.values())
+    emulated = f"{gain_gcc:.3g} and {gain_pgi:.3g} %{lacking(grid)}"
     reason = (
-        f"{one / other:.3g} times: under GCC the calls for each launch's block of arguments are hidden behind kernels "
-        "as well, but kernels that are longer than these calls gain as little as under PGI"
+        f"{gain_gcc / gain_pgi:.3g} times: under GCC the calls for each launch's block of arguments are "
+        "hidden behind kernels as well, but kernels that are longer than these calls gain as little as under PGI"
     )
-    return Reading(emulated, one / other, reason)
+    return Reading(emulated, gain_gcc / gain_pgi, reason)
 
 
 @bench.judge("jacc.async.overlap")
@@ -65,8 +65,8 @@ def pools(grid: BenchmarkGrid) -> Hearing:
     results = yield from all_iterations(grid, [(name, pgi) for name in names])
     pooled = yield from all_iterations(grid, [(name, {**pgi, "compiler": "gcc", "pools": True}) for name in names])
     percent = {
-        name: 100.0 * (one.of("total_s") / other.of("total_s") - 1.0)
-        for name, one, other in zip(names, results, pooled, strict=True)
+        name: 100.0 * (with_pgi.of("total_s") / with_gcc.of("total_s") - 1.0)
+        for name, with_pgi, with_gcc in zip(names, results, pooled, strict=True)
     }
     claim = bench.claims["jacc.gcc.pool_competitive"]
     reason = (

@@ -1,8 +1,8 @@
 """The ten programs of the JACC paper, in the structure of the public codes of the same names.
 
-`benchmark.py` defines how a program is written down, `layer.py` the two layers that it can run on, `code_quality.py`
-the
-quality of the compilers' code; `experiment.py` runs a program. Each program has a file or a package of its own.
+`benchmark.py` defines how a program is written down, `layer.py` has the two layers that it can run on, and
+`code_quality.py` the quality of the compilers' code. `experiment.py` runs a program. Each program has a file or a
+package of its own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def benchmark(name: str) -> Benchmark:
     """Return the program of that name; its kernels are read at the first call. Raises ValueError for any other."""
     if name not in BENCHMARKS:
         raise ValueError(f"no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}")
-    found = importlib.import_module(f"{__name__}.{BENCHMARKS[name]}").BENCHMARK
-    assert isinstance(found, Benchmark)
-    return found
+    program = importlib.import_module(f"{__name__}.{BENCHMARKS[name]}").BENCHMARK
+    assert isinstance(program, Benchmark)
+    return program
 
 
 def kernels() -> Iterable[Kernel]:

@@ -56,7 +56,7 @@ class KernelCall:
     _varies: bool = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._varies = any(isinstance(one, Number) for one in self.args)
+        self._varies = any(isinstance(argument, Number) for argument in self.args)
 
     async def run(self, layer: Layer) -> None:
         await layer.kernel(self.kernel, *(self.values if self._varies else self.args), varies=self._varies)
@@ -64,7 +64,7 @@ class KernelCall:
     @property
     def values(self) -> tuple[Any, ...]:
         """Return the arguments with the present values of their `Number`s."""
-        return tuple(one.value if isinstance(one, Number) else one for one in self.args)
+        return tuple(argument.value if isinstance(argument, Number) else argument for argument in self.args)
 
 
 def call(kernel: Kernel, *args: Any) -> KernelCall:
@@ -127,21 +127,21 @@ class BenchmarkProgram:
 
     def executions(self, iterations: int | None = None) -> dict[KernelCall, int]:
         """Count how often each call is made in all iterations, or in the given number of them."""
-        found: dict[KernelCall, int] = {}
+        executions: dict[KernelCall, int] = {}
         _count(
             (*self.setup, RepeatedSteps(self.iterations if iterations is None else iterations, self.iteration)),
             1,
-            found,
+            executions,
         )
-        _count(self.finish, 1, found)
-        return found
+        _count(self.finish, 1, executions)
+        return executions
 
     def launches(self, iterations: int | None = None) -> dict[str, int]:
         """Count how often each kernel is launched, by its name."""
-        found: dict[str, int] = {}
-        for one, times in self.executions(iterations).items():
-            found[one.kernel.name] = found.get(one.kernel.name, 0) + times
-        return found
+        by_kernel: dict[str, int] = {}
+        for kernel_call, times in self.executions(iterations).items():
+            by_kernel[kernel_call.kernel.name] = by_kernel.get(kernel_call.kernel.name, 0) + times
+        return by_kernel
 
     async def begin(self, layer: Layer) -> None:
         """Put all arrays on the device."""
@@ -168,21 +168,21 @@ class BenchmarkProgram:
             await layer.delete(*rest)
 
 
-def _count(steps: Sequence[ProgramStep], times: int, found: dict[KernelCall, int]) -> None:
+def _count(steps: Sequence[ProgramStep], times: int, executions: dict[KernelCall, int]) -> None:
     for step in steps:
         if isinstance(step, KernelCall):
-            found[step] = found.get(step, 0) + times
+            executions[step] = executions.get(step, 0) + times
         elif isinstance(step, RepeatedSteps):
-            _count(step.steps, times * step.times, found)
+            _count(step.steps, times * step.times, executions)
 
 
 @attrs.frozen
 class Timed:
     """A group of kernels with a known time: the seconds that all their executions in a full run take on one V100.
 
-    The times of all groups add up to the known time of the benchmark. Seconds of None mean that nothing is known of the
-    group; it then takes what it takes at the machine's limits. A group without names has all other kernels, and what
-    the last group's seconds leave after the kernels at the limits.
+    The times of all groups add up to the known time of the benchmark. `seconds` is None when the group's time is not
+    known; it then takes what it takes at the machine's limits. A group without names has all other kernels, and its
+    time is what the seconds of the last group leave after the kernels at the limits.
     """
 
     seconds: float | None

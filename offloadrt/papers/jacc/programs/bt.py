@@ -80,20 +80,20 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         )
 
     def solve(axis: str) -> tuple[ProgramStep, ...]:
-        of = SOLVERS[axis]
+        kernels = SOLVERS[axis]
         return (
-            call(of["jacobian"], f, u, rho_i, qs, square, n, 1.4, 0.4),
-            call(of["viscous_jacobian"], g, u, rho_i, n, 0.13, 0.1),
-            call(of["clear_walls"], lhs, n),
-            call(of["unit_walls"], lhs, n),
-            call(of["blocks"], lhs, f, g, n, 0.1, 0.2, 0.75),
-            call(of["first_point"], lhs, rhs, n),
-            call(of["eliminate"], lhs, rhs, n),
-            call(of["last_vector"], lhs, rhs, n),
-            call(of["last_block"], lhs, n),
-            call(of["last_point"], lhs, rhs, n),
+            call(kernels["jacobian"], f, u, rho_i, qs, square, n, 1.4, 0.4),
+            call(kernels["viscous_jacobian"], g, u, rho_i, n, 0.13, 0.1),
+            call(kernels["clear_walls"], lhs, n),
+            call(kernels["unit_walls"], lhs, n),
+            call(kernels["blocks"], lhs, f, g, n, 0.1, 0.2, 0.75),
+            call(kernels["first_point"], lhs, rhs, n),
+            call(kernels["eliminate"], lhs, rhs, n),
+            call(kernels["last_vector"], lhs, rhs, n),
+            call(kernels["last_block"], lhs, n),
+            call(kernels["last_point"], lhs, rhs, n),
             OnHost((), last_plane),
-            RepeatedSteps(n - 1, (call(of["substitute"], lhs, rhs, n, plane), OnHost((), next_plane))),
+            RepeatedSteps(n - 1, (call(kernels["substitute"], lhs, rhs, n, plane), OnHost((), next_plane))),
         )
 
     return BenchmarkProgram(
@@ -101,9 +101,9 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         iteration=(
             call(RHS["primitives"], u, rho_i, us, vs, ws, square, qs, *cube),
             call(RHS["forcing"], forcing, rhs, *cube),
-            *(one for axis in AXES for one in right_hand_side(axis)),
+            *(kernel_call for axis in AXES for kernel_call in right_hand_side(axis)),
             call(RHS["scale"], rhs, *cube, 0.001),
-            *(one for axis in AXES for one in solve(axis)),
+            *(step for axis in AXES for step in solve(axis)),
             call(ADD, u, rhs, *cube),
         ),
         finish=(),

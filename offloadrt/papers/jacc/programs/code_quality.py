@@ -19,11 +19,14 @@ MACHINE: Final = "dgx1-v100"
 """The machine on which the paper measured."""
 
 FASTER_WITH_RESTRICT: Final = 1.2339
-"""For BT and LU with PGI (claim jacc.opt.restrict_up gives the better of the two)."""
+"""The factor of BT and LU with PGI (claim jacc.opt.restrict_up gives the better of the two)."""
 SLOWER_WITH_RESTRICT: Final = 1 / (1 - 0.0559)
-"""For EP with GCC (claim jacc.opt.restrict_down)."""
+"""The factor of EP with GCC (claim jacc.opt.restrict_down)."""
 SLOWER_WITH_VAR_OPT: Final = 1.05
-"""For EP and SP with GCC: claim jacc.opt.varopt says that they get slower; by how much is an engineering estimate."""
+"""The factor of EP and SP with GCC.
+
+Claim jacc.opt.varopt says that they get slower; by how much is an engineering estimate.
+"""
 EP_BY_GCC: Final = 1.3831
 """GCC's code for EP relative to PGI's (claim jacc.gcc.ep)."""
 
@@ -33,9 +36,9 @@ RELATIVE: Final = {
     ("EP", "gcc"): Effects(generated=EP_BY_GCC, restrict=SLOWER_WITH_RESTRICT, var_opt=SLOWER_WITH_VAR_OPT),
     ("SP", "gcc"): Effects(var_opt=SLOWER_WITH_VAR_OPT),
 }
-"""For each benchmark and compiler, relative to PGI's code without specializations. Generated code is taken to be as
-good
-as the original program's, because claim jacc.base.change gives no number.
+"""Factors of each benchmark and compiler, relative to PGI's code without specializations.
+
+Generated code is taken to be as good as the original program's, because claim jacc.base.change gives no number.
 """
 
 
@@ -50,15 +53,15 @@ def factors(benchmark: Benchmark) -> dict[str, float]:
         alone[call.kernel.name] = alone.get(call.kernel.name, 0.0) + times * seconds
     named = {name for group in benchmark.timed for name in group.kernels}
     at_limits = sum(alone[name] for group in benchmark.timed if group.seconds is None for name in group.kernels)
-    found: dict[str, float] = {}
+    by_kernel: dict[str, float] = {}
     for group in benchmark.timed:
         names = group.kernels or tuple(name for name in alone if name not in named)
         factor = 1.0
         if group.seconds is not None:
             rest = 0.0 if group.kernels else at_limits
             factor = (group.seconds - rest) / sum(alone[name] for name in names)
-        found |= dict.fromkeys(names, factor)
-    return found
+        by_kernel |= dict.fromkeys(names, factor)
+    return by_kernel
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:

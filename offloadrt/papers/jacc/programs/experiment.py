@@ -19,10 +19,10 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow:
-    """What one kernel did so far.
+    """What one kernel has done so far.
 
-    `executions` and how many of them were `divided`, virtual seconds of executions and of exchanges, the bytes that all
-    devices sent, and whether the kernel is divided in the end.
+    It counts `executions` and how many of them were `divided`, virtual seconds of executions and of exchanges, and the
+    bytes that all devices sent; `adapted` says whether the kernel is divided in the end.
     """
 
     executions: int = 0
@@ -53,9 +53,9 @@ class KernelRow:
 class BenchmarkOutcome:
     """What a run of a benchmark gave.
 
-    kernels: rows by name. fraction: the part of the iterations that was run. computed_s: virtual seconds between the
-    transfers of the arrays at the beginning and at the end. nbytes: the size of all arrays. results: the program's
-    arrays, unless it is a phantom.
+    `kernels` has a row for each name. `fraction` is the part of the iterations that was run. `computed_s` are the
+    virtual seconds between the transfers of the arrays at the beginning and at the end. `nbytes` is the size of all
+    arrays. `results` are the program's arrays, unless it is a phantom.
     """
 
     devices: int
@@ -100,8 +100,8 @@ class BenchmarkOutcome:
 class BenchmarkExperiment:
     """A part of a benchmark's iterations, at least one of them.
 
-    warm_up: iterations before them, which are not measured, nor is the setup. `devices` and the fields after it are for
-    JACC's routines.
+    `warm_up` iterations run before them; neither these nor the setup are measured. `devices` and the fields after it
+    are for JACC's routines.
     """
 
     benchmark: Benchmark
@@ -130,7 +130,7 @@ class BenchmarkExperiment:
         jacc: acc.Jacc | None = None
         on: Layer
         if self.layer == "original":
-            on = Directives(t, {name: one.generated for name, one in quality.items()})
+            on = Directives(t, {name: effect.generated for name, effect in quality.items()})
         else:
             jacc = acc.Jacc(
                 t,
@@ -159,21 +159,21 @@ class BenchmarkExperiment:
             fraction=iterations / program.iterations,
             computed_s=computed_s,
             nbytes=program.nbytes,
-            results={} if t.program.phantom else {one.name: one.data.copy() for one in program.results},
+            results={} if t.program.phantom else {array.name: array.data.copy() for array in program.results},
         )
 
 
 def _rows(t: acc.HostThread, jacc: acc.Jacc | None) -> dict[str, KernelRow]:
     times = t.library.records.of_constructs if jacc is None else jacc.times
     rows: dict[str, KernelRow] = {}
-    for name, one in times.items():
+    for name, kernel_times in times.items():
         # a directive's code is made for its arguments, and reports number codes of one name
         row = rows.setdefault(name.partition(" (")[0], KernelRow())
-        row.executions += one.executions
-        row.divided += one.divided
-        row.kernel_s += one.kernel_s
-        row.communication_s += one.communication_s
-        row.sent_bytes += one.sent_bytes
-        if jacc is not None and one.divided and jacc.policy.before(name) is acc.Mode.DIVIDED:
+        row.executions += kernel_times.executions
+        row.divided += kernel_times.divided
+        row.kernel_s += kernel_times.kernel_s
+        row.communication_s += kernel_times.communication_s
+        row.sent_bytes += kernel_times.sent_bytes
+        if jacc is not None and kernel_times.divided and jacc.policy.before(name) is acc.Mode.DIVIDED:
             row.adapted = True
     return rows

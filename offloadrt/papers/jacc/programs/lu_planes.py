@@ -133,10 +133,13 @@ def points_of(n: int) -> tuple[list[int], Any, Any]:
     k, j, i = np.meshgrid(inside, inside, inside, indexing="ij")
     plane = (k + j + i - 3).ravel()
     planes = 3 * (n - 3) + 1
-    counts = [int(np.count_nonzero(plane == one)) for one in range(planes)]
+    counts = [int(np.count_nonzero(plane == number)) for number in range(planes)]
     js, is_ = (np.zeros((planes, n * n), np.int32) for _ in range(2))
-    for one in range(planes):
-        js[one, : counts[one]], is_[one, : counts[one]] = j.ravel()[plane == one], i.ravel()[plane == one]
+    for number in range(planes):
+        js[number, : counts[number]], is_[number, : counts[number]] = (
+            j.ravel()[plane == number],
+            i.ravel()[plane == number],
+        )
     return counts, js, is_
 
 

@@ -135,8 +135,8 @@ def _right_hand_side(prefix: str) -> dict[str, Any]:
         ("dissipation", dissipation),
         ("last_walls", dissipation_at_walls),
     )
-    found = {"start": named(f"{prefix}_start", start), "gather": named(f"{prefix}_gather", gather)}
-    return found | {
+    kernels = {"start": named(f"{prefix}_start", start), "gather": named(f"{prefix}_gather", gather)}
+    return kernels | {
         f"{name}_{axis}": named(f"{prefix}_{name}_{axis}", function) for axis in AXES for name, function in steps
     }
 

@@ -270,10 +270,14 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     return BenchmarkProgram(
         setup=(zero3(grids), *resid(grids), *norm2u3()),
         iteration=(
-            *(one for level in range(grids, 1, -1) for one in rprj3(level)),
+            *(kernel_call for level in range(grids, 1, -1) for kernel_call in rprj3(level)),
             zero3(1),
             *psinv(1),
-            *(one for level in range(2, grids) for one in (zero3(level), *interp(level), *resid(level), *psinv(level))),
+            *(
+                kernel_call
+                for level in range(2, grids)
+                for kernel_call in (zero3(level), *interp(level), *resid(level), *psinv(level))
+            ),
             *interp(grids),
             *resid(grids),
             *psinv(grids),

@@ -292,7 +292,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
     def right_hand_side(axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
-        back = tuple(-one for one in step)
+        back = tuple(-offset for offset in step)
         return (
             call(RHS[f"flux_{axis}"], rhs, u, velocity[axis], square, qs, rho_i, *cube, *step, 0.1, 0.2),
             call(RHS[f"first_wall_{axis}"], rhs, u, *inside(axis, 1, 2), *step, 0.25),
@@ -303,29 +303,29 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         )
 
     def solve(axis: str) -> tuple[KernelCall, ...]:
-        of, right = SOLVERS[axis], rhs_x if axis == "x" else rhs
+        kernels, right = SOLVERS[axis], rhs_x if axis == "x" else rhs
         filled = (
-            (call(of["coefficients"], rhon, rho_i, n, 0.1), call(of["fill"], lhs, rhon, ws, n, 0.1, 0.2))
+            (call(kernels["coefficients"], rhon, rho_i, n, 0.1), call(kernels["fill"], lhs, rhon, ws, n, 0.1, 0.2))
             if axis == "z"
-            else (call(of["fill"], lhs, rhon, rho_i, velocity[axis], n, 0.1, 0.1, 0.2),)
+            else (call(kernels["fill"], lhs, rhon, rho_i, velocity[axis], n, 0.1, 0.1, 0.2),)
         )
         steps = (
-            call(of["clear_walls"], lhs, lhsp, lhsm, n),
+            call(kernels["clear_walls"], lhs, lhsp, lhsm, n),
             *filled,
-            call(of["smooth_first"], lhs, n, 1, 3, 0.25),
-            call(of["smooth"], lhs, n, 3, n - 3, 0.25),
-            call(of["smooth_last"], lhs, n, n - 3, n - 1, 0.25),
-            call(of["fill_others"], lhs, lhsp, lhsm, speed, n, 0.2),
-            call(of["eliminate"], lhs, right, n),
-            call(of["last_points"], lhs, right, n),
-            call(of["eliminate_plus"], lhsp, right, n),
-            call(of["eliminate_minus"], lhsm, right, n),
-            call(of["last_points_of_others"], lhsp, lhsm, right, n),
-            call(of["substitute"], lhs, lhsp, lhsm, right, n),
+            call(kernels["smooth_first"], lhs, n, 1, 3, 0.25),
+            call(kernels["smooth"], lhs, n, 3, n - 3, 0.25),
+            call(kernels["smooth_last"], lhs, n, n - 3, n - 1, 0.25),
+            call(kernels["fill_others"], lhs, lhsp, lhsm, speed, n, 0.2),
+            call(kernels["eliminate"], lhs, right, n),
+            call(kernels["last_points"], lhs, right, n),
+            call(kernels["eliminate_plus"], lhsp, right, n),
+            call(kernels["eliminate_minus"], lhsm, right, n),
+            call(kernels["last_points_of_others"], lhsp, lhsm, right, n),
+            call(kernels["substitute"], lhs, lhsp, lhsm, right, n),
         )
         if axis != "x":
             return steps
-        return (call(of["transpose"], rhs, rhs_x, n), *steps, call(of["transpose_back"], rhs_x, rhs, n))
+        return (call(kernels["transpose"], rhs, rhs_x, n), *steps, call(kernels["transpose_back"], rhs_x, rhs, n))
 
     def point(name: str) -> KernelCall:
         return call(POINTS[name], rhs, us, vs, qs, speed, n, 0.7)
@@ -335,7 +335,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         iteration=(
             call(RHS["primitives"], u, rho_i, us, vs, ws, square, qs, *cube),
             call(RHS["forcing"], forcing, rhs, *cube),
-            *(one for axis in AXES for one in right_hand_side(axis)),
+            *(kernel_call for axis in AXES for kernel_call in right_hand_side(axis)),
             call(RHS["scale"], rhs, *cube, 0.001),
             point("txinvr"),
             *solve("x"),

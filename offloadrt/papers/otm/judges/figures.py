@@ -20,7 +20,9 @@ from offloadrt.study.validation.measured import listed, mean, number
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
     """Measure t(UM) / t(explicit) at the sizes that fit, and return both results at the largest of them."""
-    results = yield from runs(grid, [(benchmark, size, one) for size in grid.fitting for one in (UM, EXPLICIT)])
+    results = yield from runs(
+        grid, [(benchmark, size, placement) for size in grid.fitting for placement in (UM, EXPLICIT)]
+    )
     ratios = {
         size: seconds(results[benchmark, size, UM]) / seconds(results[benchmark, size, EXPLICIT])
         for size in grid.fitting
@@ -78,7 +80,12 @@ def traffic(grid: RodiniaGrid, jump: float, extra: float) -> Hearing:
     emulated, wrong = [], []
     results = yield from runs(
         grid,
-        [(benchmark, size, one) for benchmark in BENCHMARKS for size in grid.fitting for one in (UM, EXPLICIT)]
+        [
+            (benchmark, size, placement)
+            for benchmark in BENCHMARKS
+            for size in grid.fitting
+            for placement in (UM, EXPLICIT)
+        ]
         + [(benchmark, grid.over[0], UM) for benchmark in BENCHMARKS],
     )
     for benchmark in BENCHMARKS:

@@ -24,17 +24,17 @@ def object_table(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
     emulated, wrong = [], []
     for benchmark in BENCHMARKS:
-        result, known = results[benchmark, size, OTM], program(benchmark)
+        result, host_program = results[benchmark, size, OTM], program(benchmark)
         made = {name.removesuffix("_bytes"): nbytes for name, nbytes in result.measured.items() if "_bytes" in name}
-        entries = {name: one.nbytes for name, one in result.placements.items()}
+        entries = {name: placement.nbytes for name, placement in result.placements.items()}
         emulated.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
         if entries != made:
             wrong.append(f"{benchmark}: entries and arrays differ")
         for name in entries:
-            one = known.object(name)
-            if not one.regions or not all(region.laf(name) > 0 for region in one.regions):
+            ranked = host_program.object(name)
+            if not ranked.regions or not all(region.laf(name) > 0 for region in ranked.regions):
                 wrong.append(f"{benchmark}: {name} has no uses")
-            if result.placements[name].gaf != one.gaf:
+            if result.placements[name].gaf != ranked.gaf:
                 wrong.append(f"{benchmark}: {name}'s GAF is not what the compiler says")
     return unless("; ".join(emulated), wrong)
 
@@ -42,12 +42,12 @@ def object_table(grid: RodiniaGrid) -> Hearing:
 @bench.judge("otm.mech.laf")
 def local_frequency(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS)
-    each = [
+    frequencies = [
         region.laf(name) for benchmark in BENCHMARKS for region in program(benchmark).regions for name in region.objects
     ]
     counted = {name: number(fact[f"{name}_gaf"]) / ROUNDS for name in LAF}
-    emulated = f"{min(each):g} to {max(each):g} in {len(each)} uses; counted: {counted}"
-    wrong = {"some are negative": min(each) < 0, "not as by hand": counted != LAF}
+    emulated = f"{min(frequencies):g} to {max(frequencies):g} in {len(frequencies)} uses; counted: {counted}"
+    wrong = {"some are negative": min(frequencies) < 0, "not as by hand": counted != LAF}
     return unless(emulated, wrong)
 
 
@@ -56,17 +56,17 @@ def global_frequency(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS)
     wrong, count = [], 0
     for benchmark in BENCHMARKS:
-        known = program(benchmark)
-        for one in known.objects:
+        host_program = program(benchmark)
+        for ranked in host_program.objects:
             count += 1
             total = math.fsum(
                 region.frequency * use.laf
-                for region in known.regions
+                for region in host_program.regions
                 for use, name in zip(region.kernel.arrays, region.objects, strict=True)
-                if name == one.name
+                if name == ranked.name
             )
-            if not math.isclose(total, one.gaf):
-                wrong.append(f"{benchmark}'s {one.name}: {one.gaf:g}, not {total:g}")
+            if not math.isclose(total, ranked.gaf):
+                wrong.append(f"{benchmark}'s {ranked.name}: {ranked.gaf:g}, not {total:g}")
     for name, laf in LAF.items():
         count += 1
         if number(fact[f"{name}_gaf"]) != ROUNDS * laf:
@@ -96,13 +96,13 @@ def density(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size, OTM) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
     results = yield from runs(grid, places)
     (fact,) = yield from grid.facts(OBJECTS)
-    every = [one.density for result in results.values() for one in result.placements.values()]
+    densities = [placement.density for result in results.values() for placement in result.placements.values()]
     estimated = {name: number(fact[f"{name}_density"]) for name in DENSITY}
     wrong = {
-        "some lie outside": not all(0.0 <= one <= 1.0 for one in every),
+        "some lie outside": not all(0.0 <= density_of_object <= 1.0 for density_of_object in densities),
         "the probe's are not min(LAF * iterations / elements, 1)": estimated != DENSITY,
     }
-    return unless(f"{min(every):.3g} to {max(every):.3g}; probe: {estimated}", wrong)
+    return unless(f"{min(densities):.3g} to {max(densities):.3g}; probe: {estimated}", wrong)
 
 
 @bench.judge("otm.mech.map_order")
@@ -119,11 +119,11 @@ def greedy(grid: RodiniaGrid) -> Hearing:
 
 
 def _greedy(result: Result) -> set[str]:
-    """Choose what has to be pinned: what does not fit beside what ranks before it."""
+    """Choose what has to be pinned: each object that does not fit beside those that rank before it."""
     free, left_out = result.otm["budget_bytes"], set()
-    for name, one in sorted(result.placements.items(), key=lambda item: item[1].rank):
-        if one.nbytes <= free:
-            free -= one.nbytes
+    for name, placement in sorted(result.placements.items(), key=lambda item: item[1].rank):
+        if placement.nbytes <= free:
+            free -= placement.nbytes
         else:
             left_out.add(name)
     return left_out
@@ -220,7 +220,11 @@ def no_room(grid: RodiniaGrid) -> Hearing:
     )
     failed = {place: fact["failed"] for place, fact in zip(places, facts, strict=True)}
     above = [place for place in places if place[1] in grid.over]
-    wrong = [f"{one} at {size:g} GB" for one, size in places if bool(failed[one, size]) is not (size in grid.over)]
+    wrong = [
+        f"{benchmark} at {size:g} GB"
+        for benchmark, size in places
+        if bool(failed[benchmark, size]) is not (size in grid.over)
+    ]
     lacking = sum(bool(failed[place]) for place in above)
     fewer = sum(bool(results) for place, results in failed.items() if place not in above)
     emulated = f"{lacking} of {len(above)} runs above fail, {fewer} of {len(places) - len(above)} below"

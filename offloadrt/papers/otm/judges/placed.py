@@ -38,12 +38,14 @@ def program(benchmark: str) -> HostProgram:
 
 def pinned(result: Result) -> set[str]:
     """Name the objects that were pinned to the CPU."""
-    return {name for name, one in result.placements.items() if one.place == "cpu"}
+    return {name for name, placement in result.placements.items() if placement.place == "cpu"}
 
 
 @bench.judge("otm.bfs.fit.vs_trad")
 def against_copies(grid: RodiniaGrid) -> Hearing:
-    results = yield from runs(grid, [("bfs", size, one) for size in grid.fitting for one in (EXPLICIT, OTM)])
+    results = yield from runs(
+        grid, [("bfs", size, placement) for size in grid.fitting for placement in (EXPLICIT, OTM)]
+    )
     ratio = {
         size: seconds(results["bfs", size, EXPLICIT]) / seconds(results["bfs", size, OTM]) for size in grid.fitting
     }
@@ -54,7 +56,7 @@ def against_copies(grid: RodiniaGrid) -> Hearing:
 
 @bench.judge("otm.bfs.fit.vs_um")
 def against_managed(grid: RodiniaGrid) -> Hearing:
-    results = yield from runs(grid, [("bfs", size, one) for size in grid.fitting for one in (UM, OTM)])
+    results = yield from runs(grid, [("bfs", size, placement) for size in grid.fitting for placement in (UM, OTM)])
     ratio = {size: seconds(results["bfs", size, OTM]) / seconds(results["bfs", size, UM]) for size in grid.fitting}
     copied = _copied(results["bfs", grid.fitting[-1], OTM])
     return Reading(listed(ratio), in_gb(ratio), f"not at {{outside}} GB: {copied}")
@@ -62,7 +64,7 @@ def against_managed(grid: RodiniaGrid) -> Hearing:
 
 @bench.judge("otm.bfs.over")
 def gain_above(grid: RodiniaGrid) -> Hearing:
-    results = yield from runs(grid, [("bfs", size, one) for size in grid.over for one in (UM, OTM)])
+    results = yield from runs(grid, [("bfs", size, placement) for size in grid.over for placement in (UM, OTM)])
     ratio = {size: seconds(results["bfs", size, UM]) / seconds(results["bfs", size, OTM]) for size in grid.over}
     value = mean(ratio.values())
     most, least = max(ratio, key=ratio.__getitem__), min(ratio, key=ratio.__getitem__)
@@ -140,7 +142,8 @@ def place_matters_more(grid: RodiniaGrid) -> Hearing:
 @bench.judge("otm.traffic_reduced")
 def less_traffic(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(
-        grid, [(benchmark, size, one) for benchmark in BENCHMARKS for size in grid.over for one in (UM, OTM)]
+        grid,
+        [(benchmark, size, placement) for benchmark in BENCHMARKS for size in grid.over for placement in (UM, OTM)],
     )
     parts = {
         f"{benchmark} at {size:g} GB": _moved(results[benchmark, size, OTM]) / _moved(results[benchmark, size, UM])
@@ -176,8 +179,8 @@ def overhead(grid: RodiniaGrid) -> Hearing:
 
 
 def _copied(result: Result) -> str:
-    """Say why OTM is what explicit copies are."""
-    dense = [one.density for one in result.placements.values() if one.mechanism == "explicit"]
+    """Explain why OTM takes as long as explicit copies."""
+    dense = [placement.density for placement in result.placements.values() if placement.mechanism == "explicit"]
     return (
         f"OTM copies {len(dense)} of {len(result.placements)} objects of BFS, whose estimated densities are "
         f"{min(dense, default=0.0):.2g} or more; what it copies takes as long as explicit copies do"

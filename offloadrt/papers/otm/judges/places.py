@@ -28,8 +28,9 @@ CANDIDATES: dict[str, dict[str, str]] = {
     "otm.strict": {"otm.strict": "true"},
     "otm.evicts": {"otm.evicts": "true"},
 }
-"""What the authors' public runtime does otherwise than the paper's text: less memory to place objects in, a byte left
-free, and better-ranked objects that take the place of others.
+"""Where the authors' public runtime differs from the paper's text.
+
+It has less memory to place objects in, leaves a byte free, and lets better-ranked objects take the place of others.
 """
 SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"benchmark": "bfs", "placement": EXPLICIT, "size_gb": 0.5},
@@ -43,7 +44,7 @@ _MEMORY = ("mem.size", "mem.reserved", "otm.reserve")
 bench = Bench.of("offloadrt.papers.otm")
 
 Place = tuple[str, float, str]
-"""Benchmark, size in GB, placement."""
+"""Benchmark, size in GB, and placement."""
 
 
 @attrs.frozen
@@ -59,11 +60,11 @@ class RodiniaGrid(JudgingGrid):
     large: float
     """A size of the synthetic program that does not."""
     part: float
-    """The part of the device's memory, and of all sizes, that is looked at."""
+    """The part of the device's memory, and of all sizes, that is used."""
 
     @property
     def described(self) -> str:
-        """Say in words how much is looked at."""
+        """Say in words how much is measured."""
         sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
         emulated = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
         return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
@@ -99,7 +100,7 @@ def grid(extent: Extent, options: Options) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia at these places; `yield from` it."""
+    """Run Rodinia at these places; a judge uses it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))

@@ -60,7 +60,7 @@ async def three_objects(t: omp.HostThread) -> None:
 
 
 async def two_then_three(t: omp.HostThread) -> None:
-    """Use `a` and `b` before `c` comes."""
+    """Use `a` and `b` before `c` is mapped."""
     a = t.array("a", N, fill=1.0, align=BLOCK)
     b = t.array("b", N, fill=0.0, align=BLOCK)
     c = t.array("c", N, fill=1.0, align=BLOCK)
@@ -80,7 +80,7 @@ async def objects(
 ) -> Facts:
     """Place the three objects, with memory for `room` of them less `lacking` bytes; count what moves.
 
-    late: `c`, which ranks first, comes when the others are in use.
+    With `late`, `c`, which ranks first, is mapped when the others are in use already.
     """
     body = two_then_three if late else three_objects
     run.configure(configuration="otm", host_program=HostProgram.of(body), phantom=True)
@@ -112,13 +112,13 @@ async def objects(
         "objects": len(run.device().placements),
         "object_bytes": N * DOUBLE,
     }
-    for one in run.device().placements:
-        facts[f"{one.name}_mechanism"] = one.mechanism
-        facts[f"{one.name}_rank"] = one.rank
-        facts[f"{one.name}_density"] = one.density
-        facts[f"{one.name}_gaf"] = one.gaf
-        facts[f"{one.name}_bytes"] = one.nbytes
-        facts[f"{one.name}_decisions"] = sum(event.array == one.name for event in placed)
+    for placement in run.device().placements:
+        facts[f"{placement.name}_mechanism"] = placement.mechanism
+        facts[f"{placement.name}_rank"] = placement.rank
+        facts[f"{placement.name}_density"] = placement.density
+        facts[f"{placement.name}_gaf"] = placement.gaf
+        facts[f"{placement.name}_bytes"] = placement.nbytes
+        facts[f"{placement.name}_decisions"] = sum(event.array == placement.name for event in placed)
     return facts
 
 

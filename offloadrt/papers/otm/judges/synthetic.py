@@ -12,9 +12,9 @@ from offloadrt.study.validation.judging import Hearing, Judgement, Reading
 from offloadrt.study.validation.measured import number
 
 LEAST, MOST = 0.02, 0.98
-"""Densities between which one is looked for."""
+"""The range of densities in which the crossover is searched."""
 STEPS = 6
-"""Halvings of the range of densities."""
+"""How often the bisection halves the range of densities."""
 
 ALONE: dict[str, Value] = {"arrays": 1}
 MANAGED: dict[str, Value] = {**ALONE, "placement": "managed"}
@@ -25,7 +25,7 @@ COPIED: dict[str, Value] = {**ALONE, "placement": "explicit"}
 def dense(grid: RodiniaGrid) -> Hearing:
     um, explicit, unread, copied = yield from synthetic(
         grid,
-        [(grid.small, {**one, "read_result": read}) for read in (True, False) for one in (MANAGED, COPIED)],
+        [(grid.small, {**placement, "read_result": read}) for read in (True, False) for placement in (MANAGED, COPIED)],
     )
     ratio, without = um.elapsed_s / explicit.elapsed_s, unread.elapsed_s / copied.elapsed_s
     emulated = f"{ratio:.3g} ({without:.3g} if the host does not look: explicit copies bring all back, faults nothing)"
@@ -34,7 +34,9 @@ def dense(grid: RodiniaGrid) -> Hearing:
 
 @bench.judge("otm.table2.fit_low")
 def sparse(grid: RodiniaGrid, density: float) -> Hearing:
-    um, explicit = yield from synthetic(grid, [(grid.small, {**one, "density": density}) for one in (MANAGED, COPIED)])
+    um, explicit = yield from synthetic(
+        grid, [(grid.small, {**placement, "density": density}) for placement in (MANAGED, COPIED)]
+    )
     ratio = um.elapsed_s / explicit.elapsed_s
     moved = number(um.measured["to_device_gb"]) / number(explicit.measured["to_device_gb"])
     reason = f"faults cost more than the copies that they save: {moved:.3g} of the bytes migrate"
@@ -44,7 +46,9 @@ def sparse(grid: RodiniaGrid, density: float) -> Hearing:
 @bench.judge("otm.table2.over_high")
 def pinning(grid: RodiniaGrid, reuse: int) -> Hearing:
     both: dict[str, Value] = {"arrays": 2, "reuse": reuse}
-    um, pinned = yield from synthetic(grid, [(grid.large, {**both, "placement": one}) for one in ("managed", "hybrid")])
+    um, pinned = yield from synthetic(
+        grid, [(grid.large, {**both, "placement": placement}) for placement in ("managed", "hybrid")]
+    )
     ratio = pinned.elapsed_s / um.elapsed_s
     emulated = f"{pinned.elapsed_s:.3g} s and {um.elapsed_s:.3g} s"
     return Reading(emulated, ratio, "reaching one array over the link costs more than evictions")
@@ -92,4 +96,4 @@ def crossover(grid: RodiniaGrid) -> Hearing:
 
 
 def _both(grid: RodiniaGrid, density: float) -> list[tuple[float, dict[str, Value]]]:
-    return [(grid.small, {**one, "density": density}) for one in (MANAGED, COPIED)]
+    return [(grid.small, {**placement, "density": density}) for placement in (MANAGED, COPIED)]

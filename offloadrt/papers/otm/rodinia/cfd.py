@@ -34,7 +34,7 @@ def copy(old: Floats, variables: Floats, values: int) -> None:
 
 @kernel(threads_per_team=THREADS)
 def step_factor(variables: Floats, areas: Floats, step_factors: Floats, n: int) -> None:
-    """Compute the length of an element's time step, over its area."""
+    """Compute the time step of each element divided by its area."""
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]
@@ -129,7 +129,10 @@ def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floa
 
 
 def far_field() -> Floats:
-    """Return density, momenta and energy far away, and the pressure: flow along x at 1.2 times sound speed."""
+    """Return density, momenta and energy of the far field, and its pressure.
+
+    The flow goes along x at 1.2 times the speed of sound.
+    """
     density, pressure = 1.4, 1.0
     speed = MACH * math.sqrt(GAMMA * pressure / density)
     energy = 0.5 * density * speed * speed + pressure / (GAMMA - 1.0)
@@ -138,7 +141,7 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """`iterations` on a mesh."""
+    """A run of `iterations` iterations on a mesh."""
 
     sheet: Sheet
     iterations: int

@@ -26,8 +26,10 @@ CONFIGURATIONS: Final = {"explicit": "copy", "um": "managed", "otm": "otm"}
 """The memory configuration of each of the paper's placements."""
 
 Structure = Literal["data", "plain"]
-"""Where the map clauses are. data: one `target data` around the loop, as in the public BFS; plain: only the target
-regions, each of which maps what it uses, tofrom.
+"""Where the map clauses are.
+
+data: one `target data` around the loop, as in the public BFS; plain: only the target regions have clauses, and each
+maps what it uses, tofrom.
 """
 Mesh = Literal["ordered", "random"]
 """CFD's numbering of elements. ordered: neighbours have numbers that lie near, as mesh generators and bandwidth

@@ -50,9 +50,9 @@ class Sheet:
         around[0], around[-1] = WING, WING
         around[1:-1, 1:-1] = number.reshape(self.length, self.width)
         faces = [around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, :-2], around[1:-1, 2:]]
-        found = np.empty((4, self.elements), np.int32)
-        found[:, number] = [face.ravel() for face in faces]
-        return found
+        neighbours = np.empty((4, self.elements), np.int32)
+        neighbours[:, number] = [face.ravel() for face in faces]
+        return neighbours
 
     def normals(self, rng: np.random.Generator) -> Floats:
         """Draw [direction, face, element]: outward, of different lengths, not quite in the sheet."""

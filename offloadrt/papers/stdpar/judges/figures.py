@@ -118,7 +118,7 @@ def order_of_magnitude(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.apps.icpx")
 def icpx(grid: ApplicationGrid, large: float, near: float) -> Hearing:
-    places = [(MAX1550, grid.of(one, name)) for one in APPLICATIONS for name in ("icpx", "native")]
+    places = [(MAX1550, grid.of(application, name)) for application in APPLICATIONS for name in ("icpx", "native")]
     results = iter((yield from runs(grid, places)))
     ratio = {application: seconds(next(results)) / seconds(next(results)) for application in APPLICATIONS}
     holds = ratio["minibude"] <= near and min(ratio["cloverleaf"], ratio["tealeaf"]) >= large

@@ -210,12 +210,12 @@ async def transfer(
     Of that one host and device are known to take `host_s` and `offload_s`, without the transfer of its data.
     """
     run.options = std.StdParOptions(heuristic=std.HeuristicRules(min_operations=1, min_time_s=0.0), phantom=True)
-    names = {one: f"for_each({one.name})" for one in (increment, double)}
-    known = {(increment, Place.HOST): 1e-6, (increment, Place.OFFLOAD): 1.0}
-    known |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}
-    for (one, place), taken in known.items():
+    names = {operation: f"for_each({operation.name})" for operation in (increment, double)}
+    times = {(increment, Place.HOST): 1e-6, (increment, Place.OFFLOAD): 1.0}
+    times |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}
+    for (operation, place), taken in times.items():
         for _ in range(3):
-            run.stdpar.runtime.database.add(OperationId(names[one], LARGE), place, taken)
+            run.stdpar.runtime.database.add(OperationId(names[operation], LARGE), place, taken)
 
     async def body(t: std.HostThread) -> None:
         a = await t.new_array("a", LARGE)

@@ -29,7 +29,7 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
     "elision": {"elision": "on"},
     "prefetch": {"prefetch": "first"},
 }
-"""One optimization at a time, over none."""
+"""Each optimization alone, compared with a run without any."""
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
@@ -53,10 +53,10 @@ def memory_pool(grid: ApplicationGrid) -> Hearing:
     results = yield from runs(
         grid, [(MACHINE, grid.of_lulesh(size, "acpp", **way)) for size in grid.lulesh for way in ways]
     )
-    each, emulated, wrong = iter(results), [], []
+    remaining, emulated, wrong = iter(results), [], []
     for size in grid.lulesh:
-        none = seconds(next(each))
-        gains = {name: none / seconds(next(each)) for name in SINGLE}
+        none = seconds(next(remaining))
+        gains = {name: none / seconds(next(remaining)) for name in SINGLE}
         emulated.append(f"{size}: {', '.join(f'{name} {gain:.3g}' for name, gain in gains.items())}")
         if gains["pool"] <= 1.0 or gains["pool"] < max(gains.values()):
             wrong.append(f"at {size} {max(gains, key=lambda name: gains[name])} gains most")
@@ -77,7 +77,7 @@ def over_nvcpp(grid: ApplicationGrid) -> Hearing:
     }
     best = max(ratios, key=ratios.__getitem__)
     nvcpp, acpp = results[2 * grid.lulesh.index(best) :][:2]
-    without = [seconds(one) - one.devices[HANDLER].busy_s for one in (nvcpp, acpp)]
+    without = [seconds(result) - result.devices[HANDLER].busy_s for result in (nvcpp, acpp)]
     host_faults = number(acpp.measured["host_faults"]) / grid.lulesh_steps
     why = (
         f"at {best} the page-fault handler is busy for {handler_share(nvcpp):.0%} of nvc++'s time and "
@@ -91,12 +91,12 @@ def over_nvcpp(grid: ApplicationGrid) -> Hearing:
 def elided(grid: ApplicationGrid) -> Hearing:
     results = yield from runs(grid, [(MACHINE, grid.of_lulesh(size, "acpp", prefetch=PM)) for size in grid.lulesh])
     shares = [number(result.measured["elided_share"]) for result in results]
-    one = results[0].measured
-    every = ", ".join(f"{share:.3g}" for share in sorted(set(shares)))
+    measured = results[0].measured
+    listed_shares = ", ".join(f"{share:.3g}" for share in sorted(set(shares)))
     emulated = (
-        f"{every}: of {one['algorithms']} algorithms {one['elided']}; "
-        f"loads and stores end {one['kept_access']} windows, allocations {one['kept_allocation']}, "
-        f"{one['kept_value']} algorithms return a value"
+        f"{listed_shares}: of {measured['algorithms']} algorithms {measured['elided']}; "
+        f"loads and stores end {measured['kept_access']} windows, allocations {measured['kept_allocation']}, "
+        f"{measured['kept_value']} algorithms return a value"
     )
     figures = dict(zip(map(str, grid.lulesh), shares, strict=True))
     return Reading(emulated, figures, "windows end elsewhere than in the paper's build")
@@ -108,9 +108,9 @@ def challenged(grid: ApplicationGrid) -> Hearing:
     results = yield from runs(
         grid, [(MI100, grid.of_lulesh(size, name, **way)) for size in grid.lulesh for name, way in ways]
     )
-    each, emulated, wrong = iter(results), [], []
+    remaining, emulated, wrong = iter(results), [], []
     for size in grid.lulesh:
-        host, acpp, roc = (seconds(next(each)) for _ in ways)
+        host, acpp, roc = (seconds(next(remaining)) for _ in ways)
         emulated.append(f"{size}: {acpp / host:.3g} and {roc / host:.3g}")
         if min(acpp, roc) <= host:
             wrong.append(f"offloading gains at {size}")

@@ -135,17 +135,18 @@ def one_transfer(grid: ApplicationGrid) -> Hearing:
         {"prefetch": "never", "nbytes": SWEPT},
         {"prefetch": "never", "nbytes": PAGE},
     ]
-    at_once, on_demand, one = yield from facts(grid, f"{MEMORY}:one_transfer", ways)
-    whole, demand, fault = (number(fact["moving_s"]) for fact in (at_once, on_demand, one))
+    at_once, on_demand, one_page = yield from facts(grid, f"{MEMORY}:one_transfer", ways)
+    prefetched, demand, fault = (number(fact["moving_s"]) for fact in (at_once, on_demand, one_page))
     emulated = (
-        f"{whole * 1e3:.3g} ms; a fault {fault * 1e6:.3g} us, times {SWEPT // PAGE} {fault * SWEPT / PAGE * 1e3:.3g} "
+        f"{prefetched * 1e3:.3g} ms; a fault {fault * 1e6:.3g} us, "
+        f"times {SWEPT // PAGE} {fault * SWEPT / PAGE * 1e3:.3g} "
         f"ms; on demand {demand * 1e3:.3g} ms ({on_demand['faults']} batches)"
     )
     return unless(
         emulated,
         {
-            "faults take less": whole >= fault * SWEPT / PAGE,
-            "so they do in batches": whole >= demand,
+            "faults take less": prefetched >= fault * SWEPT / PAGE,
+            "so they do in batches": prefetched >= demand,
             "a prefetched array faults": at_once["faults"] != 0,
         },
     )
@@ -166,18 +167,19 @@ def over_the_link(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.queue")
 def queues(grid: ApplicationGrid) -> Hearing:
-    one, two = yield from facts(grid, f"{FLOW}:order", [{"threads": 1}, {"threads": 2}])
+    alone, both = yield from facts(grid, f"{FLOW}:order", [{"threads": 1}, {"threads": 2}])
     emulated = (
-        f"one thread: {one['queues']} queue, {one['kernels']} kernels, {one['overlaps_within']} overlaps; two: "
-        f"{two['queues']} queues, {two['overlaps_within']} overlaps within one, {two['overlaps_between']} between them"
+        f"one thread: {alone['queues']} queue, {alone['kernels']} kernels, {alone['overlaps_within']} overlaps; two: "
+        f"{both['queues']} queues, {both['overlaps_within']} overlaps within one, "
+        f"{both['overlaps_between']} between them"
     )
     return unless(
         emulated,
         {
-            "kernels of a thread overlap": bool(one["overlaps_within"]) or bool(two["overlaps_within"]),
-            "threads share a queue": two["queues"] != 2,
-            "threads do not overlap": not two["overlaps_between"],
-            "results are wrong": not (one["right"] and two["right"]),
+            "kernels of a thread overlap": bool(alone["overlaps_within"]) or bool(both["overlaps_within"]),
+            "threads share a queue": both["queues"] != 2,
+            "threads do not overlap": not both["overlaps_between"],
+            "results are wrong": not (alone["right"] and both["right"]),
         },
     )
 

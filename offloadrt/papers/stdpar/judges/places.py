@@ -33,7 +33,7 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"application": "cloverleaf", "size": 960, "steps": 1},
     {"application": "lulesh", "size": 30, "steps": 2},
 )
-"""Runs that show whether an entry of the machine matters at all."""
+"""Short runs that show whether an entry of the machine has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.stdpar")
 

@@ -26,7 +26,7 @@ RISE: Final = 1.5
 WIDTH: Final = 10.0
 AMBIENT: Final = (0.2, 1.0)
 DENSE: Final = (1.0, 2.5)
-"""Density and energy (clover_bm16.in of the public source, like the next entry)."""
+"""Density and energy of the dense state (clover_bm16.in of the public source, like the next entry)."""
 EDGE: Final = (0.2, 0.5)
 """How far the dense state reaches, as a part of the grid in y and in x."""
 WORK: Final = ("work1", "work2", "work3", "work4", "work5", "work6", "work7")

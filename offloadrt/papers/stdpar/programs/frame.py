@@ -155,10 +155,10 @@ class Stopwatch:
         if self._before is None or self._after is None:
             raise ValueError("the application has timed nothing")
         before, after = self._before, self._after
-        found = {name: count - before.algorithms[name] for name, count in after.algorithms.items()}
+        counts = {name: count - before.algorithms[name] for name, count in after.algorithms.items()}
         reasons = dict.fromkeys(_REASONS.values(), 0)
         for barrier, times in after.barriers.items():
             if isinstance(barrier, Kept) and barrier.reason in _REASONS:
                 reasons[_REASONS[barrier.reason]] += times - before.barriers.get(barrier, 0)
-        share = found["elided"] / found["offloaded"] if found["offloaded"] else 0.0
-        return {"algorithms": found.pop("calls"), **found, "elided_share": share, **reasons}
+        share = counts["elided"] / counts["offloaded"] if counts["offloaded"] else 0.0
+        return {"algorithms": counts.pop("calls"), **counts, "elided_share": share, **reasons}

@@ -15,7 +15,7 @@ Doubles = NDArray[np.float64]
 SIGNS: Final[Doubles] = np.array(
     [[-1, -1, -1], [1, -1, -1], [1, 1, -1], [-1, 1, -1], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]], dtype=float
 )
-"""Where each corner lies along the element's own axes xi, eta and zeta."""
+"""On which side of the element each corner lies along the element's own axes xi, eta and zeta."""
 _NORMAL_FACES: Final = ((0, 1, 2, 3), (0, 4, 5, 1), (1, 5, 6, 2), (2, 6, 7, 3), (3, 7, 4, 0), (4, 7, 6, 5))
 _AREA_FACES: Final = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 5, 4), (1, 2, 6, 5), (2, 3, 7, 6), (3, 0, 4, 7))
 _AROUND: Final = (
@@ -52,22 +52,22 @@ def shape_derivatives(at: Doubles) -> tuple[Doubles, Doubles]:
 
 def node_normals(at: Doubles) -> Doubles:
     """Return a quarter of the normals of the three faces at each corner."""
-    found = np.zeros_like(at)
+    normals = np.zeros_like(at)
     for face in _NORMAL_FACES:
         a, b, c, d = (at[:, corner] for corner in face)
         quarter = 0.25 * np.cross(0.5 * (d + c - b - a), 0.5 * (c + b - d - a))
         for corner in face:
-            found[:, corner] += quarter
-    return found
+            normals[:, corner] += quarter
+    return normals
 
 
 def volume_derivatives(at: Doubles) -> Doubles:
     """Return the derivative of the volume by the position of each corner."""
-    found = np.empty_like(at)
+    derivatives = np.empty_like(at)
     for corner, around in enumerate(_AROUND):
         a, b, c, d, e, f = (at[:, other] for other in around)
-        found[:, corner] = (np.cross(b + c, a + b) + np.cross(a + e, d + e) + np.cross(d + f, c + f)) / 12.0
-    return found
+        derivatives[:, corner] = (np.cross(b + c, a + b) + np.cross(a + e, d + e) + np.cross(d + f, c + f)) / 12.0
+    return derivatives
 
 
 def volumes(at: Doubles) -> Doubles:

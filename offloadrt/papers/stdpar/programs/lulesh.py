@@ -227,17 +227,17 @@ async def time_constraints(t: std.HostThread, domain: Domain) -> None:
         await domain.store(t)
         for elements in domain.region_lists:
             await domain.load(t)
-            found = await t.transform_reduce(
+            constraint = await t.transform_reduce(
                 p, material.courant, domain.itself, elements, *domain.behind("ss", "arealg", "vdov"),
                 init=domain.dtcourant, iterations=len(elements),
             )  # fmt: skip
-            domain.dtcourant = found if found is not None else domain.dtcourant
+            domain.dtcourant = constraint if constraint is not None else domain.dtcourant
             await domain.store(t)
-            found = await t.transform_reduce(
+            constraint = await t.transform_reduce(
                 p, material.hydro, domain.itself, elements, *domain.behind("vdov"),
                 init=domain.dthydro, iterations=len(elements),
             )  # fmt: skip
-            domain.dthydro = found if found is not None else domain.dthydro
+            domain.dthydro = constraint if constraint is not None else domain.dthydro
             await domain.store(t)
 
 

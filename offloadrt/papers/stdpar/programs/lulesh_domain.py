@@ -149,7 +149,7 @@ class Domain:
         for name, (length, dtype) in shapes.items():
             fields[name] = await t.new_array(name, length, dtype, phantom=phantom)
             await t.write(fields[name], values.get(name, 0))
-        sizes = mesh.region_sizes() if lists is None else [len(one) for one in lists]
+        sizes = mesh.region_sizes() if lists is None else [len(elements) for elements in lists]
         region_lists = []
         for region, size in enumerate(sizes):
             region_lists.append(await t.new_array(f"region {region}", size, np.int32, phantom=phantom))

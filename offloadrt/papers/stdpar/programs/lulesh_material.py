@@ -38,8 +38,8 @@ def _monotonic_q(
 
         def beyond(at: Any, shift: int, delv: Any = delv, here: Any = here, flags: Any = flags) -> Any:
             face = flags >> shift & 3
-            found = np.where(face == SYMMETRIC, here, delv[at[elements]])
-            return np.where(face == FREE, 0.0, found) / (here + tiny)
+            neighbour = np.where(face == SYMMETRIC, here, delv[at[elements]])
+            return np.where(face == FREE, 0.0, neighbour) / (here + tiny)
 
         low, high = beyond(before, 0), beyond(behind, 2)
         phi = np.minimum(np.minimum(0.5 * (low + high), LIMITER * low), LIMITER * high)
@@ -96,9 +96,9 @@ def _bulk(compression: Any, bvc: Any) -> None:
 
 
 def _pressure(n: int, elements: Any, bvc: Any, energy: Any, vnewc: Any, pressure: Any) -> None:
-    found = bvc * energy
-    found[(np.abs(found) < P_CUT) | (vnewc[elements] >= MOST_VOLUME)] = 0.0
-    pressure[...] = np.maximum(found, 0.0)
+    raw = bvc * energy
+    raw[(np.abs(raw) < P_CUT) | (vnewc[elements] >= MOST_VOLUME)] = 0.0
+    pressure[...] = np.maximum(raw, 0.0)
 
 
 bulk = made("BulkModulus", _bulk, 2, R, W, n=False)

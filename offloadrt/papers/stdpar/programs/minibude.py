@@ -25,7 +25,7 @@ PROTEIN: Final = 938
 LIGAND: Final = 26
 TYPES: Final = 34
 WARM_UP: Final = 2
-"""Iterations that are not timed."""
+"""The first iterations, which are not timed."""
 HARDNESS: Final = 38.0
 CHARGE: Final = 45.0
 FAR, NEAR = 5.5, 1.0
@@ -125,10 +125,10 @@ class MiniBude:
         async with timed():
             for _ in range(self.steps):
                 await self.iterate(t, *arrays, energies)
-        found = await t.read(energies)
+        computed = await t.read(energies)
         for array in (*arrays, energies):
             await t.delete(array)
-        return ApplicationOutcome({}, {"energies": found})
+        return ApplicationOutcome({}, {"energies": computed})
 
     async def iterate(self, t: std.HostThread, *arguments: std.UsmArray) -> None:
         async with t.function():

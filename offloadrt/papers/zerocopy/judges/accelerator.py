@@ -55,16 +55,17 @@ DEAR_PREFAULT = (
 )
 
 Place = tuple[str, str]
-"""Benchmark, configuration."""
+"""Benchmark and configuration."""
 
 
 def spec(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS
 ) -> Asking[dict[Place, Result]]:
-    """Run the benchmarks under the configurations; `yield from` it."""
-    places = [(benchmark, one) for benchmark in benchmarks for one in configurations]
+    """Run the benchmarks under the configurations; a judge uses it with `yield from`."""
+    places = [(benchmark, configuration) for benchmark in benchmarks for configuration in configurations]
     results = yield [
-        grid.at(SPECACCEL, {"benchmark": benchmark, "configuration": one, "fraction": 1.0}) for benchmark, one in places
+        grid.at(SPECACCEL, {"benchmark": benchmark, "configuration": configuration, "fraction": 1.0})
+        for benchmark, configuration in places
     ]
     return dict(zip(places, results, strict=True))
 
@@ -76,16 +77,18 @@ def spec_ratios(
     benchmarks, configurations = tuple(benchmarks), tuple(configurations)
     results = yield from spec(grid, benchmarks, (COPY, *configurations))
     return {
-        (benchmark, one): results[benchmark, COPY].elapsed_s / results[benchmark, one].elapsed_s
+        (benchmark, configuration): results[benchmark, COPY].elapsed_s / results[benchmark, configuration].elapsed_s
         for benchmark in benchmarks
-        for one in configurations
+        for configuration in configurations
     }
 
 
 @bench.judge("mi300a.headline.spec")
 def headline(grid: QmcpackGrid) -> Hearing:
     ratio = yield from spec_ratios(grid, configurations=(IZC, USM))
-    loss = {benchmark: max(1 - ratio[benchmark, one] for one in (IZC, USM)) for benchmark in BENCHMARKS}
+    loss = {
+        benchmark: max(1 - ratio[benchmark, configuration] for configuration in (IZC, USM)) for benchmark in BENCHMARKS
+    }
     worst = max(loss, key=loss.__getitem__)
     emulated, reason = listed(loss), f"the largest is that of {worst}, {loss[worst]:.3g}"
     if worst != "ep":
@@ -105,7 +108,9 @@ def table2(grid: QmcpackGrid, benchmark: str, configuration: str) -> Hearing:
 def _table2_of(grid: QmcpackGrid, benchmark: str) -> Asking[tuple[str, tuple[float, float, float]]]:
     """Measure the three ratios of a benchmark: in words, and those of IZC, USM and Eager Maps."""
     ratio = yield from spec_ratios(grid, (benchmark,))
-    emulated = listed({SHORT[one]: ratio[benchmark, one] for one in (EAGER, IZC, USM)}, ".4g")
+    emulated = listed(
+        {SHORT[configuration]: ratio[benchmark, configuration] for configuration in (EAGER, IZC, USM)}, ".4g"
+    )
     return emulated, (ratio[benchmark, IZC], ratio[benchmark, USM], ratio[benchmark, EAGER])
 
 
@@ -154,7 +159,7 @@ def table3(grid: QmcpackGrid, benchmark: str, configuration: str, figure: str) -
 @bench.judge("mi300a.spec.ep_seconds")
 def seconds_of_ep(grid: QmcpackGrid) -> Hearing:
     results = yield from spec(grid, ("ep",), (COPY, IZC))
-    copy, izc = (results["ep", one].elapsed_s for one in (COPY, IZC))
+    copy, izc = (results["ep", configuration].elapsed_s for configuration in (COPY, IZC))
     more = (izc - copy) * MICRO
     return Reading(f"{more:.3g} us ({izc:.4g} s against {copy:.4g} s)", more, CHEAP_TOUCH, "faults cost more")
 
@@ -181,7 +186,7 @@ def copy_pays_for_data(grid: QmcpackGrid) -> Hearing:
 
 
 def _overheads(copy: Result) -> tuple[float, dict[str, float]]:
-    """Divide Copy's host time: copies, allocations and frees, and each other category that is no work."""
+    """Divide Copy's host time into copies, allocations and frees, and each other category that is overhead."""
     shares = copy.where_time_went
     spent = {name: shares[name].total_s if name in shares else 0.0 for name in HOST_TIME if name not in WORK}
     memory = math.fsum(call.total_s for name, call in copy.calls.items() if name.startswith("memory_pool_"))
@@ -194,10 +199,12 @@ def _overheads(copy: Result) -> tuple[float, dict[str, float]]:
 def faults_matter_in_ep(grid: QmcpackGrid) -> Hearing:
     results = yield from spec(grid, ("ep", "stencil"), (IZC, USM))
     share = {
-        f"{benchmark} {SHORT[one]}": number(result.measured[INITIALIZATION]) / result.elapsed_s
-        for (benchmark, one), result in results.items()
+        f"{benchmark} {SHORT[configuration]}": number(result.measured[INITIALIZATION]) / result.elapsed_s
+        for (benchmark, configuration), result in results.items()
     }
-    holds = all(share[f"ep {SHORT[one]}"] > share[f"stencil {SHORT[one]}"] for one in (IZC, USM))
+    holds = all(
+        share[f"ep {SHORT[configuration]}"] > share[f"stencil {SHORT[configuration]}"] for configuration in (IZC, USM)
+    )
     return Judgement(listed(share), holds, "faults are no larger part of ep")
 
 
@@ -215,9 +222,9 @@ def nearly_always_better(grid: QmcpackGrid) -> Hearing:
 def prefaulting_pays_beyond(grid: QmcpackGrid) -> Hearing:
     places = [(size, remaps) for remaps in (0, 10, 100) for size in (1, 4, 16, 64, 256, 1024, 4096)]
     results = yield [
-        grid.at("first_touch", {"bytes": size << 20, "remaps": remaps, "configuration": one})
+        grid.at("first_touch", {"bytes": size << 20, "remaps": remaps, "configuration": configuration})
         for size, remaps in places
-        for one in (IZC, EAGER)
+        for configuration in (IZC, EAGER)
     ]
     pays: list[float] = []
     does_not: list[float] = []

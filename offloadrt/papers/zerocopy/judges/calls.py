@@ -32,10 +32,10 @@ TABLE1 = (WAIT, ALLOCATE, ASYNC_COPY, HANDLER)
 
 @bench.judge("mi300a.table1.1t.waits_copy", "mi300a.table1.1t.handler")
 def counted(grid: QmcpackGrid, api: str) -> Hearing:
-    results = yield from runs(grid, [(S2, 1, COPY)], grid.whole)
+    results = yield from runs(grid, [(S2, 1, COPY)], grid.counted_fraction)
     result = results[S2, 1, COPY]
-    count = call(result, api).count / grid.whole
-    kernels, copies = (number(result.measured[name]) / grid.whole for name in ("kernels", "copies"))
+    count = call(result, api).count / grid.counted_fraction
+    kernels, copies = (number(result.measured[name]) / grid.counted_fraction for name in ("kernels", "copies"))
     return Reading(
         f"{count:,.0f} for {kernels:,.0f} kernels and {copies:,.0f} copies{_scaled(grid)}",
         count,
@@ -45,13 +45,13 @@ def counted(grid: QmcpackGrid, api: str) -> Hearing:
 
 
 def _scaled(grid: QmcpackGrid) -> str:
-    return "" if grid.whole == 1 else f" ({grid.whole:g} of the steps, scaled up)"
+    return "" if grid.counted_fraction == 1 else f" ({grid.counted_fraction:g} of the steps, scaled up)"
 
 
 @bench.judge("mi300a.table1.1t.lat_*")
 def latency(grid: QmcpackGrid, api: str) -> Hearing:
-    results = yield from runs(grid, [(S2, 1, COPY), (S2, 1, IZC)], grid.whole)
-    copy, izc = (call(results[S2, 1, one], api) for one in (COPY, IZC))
+    results = yield from runs(grid, [(S2, 1, COPY), (S2, 1, IZC)], grid.counted_fraction)
+    copy, izc = (call(results[S2, 1, configuration], api) for configuration in (COPY, IZC))
     emulated = (
         f"Copy {copy.count:,} calls, {copy.total_s:.3g} s; IZC {izc.count:,} calls, {izc.total_s:.3g} s{_scaled(grid)}"
     )
@@ -69,13 +69,13 @@ def latency(grid: QmcpackGrid, api: str) -> Hearing:
 
 def _over_start_up(grid: QmcpackGrid, copy_s: float, start_up_s: float) -> float:
     """Divide Copy's latency by IZC's, which is all start-up; Copy's part beyond that is scaled to all steps."""
-    return (start_up_s + (copy_s - start_up_s) / grid.whole) / start_up_s
+    return (start_up_s + (copy_s - start_up_s) / grid.counted_fraction) / start_up_s
 
 
 @bench.judge("mi300a.table1.copy_dominates")
 def copying_dominates(grid: QmcpackGrid) -> Hearing:
-    results = yield from runs(grid, [(S2, 1, COPY), (S2, 1, IZC)], grid.whole)
-    copy, izc = (call(results[S2, 1, one], ASYNC_COPY).total_s for one in (COPY, IZC))
+    results = yield from runs(grid, [(S2, 1, COPY), (S2, 1, IZC)], grid.counted_fraction)
+    copy, izc = (call(results[S2, 1, configuration], ASYNC_COPY).total_s for configuration in (COPY, IZC))
     ratio = _over_start_up(grid, copy, izc) if izc else inf
     return Reading(f"{ratio:.4g}{_scaled(grid)}", ratio, "Copy's copies take less than 1000 times IZC's")
 
@@ -83,10 +83,10 @@ def copying_dominates(grid: QmcpackGrid) -> Hearing:
 @bench.judge("mi300a.mech.shared_stack")
 def calls_get_longer(grid: QmcpackGrid) -> Hearing:
     results = yield from runs(grid, [(S2, 1, COPY), (S2, THREADS, COPY)])
-    one, eight = ([call(results[S2, count, COPY], name) for name in TABLE1] for count in (1, THREADS))
+    with_one, with_eight = ([call(results[S2, count, COPY], name) for name in TABLE1] for count in (1, THREADS))
     growth = {
         name: after.mean_s / before.mean_s
-        for name, before, after in zip(TABLE1, one, eight, strict=True)
+        for name, before, after in zip(TABLE1, with_one, with_eight, strict=True)
         if before.count and after.count
     }
     others = bench.claims["mi300a.mech.shared_stack"].outside(growth)
@@ -112,14 +112,16 @@ def maps_store_nothing(grid: QmcpackGrid) -> Hearing:
 
 
 GROWING = ((S2, THREADS), (S24, THREADS))
-"""Where growth is looked at: the paper's section on sizes has 8 threads."""
+"""Where growth is measured: both sizes with 8 threads, as in the paper's section on sizes."""
 
 
 @bench.judge("mi300a.scale.kernel_s2_s24")
 def kernels_grow(grid: QmcpackGrid) -> Hearing:
-    results = yield from runs(grid, [(size, 1, one) for size in (S2, S24) for one in (COPY, IZC)])
+    results = yield from runs(grid, [(size, 1, configuration) for size in (S2, S24) for configuration in (COPY, IZC)])
     growth = {
-        SHORT[one]: kernel_seconds(results[S24, 1, one]) / kernel_seconds(results[S2, 1, one]) for one in (COPY, IZC)
+        SHORT[configuration]: kernel_seconds(results[S24, 1, configuration])
+        / kernel_seconds(results[S2, 1, configuration])
+        for configuration in (COPY, IZC)
     }
     reason = "an input of the program's kernel work (no band is given); the figure is what it came to"
     return Judgement(listed(growth), None, reason)
@@ -139,7 +141,7 @@ def calls_grow(grid: QmcpackGrid, configuration: str) -> Hearing:
 
 @bench.judge("mi300a.scale.hsa_abs")
 def calls_cost_less(grid: QmcpackGrid) -> Hearing:
-    results = yield from runs(grid, [(*place, one) for place in GROWING for one in (COPY, IZC)])
+    results = yield from runs(grid, [(*place, configuration) for place in GROWING for configuration in (COPY, IZC)])
     parts = {place[0]: api_seconds(results[(*place, IZC)]) / api_seconds(results[(*place, COPY)]) for place in GROWING}
     reason = "both configurations wait for the same kernels, and what Copy adds is not as much again"
     return Reading(listed(parts), parts, reason)
@@ -147,7 +149,7 @@ def calls_cost_less(grid: QmcpackGrid) -> Hearing:
 
 @bench.judge("mi300a.scale.half_rate")
 def calls_grow_at_half_rate(grid: QmcpackGrid) -> Hearing:
-    results = yield from runs(grid, [(*place, one) for place in GROWING for one in (COPY, IZC)])
+    results = yield from runs(grid, [(*place, configuration) for place in GROWING for configuration in (COPY, IZC)])
     small, large = (api_seconds(results[(*place, COPY)]) - api_seconds(results[(*place, IZC)]) for place in GROWING)
     before, after = (kernel_seconds(results[(*place, COPY)]) for place in GROWING)
     seconds = f"{small:.3g} s, {large:.3g} s"

@@ -35,7 +35,8 @@ def _pages(
     """Run the probe on a kernel that sweeps twice over some pages, under each configuration."""
     return (
         yield from grid.facts(
-            f"{PROBES}:pages", [{"configuration": one, "count": count, "filled": filled} for one in configurations]
+            f"{PROBES}:pages",
+            [{"configuration": configuration, "count": count, "filled": filled} for configuration in configurations],
         )
     )
 
@@ -101,7 +102,10 @@ def detection(grid: QmcpackGrid) -> Hearing:
 
 @bench.judge("mi300a.mech.izc_discrete")
 def discrete(grid: QmcpackGrid) -> Hearing:
-    points = [grid.point({"configuration": one}, scenario=f"{PROBES}:maps") for one in (COPY, "environment")]
+    points = [
+        grid.point({"configuration": configuration}, scenario=f"{PROBES}:maps")
+        for configuration in (COPY, "environment")
+    ]
     copy, chosen = yield [
         attrs.evolve(point, options=attrs.evolve(point.options, machine=DISCRETE, hash=True, record=True))
         for point in points
@@ -113,8 +117,8 @@ def discrete(grid: QmcpackGrid) -> Hearing:
 @bench.judge("mi300a.mech.izc_usm_differ_only_globals")
 def only_globals_differ(grid: QmcpackGrid) -> Hearing:
     izc, usm = yield [
-        grid.at("qmcpack", {"size": S2, "threads": 8, "configuration": one, "fraction": 0.001}, hash=True)
-        for one in (IZC, USM)
+        grid.at("qmcpack", {"size": S2, "threads": 8, "configuration": configuration, "fraction": 0.001}, hash=True)
+        for configuration in (IZC, USM)
     ]
     same = izc.trace_hash == usm.trace_hash
     emulated = f"{izc.events:,} and {usm.events:,} events, hashes {'equal' if same else 'differ'}"
@@ -125,11 +129,12 @@ def only_globals_differ(grid: QmcpackGrid) -> Hearing:
 def faults_once(grid: QmcpackGrid) -> Hearing:
     facts = yield from _pages(grid, IZC, USM)
     emulated, wrong = [], []
-    for one, fact in zip((IZC, USM), facts, strict=True):
+    for configuration, fact in zip((IZC, USM), facts, strict=True):
         first, again, stalled = numbers(fact, "kernel_first_s", "kernel_again_s", "stalled_s")
         longer = first - again
         emulated.append(
-            f"{SHORT[one]}: {fact['faults_first']} then {fact['faults_again']} faults for {fact['pages']} pages, "
+            f"{SHORT[configuration]}: {fact['faults_first']} then {fact['faults_again']} faults "
+            f"for {fact['pages']} pages, "
             f"{longer * 1e6:.4g} us longer"
         )
         if fact["faults_first"] != fact["pages"]:
@@ -162,7 +167,7 @@ def eager_covers(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
 
 
 def _prefaults(grid: QmcpackGrid, counts: Sequence[int], turn: str) -> Asking[tuple[str, list[float]]]:
-    """Measure the first or the repeated prefault of some numbers of pages, in words and in seconds."""
+    """Measure the first or the repeated prefault for several numbers of pages; return words and seconds."""
     asked: list[dict[str, Value]] = [{"configuration": EAGER, "count": count, "filled": True} for count in counts]
     facts = yield from grid.facts(f"{PROBES}:pages", asked)
     times = [number(fact[f"prefault_{turn}_s"]) for fact in facts]
@@ -216,11 +221,13 @@ def allocations_come_first(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hea
 
 @bench.judge("mi300a.mech.signals")
 def what_is_waited_for(grid: QmcpackGrid, percent: float) -> Hearing:
-    copy, izc = yield from grid.facts(f"{PROBES}:waits", [{"configuration": one} for one in (COPY, IZC)])
+    copy, izc = yield from grid.facts(
+        f"{PROBES}:waits", [{"configuration": configuration} for configuration in (COPY, IZC)]
+    )
     emulated = "; ".join(
-        f"{one}: {fact['waits']} waits for {fact['kernels']} kernels, {fact['for_kernels']} for kernels, "
+        f"{name}: {fact['waits']} waits for {fact['kernels']} kernels, {fact['for_kernels']} for kernels, "
         f"{fact['for_copies']} for copies"
-        for one, fact in (("Copy", copy), ("IZC", izc))
+        for name, fact in (("Copy", copy), ("IZC", izc))
     )
     waits, kernels, for_kernels, for_copies = numbers(copy, "waits", "kernels", "for_kernels", "for_copies")
     izc_waits, izc_kernels = numbers(izc, "waits", "kernels")

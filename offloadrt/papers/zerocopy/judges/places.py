@@ -1,8 +1,8 @@
 """Where the judges of the zero-copy claims look: sizes, threads, configurations, and how much of a run is made.
 
 QMCPACK's figures compare times of the steady state, which a fraction of the steps shows. Table I counts calls of whole
-runs, start-up included: those are made at the fraction `whole`, and counts at less than 1 are scaled up. A ratio is
-time(copy) / time(configuration), as in the paper.
+runs, start-up included: those are made at the fraction `counted_fraction`, and counts at less than 1 are scaled up. A
+ratio is time(copy) / time(configuration), as in the paper.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SENSITIVITY: tuple[dict[str, Value], ...] = tuple(
     for size, threads in ((S2, 1), (S2, THREADS), (S24, THREADS))
     for configuration in (COPY, IZC, EAGER)
 )
-"""Runs that show whether an entry of the machine matters at all."""
+"""Short runs that show whether an entry of the machine has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.zerocopy")
 
 Place = tuple[str, int, str]
-"""Size, threads, configuration."""
+"""Supercell size, number of host threads, configuration."""
 Ratios = dict[Place, float]
 """time(copy) / time(configuration) by place."""
 
@@ -53,7 +53,7 @@ class QmcpackGrid(JudgingGrid):
     threads: tuple[int, ...]
     fraction: float
     """The part of the steps that is run where times are compared."""
-    whole: float
+    counted_fraction: float
     """The part of the steps that is run where calls of a run are counted."""
 
     @property
@@ -62,7 +62,7 @@ class QmcpackGrid(JudgingGrid):
         threads = ", ".join(map(str, self.threads))
         return (
             f"QMCPACK {', '.join((S1, *self.sizes))} with {threads} threads at {self.fraction:g} of the steps; "
-            f"Table I at {self.whole:g} of the steps"
+            f"Table I at {self.counted_fraction:g} of the steps"
         )
 
     def at(self, scenario: str, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
@@ -110,12 +110,14 @@ def ratios(
         for count in (grid.threads if threads is None else threads)
         for configuration in configurations
     ]
-    results = yield from runs(grid, [(size, count, of) for size, count, one in places for of in (COPY, one)])
+    results = yield from runs(
+        grid, [(size, count, either) for size, count, configuration in places for either in (COPY, configuration)]
+    )
     return {place: results[(*place[:2], COPY)].elapsed_s / results[place].elapsed_s for place in places}
 
 
 def by_name(values: Ratios) -> dict[str, float]:
-    """Name the places of some figures."""
+    """Label some figures by the names of their places."""
     return {named(place): value for place, value in values.items()}
 
 
@@ -143,7 +145,7 @@ def kernel_seconds(result: Result) -> float:
 
 def api_seconds(result: Result) -> float:
     """Add up the latencies of all calls of the HSA runtime of a run, start-up included."""
-    return math.fsum(one.total_s for one in result.all_calls().values())
+    return math.fsum(statistics.total_s for statistics in result.all_calls().values())
 
 
 def call(result: Result, name: str) -> CallFigures:

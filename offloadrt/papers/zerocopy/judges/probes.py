@@ -73,10 +73,10 @@ async def regions(run: Run, configuration: Configuration = "copy", threads: Anno
     arrays, turns = 3, 5
 
     async def body(t: omp.HostThread) -> None:
-        mine = [t.array(f"array {t.number} {number}", PAGE // DOUBLE, fill=0.0) for number in range(arrays)]
+        arrays_of_thread = [t.array(f"array {t.number} {number}", PAGE // DOUBLE, fill=0.0) for number in range(arrays)]
         await t.barrier()
         for _ in range(turns):
-            await t.target(READ, *mine, maps=omp.map(to=mine), teams=1, iterations=1)
+            await t.target(READ, *arrays_of_thread, maps=omp.map(to=arrays_of_thread), teams=1, iterations=1)
 
     await run.parallel(body, num_threads=threads)
     submitted = {event.cause: event.time_ps for event in recorded(run, events.KernelSubmit)}

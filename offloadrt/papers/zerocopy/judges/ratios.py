@@ -55,7 +55,7 @@ def always_better(grid: QmcpackGrid, configuration: str) -> Hearing:
 @bench.judge("mi300a.fig3.izc_eq_usm")
 def same_as_usm(grid: QmcpackGrid) -> Hearing:
     places = [(size, count) for size in grid.sizes for count in grid.threads]
-    results = yield from runs(grid, [(*place, one) for place in places for one in (IZC, USM)])
+    results = yield from runs(grid, [(*place, configuration) for place in places for configuration in (IZC, USM)])
     apart = {
         (*place, IZC): abs(results[(*place, IZC)].elapsed_s / results[(*place, USM)].elapsed_s - 1) for place in places
     }
@@ -66,9 +66,9 @@ def same_as_usm(grid: QmcpackGrid) -> Hearing:
 def more_threads_more_gain(grid: QmcpackGrid) -> Hearing:
     ratios = yield from ratios_of(grid, (IZC, USM), threads=(1, THREADS))
     gains = {
-        (size, THREADS, one): ratios[size, THREADS, one] / ratios[size, 1, one]
+        (size, THREADS, configuration): ratios[size, THREADS, configuration] / ratios[size, 1, configuration]
         for size in grid.sizes
-        for one in (IZC, USM)
+        for configuration in (IZC, USM)
     }
     return Reading(f"ratio(8T) / ratio(1T): {spanned(gains)}", by_name(gains), NOT_SO)
 
@@ -76,9 +76,12 @@ def more_threads_more_gain(grid: QmcpackGrid) -> Hearing:
 @bench.judge("mi300a.fig4.size_down")
 def gain_falls_with_size(grid: QmcpackGrid) -> Hearing:
     ratios = yield from ratios_of(grid, (IZC, USM), threads=(THREADS,))
-    curves = {SHORT[one]: {size: ratios[size, THREADS, one] for size in grid.sizes} for one in (IZC, USM)}
-    ranks = {one: correlation(list(curve.values())) for one, curve in curves.items()}
-    emulated = "; ".join(f"{one} {listed(curve)}" for one, curve in curves.items())
+    curves = {
+        SHORT[configuration]: {size: ratios[size, THREADS, configuration] for size in grid.sizes}
+        for configuration in (IZC, USM)
+    }
+    ranks = {name: correlation(list(curve.values())) for name, curve in curves.items()}
+    emulated = "; ".join(f"{name} {listed(curve)}" for name, curve in curves.items())
     return Reading(f"{listed(ranks)} ({emulated})", ranks, "the ratio does not fall with the size for {outside}")
 
 
@@ -98,8 +101,11 @@ def correlation(curve: Sequence[float]) -> float:
 @bench.judge("mi300a.fig4.s2_max")
 def s2_gains_most(grid: QmcpackGrid) -> Hearing:
     ratios = yield from ratios_of(grid, (IZC, USM), threads=(THREADS,))
-    best = {SHORT[one]: max(grid.sizes, key=lambda size: ratios[size, THREADS, one]) for one in (IZC, USM)}
-    emulated = ", ".join(f"{one}: {size}" for one, size in best.items())
+    best = {
+        SHORT[configuration]: max(grid.sizes, key=lambda size: ratios[size, THREADS, configuration])
+        for configuration in (IZC, USM)
+    }
+    emulated = ", ".join(f"{name}: {size}" for name, size in best.items())
     return Judgement(emulated, set(best.values()) == {S2}, f"the largest ratio is elsewhere; {spanned(ratios)}")
 
 
@@ -107,9 +113,9 @@ def s2_gains_most(grid: QmcpackGrid) -> Hearing:
 def s1_is_extreme(grid: QmcpackGrid) -> Hearing:
     ratios = yield from ratios_of(grid, (IZC, USM), sizes=(S1, S2))
     more = {
-        (S1, count, one): ratios[S1, count, one] / ratios[S2, count, one]
+        (S1, count, configuration): ratios[S1, count, configuration] / ratios[S2, count, configuration]
         for count in grid.threads
-        for one in (IZC, USM)
+        for configuration in (IZC, USM)
     }
     reason = (
         f"{NOT_SO}: QMCPACK presets twice as many walkers at S1, so that the host's own work for a move, which "
@@ -120,10 +126,15 @@ def s1_is_extreme(grid: QmcpackGrid) -> Hearing:
 
 @bench.judge("mi300a.opt.no_harm")
 def overlap_does_no_harm(grid: QmcpackGrid) -> Hearing:
-    results = yield from runs(grid, [(S2, count, one) for count in (1, THREADS) for one in (COPY, IZC, USM)])
-    each = {place: result.elapsed_s / measured_kernels(result) for place, result in results.items()}
-    gain = {SHORT[one]: each[S2, 1, one] / each[S2, THREADS, one] for one in (COPY, IZC, USM)}
-    worse = [one for one, value in gain.items() if value < 1.0 or (one == SHORT[COPY] and value == 1.0)]
+    results = yield from runs(
+        grid, [(S2, count, configuration) for count in (1, THREADS) for configuration in (COPY, IZC, USM)]
+    )
+    per_kernel_s = {place: result.elapsed_s / measured_kernels(result) for place, result in results.items()}
+    gain = {
+        SHORT[configuration]: per_kernel_s[S2, 1, configuration] / per_kernel_s[S2, THREADS, configuration]
+        for configuration in (COPY, IZC, USM)
+    }
+    worse = [name for name, value in gain.items() if value < 1.0 or (name == SHORT[COPY] and value == 1.0)]
     reason = f"with 8 threads the same work takes longer under {', '.join(worse)}"
     return Judgement(f"1 thread over 8, time per kernel: {listed(gain)}", not worse, reason)
 

@@ -33,19 +33,19 @@ START_UP_COPIES = 3
 class Published:
     """A count of Table I, over all threads together."""
 
-    one: int
+    with_one: int
     """The count with 1 host thread."""
-    eight: int
+    with_eight: int
     """The count with 8 host threads."""
 
     def at(self, threads: int) -> int:
         """Return the count with `threads` host threads, on the line through both."""
-        return round(self.one + (self.eight - self.one) * (threads - 1) / 7)
+        return round(self.with_one + (self.with_eight - self.with_one) * (threads - 1) / 7)
 
     @property
     def of_a_crowd(self) -> int:
         """Return what one more host thread adds."""
-        return (self.eight - self.one) // 7
+        return (self.with_eight - self.with_one) // 7
 
 
 KERNELS = Published(99_627, 738_483)
@@ -139,9 +139,9 @@ def plan(
 ) -> Plan:
     """Plan a run of `fraction` of the steps.
 
-    fixed_allocations: those of the program and of each crowd. allocations_per_walker: each walker's large arrays. jobs:
-    those of the non-local pseudopotential for each crowd over the full run; derived from the published copies when
-    None. Raises PlanError when the counts do not suffice.
+    `fixed_allocations` are those of the program and those of each crowd; `allocations_per_walker` are each walker's
+    large arrays. `jobs` are the batches of the non-local pseudopotential for each crowd over the full run; None derives
+    them from the published copies. Raises PlanError when the counts do not suffice.
     """
     if walkers < threads:
         raise PlanError(f"{walkers} walkers cannot be divided over {threads} threads")

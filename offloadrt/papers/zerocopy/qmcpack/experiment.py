@@ -49,9 +49,9 @@ class QmcpackSetup:
     ) -> QmcpackSetup:
         """Check the parameters and make the run that they describe.
 
-        walkers: those of all crowds; the preset number as far as it fits when None. jobs: batches of the non-local
-        pseudopotential per crowd in the full run; those that follow from the published copies when None. The rest are
-        ends of the ranges in `inputs`. Raises ParameterError.
+        `walkers` counts those of all crowds; None takes the preset number as far as it fits. `jobs` counts the batches
+        of the non-local pseudopotential per crowd in the full run; None takes those that follow from the published
+        copies. The other arguments say where the ranges in `inputs` are taken. Raises ParameterError.
         """
         if size not in SIZES:
             raise ParameterError("size", f"{size} is none of {', '.join(SIZES)}")
@@ -84,9 +84,9 @@ class QmcpackSetup:
 
 @attrs.define
 class QmcpackExperiment:
-    """A `QmcpackSetup` on an OpenMP program. Its generator gives the numbers by which kernels vary.
+    """A `QmcpackSetup` on an OpenMP program, whose generator gives the numbers by which kernels vary.
 
-    progress: called now and then with the moves done and all moves of the measured part.
+    `progress` is called now and then with the moves done and all moves of the measured part.
     """
 
     program: omp.OpenMP
@@ -99,13 +99,13 @@ class QmcpackExperiment:
     def __attrs_post_init__(self) -> None:
         setup = self.setup
         self.crowds = [
-            Crowd(setup.size, crowd, setup.inputs, np.random.default_rng(seed), self.shared, self._told)
+            Crowd(setup.size, crowd, setup.inputs, np.random.default_rng(seed), self.shared, self._count_moves)
             for crowd, seed in zip(
                 setup.plan.crowds, self.program.sim.rng.integers(0, 2**32, setup.threads).tolist(), strict=True
             )
         ]
 
-    def _told(self, moves: int) -> None:
+    def _count_moves(self, moves: int) -> None:
         self._done += moves
         if self.progress is not None:
             self.progress(self._done, self.setup.plan.measured_moves)
@@ -140,11 +140,11 @@ class QmcpackExperiment:
     def assumed(self) -> dict[str, float | int]:
         """Return what was run and what was assumed, by name, as results show it."""
         setup, counts = self.setup, self.setup.plan
-        one = counts.crowds[0]
+        first_crowd = counts.crowds[0]
         return {
             "walkers": setup.walkers,
             "electrons": setup.size.electrons,
-            "steps": len(one.steps),
+            "steps": len(first_crowd.steps),
             "moves": counts.moves,
             "nonlocal_jobs": counts.jobs,
             "kernels": counts.kernels,

@@ -57,9 +57,9 @@ class Walkers:
     """The state of a crowd before its first step or after its last one."""
 
     positions: Doubles
-    """Walker, electron, component."""
+    """Indexed by walker, electron and component."""
     inverse: Doubles
-    """Walker, orbital, electron."""
+    """Indexed by walker, orbital and electron."""
 
     def same_bits(self, other: Walkers) -> bool:
         """Tell whether every number is the same, bit by bit."""

@@ -24,9 +24,10 @@ BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
 
 
 def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> SpecCode:
-    """Return a code by its name, with its ranges at `ends`.
+    """Return the code of that name, with its ranges at `ends`.
 
-    forget: what happens to stack arrays at a return, for spC and bt. Raises ValueError for another name.
+    `forget` says what happens to stack arrays at a return; only spC and bt use it. Raises ValueError for an unknown
+    name.
     """
     at = ends or Ends()
     if name == "stencil":

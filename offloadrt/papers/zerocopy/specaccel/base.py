@@ -14,12 +14,12 @@ from offloadrt.study.input_range import InputRange
 
 Assumed = dict[str, float | int]
 Forget = Callable[[omp.HostArray], None]
-"""Drops the device's translation of an array's pages."""
+"""Called with an array; drops the device's translation of its pages."""
 
 
 @attrs.frozen
 class Ends:
-    """Where the ranges of one run are taken: low, mean or high."""
+    """Where in their ranges one run takes its inputs: low, mean or high."""
 
     sizes: str = "mean"
     lengths: str = "mean"
@@ -41,7 +41,7 @@ class Ends:
 
 
 class SpecCode(Protocol):
-    """A code: `run` does it on one host thread, `assumed` lists the inputs that it ran with."""
+    """One benchmark: `run` executes it on one host thread, `assumed` lists the inputs that it ran with."""
 
     async def run(self, t: omp.HostThread) -> None: ...
 

@@ -36,7 +36,7 @@ def _count(rules: Rules, attribute: attrs.Attribute[Any], value: int) -> None:
 def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> None:
     """Check that a field has one of the values that its annotation names."""
     allowed = get_args(get_type_hints(Rules)[attribute.name]) or (False, True)
-    if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise ValueError(f"Rules: {attribute.name} is {value!r}; there are: {', '.join(map(str, allowed))}")
 
 
@@ -52,7 +52,7 @@ class Rules:
     peak_p2p: float = attrs.field(default=25e9, validator=_positive)
     times: int = attrs.field(default=5, validator=_count)
     consecutive: bool = attrs.field(default=False, validator=_one_of)
-    """Does an execution for which the inequality does not hold start the count again? Default: five in all."""
+    """Whether an execution for which the inequality does not hold starts the count again. Default: five in all."""
     divided_time: Literal["divided", "duplicated"] = attrs.field(default="divided", validator=_one_of)
     """What t_K is in the rules of a divided kernel: the time of this divided execution, so that t_K · n estimates one
     device's, or the mean of its duplicated executions.
@@ -71,7 +71,7 @@ class Rules:
     for each.
     """
     again: bool = attrs.field(default=True, validator=_one_of)
-    """May a kernel that was duplicated again be divided once more?"""
+    """Whether a kernel that was duplicated again may be divided once more."""
 
 
 @attrs.frozen
@@ -88,7 +88,7 @@ class Tally:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """With one execution more."""
+        """Return the tally with one execution more."""
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
@@ -183,5 +183,5 @@ class AdaptiveController:
 
     @property
     def states(self) -> Mapping[str, KernelState]:
-        """By kernel, in the order of their first execution."""
+        """The states by kernel, in the order of their first execution."""
         return dict(self._states)

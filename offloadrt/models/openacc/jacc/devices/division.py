@@ -17,9 +17,9 @@ from offloadrt.models.openacc.jacc.generation import GeneratedKernel
 from offloadrt.runtime.host_array import HostArray
 
 Piece = tuple[HostArray, Transfer]
-"""Of an array, what one device sends to another one."""
+"""An array, and what of it one device sends to another one."""
 Pairs = Mapping[tuple[int, int], Sequence[Piece]]
-"""By sender and receiver, in the order in which they begin."""
+"""The pieces by sender and receiver, in the order in which they begin."""
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +39,7 @@ class Division:
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
-    """With the partial values, of which each device has made its own."""
+    """What each device has made of each array, the partial values included."""
     combining: Combining | None
     _parts: Sequence[Part] = attrs.field(repr=False)
     _of_name: Mapping[str, Any] = attrs.field(repr=False)
@@ -52,7 +52,7 @@ class Division:
 
     @functools.cached_property
     def source(self) -> str:
-        """Of what is compiled for it."""
+        """The source text of what is compiled for it."""
         combination = self.code.combination
         return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 
@@ -65,15 +65,17 @@ class Division:
     @functools.cached_property
     def launches(self) -> Sequence[Launch]:
         """What the devices launch, once the kernel is divided."""
-        whole = [*self._of_name.values()]
+        undivided = [*self._of_name.values()]
         return [
-            self._slower(_accessing(launch_of(self.code.kernel, one), self.code.accessing(part.share, whole)))
-            for one, part in zip(self.arguments, self._parts, strict=True)
+            self._slower(
+                _accessing(launch_of(self.code.kernel, arguments_of_part), self.code.accessing(part.share, undivided))
+            )
+            for arguments_of_part, part in zip(self.arguments, self._parts, strict=True)
         ]
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
-        """By device what it reads in its part; None: all of the array."""
+        """What each device reads in its part; None: all of the array."""
         return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
@@ -83,7 +85,9 @@ class Division:
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)
         devices = range(len(self.arguments))
-        return by_pair((array, holders.fetch(array.address, one, None)) for array in self.owned for one in devices)
+        return by_pair(
+            (array, holders.fetch(array.address, device, None)) for array in self.owned for device in devices
+        )
 
 
 def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
@@ -123,9 +127,11 @@ class Divider:
     def _of(self, divided: DividedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]) -> Division:
         assert divided.original.analysis is not None
         by_address: dict[int, HostArray] = {}
-        for one in arguments:
-            if isinstance(one, HostArray) and by_address.setdefault(one.address, one) is not one:
-                raise KernelError(f"kernel {divided.original.name!r}: array {one.name!r} is two arguments of two types")
+        for argument in arguments:
+            if isinstance(argument, HostArray) and by_address.setdefault(argument.address, argument) is not argument:
+                raise KernelError(
+                    f"kernel {divided.original.name!r}: array {argument.name!r} is two arguments of two types"
+                )
         of_name = dict(zip(divided.original.analysis.parameters, arguments, strict=True))
         parts = divided.parts(self._devices, arguments)
         owned: dict[HostArray, Sequence[Ranges]] = {

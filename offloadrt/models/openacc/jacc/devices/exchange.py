@@ -14,11 +14,11 @@ from offloadrt.compilers.multi_device import Holders
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.jacc.devices.division import Division, Pairs, Piece, by_pair
+from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.lasting_queue import LastingQueue
-from offloadrt.runtime.mapping.present_arrays import Known
+from offloadrt.runtime.mapping.present_arrays import ResolvedArrays
 
 Communication = Literal["all-to-all", "needed"]
 """``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
@@ -40,13 +40,13 @@ class Exchange:
     run: Callable[[str, Work, int], Awaitable[None]]
     """Runs the work of a directive of this name on a device."""
     bytes: int = 0
-    """That were sent so far."""
+    """Bytes that were sent so far."""
     seconds: float = 0.0
-    """That the host started transfers and waited for them, and for the kernels that combine partial values, so far."""
+    """Seconds in which the host started transfers and waited for them, and for the combining kernels, so far."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[int, dict[int, int]] = attrs.field(factory=dict)
-    """By device, then by host address, as that of an array tells what it is whatever its type."""
+    """Addresses by device, then by host address, as that of an array tells what it is whatever its type."""
 
     async def open(self) -> None:
         """Have every device reach the others' memory, once."""
@@ -62,7 +62,7 @@ class Exchange:
         for number in range(self.devices):
             await self.run("jacc_init", reach, number)
 
-    def placed(self, device: int, arrays: Iterable[HostArray], known: Known) -> None:
+    def placed(self, device: int, arrays: Iterable[HostArray], known: ResolvedArrays) -> None:
         """Note where arrays lie on a device, as far as they were looked up for a launch."""
         addresses = self._addresses.setdefault(device, {})
         for array, pointer in zip(arrays, known.pointers, strict=True):
@@ -127,14 +127,17 @@ class Exchange:
 
     async def _send(self, where: OffloadDevice, cause: int, target: int, pieces: Sequence[Piece]) -> None:
         async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            here, there = self._addresses[where.number], self._addresses[target]
+            from_addresses, to_addresses = self._addresses[where.number], self._addresses[target]
             exchange_data = where.plugin.exchange_data
             for array, transfer in pieces:
-                source, destination = here[array.address] + transfer.offset, there[array.address] + transfer.offset
+                source, destination = (
+                    from_addresses[array.address] + transfer.offset,
+                    to_addresses[array.address] + transfer.offset,
+                )
                 self.bytes += transfer.nbytes
                 await exchange_data(queue, destination, source, transfer.nbytes, device=target)
 
         await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
 
-    def _queue(self, source: int, target: int) -> LastingQueue:
+    def _queue(self, source: int, target: int) -> AsyncQueue:
         return self.queues.of(source, self.first_queue + target)

@@ -35,7 +35,7 @@ class PushPolicy(Protocol):
     """A policy that decides before each push whether the kernel is divided."""
 
     measures: ClassVar[bool]
-    """Does it have to know what each execution took? The host then waits for each one."""
+    """Whether it has to know what each execution took; the host then waits for each one."""
 
     def before(self, kernel: str) -> Mode:
         """Say how the kernel of this name runs next."""

@@ -121,7 +121,7 @@ class Lattice:
         legs = (*self.w.values(), *self.v.values())
         matrices = (*self.blocks, *self.inverses, self.work, self.d)
         strengths = tuple(self.strength.values())
-        inverses = [step for one in PARITIES for step in self._inverse(one)]
+        inverses = [step for parity in PARITIES for step in self._inverse(parity)]
         return (
             Memory(create=(*strengths, *legs)),
             *(step for plane, (m, n) in enumerate(PLANES) for step in self._plane(plane, m, n)),
@@ -133,19 +133,19 @@ class Lattice:
     def _plane(self, plane: int, m: int, n: int) -> list[KernelCall]:
         """Compute the field strength of a plane; each kernel of the public code does the even and the odd sites."""
         nx, ny, nz, nt = self.size
-        found = []
-        for one in PARITIES:
-            u, w, v = self.u[one], self.w[one], self.v[one]
-            found += [
+        steps = []
+        for parity in PARITIES:
+            u, w, v = self.u[parity], self.w[parity], self.v[parity]
+            steps += [
                 call(cl.legs_ahead, u, w, m, n, *STEPS[m], *STEPS[n], nx, ny, nz),
                 call(cl.legs_behind, u, w, m, n, *STEPS[m], *STEPS[n], nx, ny, nz),
                 call(cl.leaves, w, v, nx, ny, nz, nt),
-                call(cl.strength, v, self.strength[one], plane),
+                call(cl.strength, v, self.strength[parity], plane),
             ]
-        return found
+        return steps
 
-    def _inverse(self, one: str) -> list[ProgramStep]:
-        f, (first, second) = self.strength[one], self.blocks
+    def _inverse(self, parity: str) -> list[ProgramStep]:
+        f, (first, second) = self.strength[parity], self.blocks
         factor = CLOVER * KAPPA
         steps: list[ProgramStep] = [
             call(cl.block_diagonal_1, f, first, -factor),
@@ -162,7 +162,7 @@ class Lattice:
                 OnHost((self.sums,)),
                 call(cl.solve, self.work, inverse),
             ]
-        return [*steps, call(cl.fold, *self.inverses, self.inverse[one])]
+        return [*steps, call(cl.fold, *self.inverses, self.inverse[parity])]
 
     # the solver
 
@@ -214,7 +214,7 @@ class Lattice:
         ]
 
     def _rims(self, y: Any) -> list[KernelCall]:
-        return [call(one, y, *self.size) for one in (solver.rim_t, solver.rim_z, solver.rim_y, solver.rim_x)]
+        return [call(kernel, y, *self.size) for kernel in (solver.rim_t, solver.rim_z, solver.rim_y, solver.rim_x)]
 
     # what the host computes
 

@@ -20,7 +20,7 @@ def hopping(
 ) -> None:
     """Sum over the eight neighbours, each projected in spin and turned by its link; then apply the inverse clover term.
 
-    Link by link: ahead and behind in x, in y, in z and in t.
+    The links follow one another: ahead and behind in x, in y, in z and in t.
     """
     for ix in range(1, nx + 1):
         for iy in range(1, ny + 1):

@@ -41,7 +41,7 @@ class Grid:
 
     def __init__(self, arrays: Arrays, nx: int, ny: int) -> None:
         self.nx, self.ny = nx, ny
-        of: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for names, rows, columns in (
             (CELLS, 4, 4),
             (NODES, 5, 5),
@@ -49,43 +49,52 @@ class Grid:
             (Y_FACES, 5, 4),
             (WORK, 5, 5),
         ):
-            of |= {name: arrays(name, (ny + rows, nx + columns)) for name in names}
+            fields |= {name: arrays(name, (ny + rows, nx + columns)) for name in names}
         for axis, count in (("x", nx), ("y", ny)):
-            of |= {f"{name}{axis}": arrays(f"{name}{axis}", count + 5) for name in ("vertex", "vertexd")}
-            of |= {f"{name}{axis}": arrays(f"{name}{axis}", count + 4) for name in ("cell", "celld")}
-        self.of = of
+            fields |= {f"{name}{axis}": arrays(f"{name}{axis}", count + 5) for name in ("vertex", "vertexd")}
+            fields |= {f"{name}{axis}": arrays(f"{name}{axis}", count + 4) for name in ("cell", "celld")}
+        self.of = fields
         self.dt_min, self.sums = arrays("dt_min", 1), arrays("sums", 5)
         self.dt = Number(FIRST_DT)
 
     def on(self, kernel: Any, *args: Any) -> KernelCall:
         """Make a call of a kernel with arrays by name, numbers, and the size of the grid."""
-        return call(kernel, *(self.of[one] if isinstance(one, str) else one for one in args), self.nx, self.ny)
+        return call(
+            kernel,
+            *(self.of[argument] if isinstance(argument, str) else argument for argument in args),
+            self.nx,
+            self.ny,
+        )
 
     def halos(self, fields: Sequence[str], depth: int) -> list[KernelCall]:
         """Reflect fields at the edges of the grid."""
-        return [one for name in fields for one in rim.halo(name, self.of[name], depth, self.nx, self.ny)]
+        return [
+            kernel_call for name in fields for kernel_call in rim.halo(name, self.of[name], depth, self.nx, self.ny)
+        ]
 
     def start(self) -> tuple[ProgramStep, ...]:
         """Make the grid and the initial state."""
-        of = self.of
+        fields = self.of
         dx, dy = WIDTH / self.nx, WIDTH / self.ny
         steps = [
-            *(call(rim.INITIALISE[f"vertex{a}"], of[f"vertex{a}"], 0.0, d) for a, d in (("x", dx), ("y", dy))),
-            *(call(rim.INITIALISE[f"cell{a}"], of[f"cell{a}"], of[f"vertex{a}"]) for a in "xy"),
+            *(call(rim.INITIALISE[f"vertex{a}"], fields[f"vertex{a}"], 0.0, d) for a, d in (("x", dx), ("y", dy))),
+            *(call(rim.INITIALISE[f"cell{a}"], fields[f"cell{a}"], fields[f"vertex{a}"]) for a in "xy"),
             *(
-                call(rim.INITIALISE[f"{name}{a}"], of[f"{name}{a}"], d)
+                call(rim.INITIALISE[f"{name}{a}"], fields[f"{name}{a}"], d)
                 for a, d in (("x", dx), ("y", dy))
                 for name in ("vertexd", "celld")
             ),
             *(
-                call(rim.INITIALISE[name], of[name], value)
+                call(rim.INITIALISE[name], fields[name], value)
                 for name, value in (("volume", dx * dy), ("xarea", dy), ("yarea", dx))
             ),
             *(
-                call(rim.BACKGROUND[name], of[name], value)
+                call(rim.BACKGROUND[name], fields[name], value)
                 for name, value in (("density0", GAS[0]), ("energy0", GAS[1]), ("xvel0", 0.0), ("yvel0", 0.0))
             ),
-            call(rim.generate_state, of["cellx"], of["celly"], of["density0"], of["energy0"], *OTHER_GAS),
+            call(
+                rim.generate_state, fields["cellx"], fields["celly"], fields["density0"], fields["energy0"], *OTHER_GAS
+            ),
             self.on(lag.ideal_gas, "density0", "energy0", "pressure", "soundspeed"),
             *self.halos(("density0", "energy0", "pressure", "viscosity", "density1", "energy1", *NODES), 2),
         ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @attrs.define(eq=False)
-class LastingQueue:
+class AsyncQueue:
     """Directives of several host threads may use it; each has a `DirectiveQueue` of its own on the same stream.
 
     lock: held while its stream is taken from the plugin's pool; by a whole directive where the plugin's streams are for
@@ -26,7 +26,7 @@ class LastingQueue:
     lock: Lock
     stream: Any = None
     _left: list[DirectiveQueue] = attrs.field(factory=list)
-    """Of directives that have ended, in order."""
+    """The queues of directives that have ended, in order."""
 
     @property
     def used(self) -> bool:
