@@ -152,6 +152,7 @@ class HostLock:
         begin = sim.now
         self._cores.begin(me, dt if self._noise is None else self._noise(dt))
         if not sim.goes_on(me):
+            sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap
         self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
@@ -181,6 +182,7 @@ class HostLock:
         self._ask(request)
         while True:
             if not sim.goes_on(me):
+                sim.running = None  # it waits in virtual time, as in `sleep`
                 yield me.trap
             if request is not self._woken:
                 break
