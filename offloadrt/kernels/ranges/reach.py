@@ -49,7 +49,7 @@ class Reach:
     """What a launch touches of an array in one order."""
 
     ranges: tuple[Range, ...] | None
-    """In which everything lies that it touches, in ascending order; None where data decide."""
+    """The ranges in which everything lies that it touches, in ascending order; None where data decide."""
     read: tuple[ElementRuns, ...]
     written: tuple[ElementRuns, ...]
 
