@@ -70,6 +70,7 @@ class KernelRecords:
         self._in_flight[device, directive] = execution
 
     def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
+        # Recording takes no virtual time; what collecting records costs a real program is left out.
         execution = self._in_flight.pop((device, packet.cause), None)
         if execution is not None:
             execution.ended(begin, end)

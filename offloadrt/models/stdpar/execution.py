@@ -148,6 +148,8 @@ class Executor:
                 )
         begin = runtime.sim.now
         written, _ = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
+        # The calling thread faults for all pages before the workers begin, though real workers fault as they go. The
+        # overlap of faults and computing is lost, which is at most the shorter of the two.
         for use in _uses(written, direct(call.arguments)):
             use.array.check_host_access(use.writes)
             await runtime.usm.host_touch(use.array)

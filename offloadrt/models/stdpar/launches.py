@@ -11,6 +11,8 @@ from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.host.launch import launch_of
 from offloadrt.runtime.host_array import HostArray
 
+# Programs have far fewer distinct launches. The limit keeps one that allocates other sizes in every step from growing;
+# it then makes its launches again, which takes no virtual time.
 _MOST = 4096
 
 
@@ -51,6 +53,8 @@ def _times(launch: Launch, factor: float) -> Launch:
     if factor == 1.0:
         return launch
     kernel = launch.kernel
+    # Flops and bytes are scaled alike, because a measured ratio of times does not say which of the two the compiler's
+    # code does worse. What bounds the kernel stays what it was; accesses that wait for one another are not scaled.
     slower = attrs.evolve(
         kernel,
         flops_per_iteration=kernel.flops_per_iteration * factor,

@@ -17,6 +17,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.launch.managed_accesses import accesses_of
 
+# As in `launches.py`: a limit for programs whose arrays lie elsewhere in every step.
 _MOST = 4096
 
 _WITH_PAGES = ("migrates", "host")

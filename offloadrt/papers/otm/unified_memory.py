@@ -63,6 +63,9 @@ class UnifiedMemory:
         uses = [ArrayUse(f"array {k}", k, 1.0, 1.0, "affine", 0, 1.0, 1.0) for k in range(self.arrays)]
         if self.density < 1.0:
             pages = self.values * DOUBLE / PAGE
+            # n random accesses leave a page untouched with probability (1 - 1/pages)^n, about exp(-n / pages); this is
+            # solved for n. The approximation makes n too large by a part of 1 / (2 pages), which is below 0.1 % from
+            # 500 pages (32 MiB) on.
             each = min(1.0, -math.log1p(-self.density) * pages / self.values)
             uses[0] = ArrayUse("array 0", 0, each, each, "irregular", 1, each, 0.0)
         moved = math.fsum(use.bytes for use in uses)

@@ -82,6 +82,8 @@ class CodeCache:
         begin, cause = sim.now, sim.current.cause
         if self._trace is not None:
             self._trace(events.CallBegin, 0, -1, cause, f"{COMPILE} {name}")
+        # Every kernel takes the same time, however long its text: the profile's 1 to 10 s have no source, so that a
+        # dependence on the text would be a guess.
         await machine.work(self._seconds, "compile")
         self.compilations += 1
         self.compile_s += sim.now - begin

@@ -56,6 +56,8 @@ def bytes_per_volume(geometry: PatchGeometry) -> float:
 
     The patch with halo is read once, the temporaries are written and read once, the result is written once.
     """
+    # Counted as if caches kept a patch while its team works on it, so that a volume which several stencils load comes
+    # from memory once, and as if they did not keep the temporaries.
     return (geometry.input_bytes + 2 * geometry.temporary_bytes + geometry.output_bytes) / geometry.volumes
 
 

@@ -113,7 +113,7 @@ class Srad:
     def speckle(self, J: omp.HostArray) -> float:
         """Return the variance over the squared mean of the region of interest, computed on the host."""
         if J.phantom:
-            return 1.0  # of which nothing depends
+            return 1.0  # any value: no time of a phantom depends on it
         region = J.data.reshape(self.rows, self.cols)[:SRAD_REGION, :SRAD_REGION].astype(np.float64)
         mean = float(region.mean())
         return float(region.var()) / (mean * mean)

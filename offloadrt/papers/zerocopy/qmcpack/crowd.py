@@ -28,7 +28,7 @@ GROWN = "ratio parts"
 """The reduction array on the host that outgrows its capacity now and then."""
 GROWTH = 1024
 """Bytes by which it grows."""
-TOLD = 32
+PROGRESS_MOVES = 32
 """Moves after which a crowd reports its progress."""
 
 
@@ -133,6 +133,9 @@ class Crowd:
         """Make the kernel with its work, in as many variants as a crowd chooses among."""
         flops, traffic = kind.work(self.size)
         accesses, spread = self.inputs.accesses_of(kind, self.size), self.inputs.spread
+        # The work is log-normal with mean 1. A crowd chooses each launch among a few regions, because a region is
+        # prepared once and run many times. The mean work of one kind in a crowd then deviates from 1 by about
+        # spread / sqrt(VARIANTS), a quarter of the spread.
         factors = self.draw.lognormal(-spread * spread / 2, spread, VARIANTS).tolist()
         return [
             Kernel(
@@ -227,8 +230,8 @@ class Crowd:
 
     async def _step(self, t: omp.HostThread, step: MonteCarloStep) -> None:
         run, updates = t.run, self._updates
-        for begin in range(0, step.moves, TOLD):
-            moves = min(TOLD, step.moves - begin)
+        for begin in range(0, step.moves, PROGRESS_MOVES):
+            moves = min(PROGRESS_MOVES, step.moves - begin)
             for _ in range(moves):
                 await self._one_move(t)
             self.on_moves(moves)
@@ -246,6 +249,8 @@ class Crowd:
         await run(move.distances)
         await run(move.orbitals)
         await run(move.pairs)
+        # The source spreads the host's work over the move (deviates, pointers, test, Jastrow). Here it is one piece,
+        # because only its sum is estimated.
         await t.compute(self.inputs.host_s * self.plan.walkers)
         await run(move.accept)
         async with self._pointers:

@@ -2,8 +2,9 @@
 
 Read off the public source at 78340fd6 (OpenMP offload without a vendor's library: `MatrixUpdateOMPTarget`): which
 arrays a directive transfers itself (`map(always, to: ...)`, `map(always, from: ...)`), which transfers are `target
-update` directives of their own, which are on `target data`, and over what a kernel loops. Simplified: a directive with
-`nowait` whose `taskwait` follows at once runs undeferred.
+update` directives of their own, which are on `target data`, and over what a kernel loops. One thing is simplified: a
+directive with `nowait` whose `taskwait` follows at once runs undeferred. This loses no overlap, but leaves out what the
+runtime spends on the deferred task.
 """
 
 from __future__ import annotations

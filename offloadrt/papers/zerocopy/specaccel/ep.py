@@ -35,6 +35,7 @@ class Ep:
         pairs = self.nbytes // PAIR_BYTES
 
         def kernel(name: str) -> Kernel:
+            # Making and tallying get half of the flops each: only their sum is estimated.
             return Kernel(
                 name, flops_per_iteration=self.flops / 2, bytes_per_iteration=PAIR_BYTES, efficiency=self.efficiency,
                 threads_per_team=THREADS,
