@@ -1,4 +1,4 @@
-"""The probability with which control takes each side of a branch, and how often a loop goes round.
+"""With which probability control takes each side of a branch, and how often a loop goes round.
 
 As LLVM's BranchProbabilityInfo has it, a side of a branch has a weight, and is taken with its share of the weights:
 4 for a side that surely leaves the innermost loop (``if c: break``), 124 for one that stays in it, 0 for one that
@@ -35,7 +35,7 @@ class Rounds:
     tests: float
     """How often the test of a ``while`` is evaluated."""
     exhausted: float
-    """The probability that it ends by itself, and not by a jump."""
+    """The probability that the loop ends by itself, and not by a jump."""
 
     @classmethod
     def written(cls, count: int, again: float) -> Rounds:

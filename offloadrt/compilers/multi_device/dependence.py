@@ -204,7 +204,7 @@ def _changed(nest: LoopNest) -> set[str]:
 
 
 def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
-    """Whether the source says that an index can be below zero, or nothing of where it lies."""
+    """Tell whether the source says that an index can be below zero, or nothing of where it lies."""
     loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
     if any(loop.start is None or loop.stop is None for loop in loops):
         return True

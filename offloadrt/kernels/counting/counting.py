@@ -121,11 +121,11 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
+        """Tell whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Whether the ranges of indices alone decide in which iterations a block runs."""
+        """Tell whether the ranges of indices alone decide in which iterations a block runs."""
         for place, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact
