@@ -1,4 +1,4 @@
-"""In which orders a launch comes to the elements of an array, and how many of them it moves in each.
+"""The orders in which a launch comes to the elements of an array, and how many of them it moves in each.
 
 Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
 of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its

@@ -48,9 +48,9 @@ class Counting:
     assumed: set[str] = attrs.field(factory=set)
     """What had to be assumed, in words."""
     _runs: dict[tuple[int, ...], tuple[Path, float]] = attrs.field(factory=dict, init=False, repr=False)
-    """By the identity of a path's parts, which it keeps: blocks have many accesses."""
+    """How often a block runs, by the identity of its path's parts, which it keeps: blocks have many accesses."""
     _extents: dict[Any, tuple[Path, tuple[int, int] | None]] = attrs.field(factory=dict, init=False, repr=False)
-    """By index and path."""
+    """The extents of an index, by index and path."""
 
     def runs(self, path: Path) -> float:
         """Count how often a launch runs a block."""
