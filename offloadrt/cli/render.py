@@ -65,7 +65,7 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
 
 
 def scenarios(by_name: Mapping[str, Scenario]) -> Table:
-    """One line a scenario."""
+    """Show a line for each scenario."""
     table = table_of("", "scenario", "machine", "what it does")
     for scenario in by_name.values():
         table.add_row(scenario.name, scenario.machine, escape(scenario.summary))
@@ -145,7 +145,7 @@ def result(run: Result) -> Iterable[RenderableType]:
 
 
 def _placements(run: Result) -> Table:
-    """Where each object was placed, in order of rank."""
+    """Show where each object was placed, in order of rank."""
     table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
     for name, placed in run.placements.items():
         table.add_row(escape(name), size(placed.nbytes), f"{placed.density:.4g}", placed.place, placed.mechanism)
@@ -248,7 +248,7 @@ def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
 
 
 def machines(specs: Iterable[MachineSpec]) -> Table:
-    """One line a machine."""
+    """Show a line for each machine."""
     table = table_of("", "machine", "what it is", "entries", right=(2,))
     for spec in specs:
         table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def console(stderr: bool = False) -> Console:
-    """Where a command prints: as wide as the terminal, or 120 columns."""
+    """Return where a command prints: as wide as the terminal, or 120 columns."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout

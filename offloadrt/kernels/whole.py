@@ -8,7 +8,7 @@ import numpy as np
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number, also NumPy's, and no truth value.
+    """Tell whether a value is a whole number, also NumPy's, and no truth value.
 
     >>> is_whole(8), is_whole(np.int64(8)), is_whole(8.0), is_whole(True)
     (True, True, False, False)

@@ -13,7 +13,7 @@ M = TypeVar("M")
 
 
 class Servers(Generic[M]):
-    """As many actors as were started; with ``grow`` one more for each message that would find none idle.
+    """The actors that were started; with ``grow`` one more for each message that would find none idle.
 
     Messages that find nobody idle wait here, and not in the mailbox: an idle actor may be claimed by somebody who does
     its work himself, and must not be handed another message meanwhile.

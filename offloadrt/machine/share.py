@@ -87,7 +87,7 @@ class FairShare:
         self.users = 0
         """How many users are present (for tests and statistics; no time may follow from it elsewhere)."""
         self._classes: list[_Class] = []  # ascending caps
-        self._spare: _Class | None = None  # a class that lost its last user, to be used again
+        self._spare: _Class | None = None  # the class that was the last to lose its last user, to be used again
         self._now = 0.0
         self._used = 0.0
         self._halts = 0
@@ -108,6 +108,7 @@ class FairShare:
             self.advance(now)
         if order is None:
             self._arrivals = order = self._arrivals + 1
+        divided = False
         for group in self._classes:
             if group.cap == cap:
                 break
@@ -116,6 +117,8 @@ class FairShare:
                 group = _Class(cap)
             else:
                 group, self._spare = spare, None
+                # Its last user was the last of all, and left it the rate of a user alone, as this one is.
+                divided = group.cap == cap and not self._classes
                 group.cap, group.clock = cap, 0.0
             if self._classes:
                 bisect.insort(self._classes, group, key=_cap)
@@ -125,7 +128,10 @@ class FairShare:
         self.users += 1
         ticket = Ticket(group, group.clock + amount, order)
         heapq.heappush(group.heap, ticket)
-        self._divide()
+        if divided:
+            self._used = group.rate
+        else:
+            self._divide()
         return ticket
 
     def leave(self, now: float, ticket: Ticket) -> float:
@@ -159,6 +165,7 @@ class FairShare:
         """Let nobody progress until ``resume`` has been called as often as ``halt``."""
         self.advance(now)
         self._halts += 1
+        self._spare = None
         self._divide()
 
     def resume(self, now: float) -> None:
@@ -166,6 +173,7 @@ class FairShare:
         self.advance(now)
         self._halts -= 1
         assert self._halts >= 0, "resumed more often than halted"
+        self._spare = None
         self._divide()
 
     def advance(self, now: float) -> None:
@@ -191,8 +199,10 @@ class FairShare:
                     best, soonest = ticket, left
         return best, self._now + (soonest if soonest > 0.0 else 0.0)
 
-    def is_finished(self, ticket: Ticket) -> bool:
-        """Tell whether a user has got all it needed, up to the resolution of the clock at the time of the last call."""
+    def is_finished(self, ticket: Ticket, now: float = 0.0) -> bool:
+        """Tell whether a user has got all it needed by now, or by the last call: up to the resolution of the clock."""
+        if now > self._now:
+            self.advance(now)
         group = ticket.group
         return ticket.mark - group.clock <= _RESOLUTION * (self._now * group.rate + ticket.mark)
 
@@ -255,10 +265,8 @@ class SharedPool:
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
         """Wait until a user has got all it needs; ``came`` tells that it comes just now."""
         sim, share = self._sim, self.share
-        if not came:
-            share.advance(sim.now)
         try:
-            while not share.is_finished(ticket):
+            while not share.is_finished(ticket, sim.now):
                 first, time = share.first()
                 if share.users == 1:  # whoever comes can only make it later: nobody needs to wake it
                     await sim.sleep(time - sim.now)
@@ -272,7 +280,6 @@ class SharedPool:
                             self._wake_first()
                         await box.get()
                 came = False
-                share.advance(sim.now)
         finally:
             share.leave(sim.now, ticket)
             if ticket.box is not None:

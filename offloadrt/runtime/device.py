@@ -49,7 +49,7 @@ class RuntimeCosts:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> RuntimeCosts:
-        """From a machine's profile. Raises ProfileError when it lacks an entry."""
+        """Read the costs from a machine's profile. Raises ProfileError when it lacks an entry."""
         return cls(
             lookup=spec.value("table.lookup"),
             insert=spec.value("table.insert"),
@@ -258,7 +258,7 @@ class OffloadDevice:
 
     @property
     def locked_entries(self) -> list[Entry]:
-        """Those whose lock somebody holds."""
+        """The entries whose lock somebody holds."""
         return [entry for entry in self.table if entry.lock.owner is not None]
 
     async def release_pooled(self) -> None:

@@ -30,7 +30,7 @@ class DevicePointer:
     dtype: np.dtype[np.generic] = attrs.field(default=UNTYPED)
     shape: tuple[int, ...] | None = None
     host: HostArray | None = attrs.field(default=None, repr=False)
-    """On the initial device, which is the host: the array that it points into."""
+    """The array that it points into, on the initial device, which is the host."""
 
     def __int__(self) -> int:
         return self.address

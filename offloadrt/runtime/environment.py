@@ -17,7 +17,7 @@ ENTRIES: Final[dict[str, str]] = {
 }
 """Environment variables that are entries of a machine's profile, and which."""
 CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS")
-"""Those that `select_configuration` reads."""
+"""The variables that `select_configuration` reads."""
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:

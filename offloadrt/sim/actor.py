@@ -102,6 +102,7 @@ class Scheduler(Protocol):
     trio_has_work: bool
     timer_due: bool
     by_kernel: bool
+    newborn: int
     observer: Any
     next_index: Callable[[], int]
 

@@ -30,6 +30,7 @@ def start(
     """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already."""
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
     sim.by_kernel = True
+    sim.newborn += 1
     try:
         nursery.start_soon(_live, actor, fn, args, name=actor.name)
     finally:

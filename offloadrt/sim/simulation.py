@@ -35,7 +35,7 @@ from offloadrt.sim.sleep import make_sleep
 from offloadrt.sim.strategy import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
 from offloadrt.sim.trampoline import SLICE, STRIDES, Fence, Trampoline
-from offloadrt.sim.watch import TrioWatch
+from offloadrt.sim.watch import TrioWatch, task_in_a_step
 from offloadrt.sim.watchdog import Watchdog
 
 Gear = Literal["native", "turbo"]
@@ -61,8 +61,8 @@ class Simulation(trio.abc.Clock):
 
     __slots__ = (
         "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_kernel",
-        "ending", "events", "expected", "fuel", "gear", "heap", "next_index", "now", "observer", "primitives",
-        "ready", "rng", "running", "seed", "sleep", "strategy", "strides", "timer_due", "trio_has_work",
+        "ending", "events", "expected", "fuel", "gear", "heap", "newborn", "next_index", "now", "observer",
+        "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "strides", "timer_due", "trio_has_work",
         "trouble", "turbo",
     )  # fmt: skip
 
@@ -104,6 +104,8 @@ class Simulation(trio.abc.Clock):
         """The task that the kernel itself has just woken: any other wake-up is Trio's."""
         self.by_kernel = False
         """The kernel itself starts or cancels tasks: their wake-ups are its own."""
+        self.newborn = 0
+        """Tasks that the kernel has started since Trio's last pass that the kernel did not order."""
         self.fuel = SLICE
         """How many more operations may pass without waiting before the kernel gets a look. A program that takes free
         locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
@@ -185,12 +187,13 @@ class Simulation(trio.abc.Clock):
         """
         if self._service is not None:
             raise SimulationError("a simulation runs once")
-        trio.lowlevel.add_instrument(self._watch)
         self._watch.root = current_task()
+        self._watch.begin(dormant=not self.turbo)  # where Trio makes no steps, it costs nothing to look at all
         try:
             async with trio.open_nursery() as service:
                 self._service = service
                 self.by_kernel = True
+                self.newborn += 1
                 service.start_soon(self._watchdog.wait)
                 self.by_kernel = False
                 async with trio.open_nursery() as nursery:
@@ -199,10 +202,11 @@ class Simulation(trio.abc.Clock):
                 self.ending = True
                 service.cancel_scope.cancel()
         finally:
-            trio.lowlevel.remove_instrument(self._watch)
+            self._watch.end()
 
     def adopt(self, name: str = "main") -> AbstractAsyncContextManager[Actor]:
         """Make the current Trio task an actor (in native steps) while the body runs. Used by tests."""
+        self._watch.wake_up()  # the task may wait in Trio before the kernel resumes it the first time
         return life.adopt(self, name)
 
     # ------------------------------------------------------------------ the clock that Trio sees
@@ -210,6 +214,11 @@ class Simulation(trio.abc.Clock):
         pass
 
     def current_time(self) -> float:
+        """Return the virtual time; Trio asks once in each pass of its loop, between the hook below and the tasks."""
+        if self.expected is not None:
+            self.expected = None
+        elif self._watch.dormant:
+            self._watch.unordered_pass()
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
@@ -218,7 +227,10 @@ class Simulation(trio.abc.Clock):
         One actor goes on in the gear ``native``, a slice of steps is made in ``turbo``. An error must not be raised
         here: that would be an internal error of Trio. The watchdog raises it in a task.
         """
-        self.running = None
+        if (last := self.running) is not None:
+            if last.waits_for is None and not last.finished:  # it does not wait in virtual time: then in Trio itself
+                self._watch.wake_up()
+            self.running = None
         self.timer_due = False
         if deadline < inf:  # seldom: an actor waits in Trio itself
             return self._advance_to(deadline)
@@ -289,7 +301,7 @@ class Simulation(trio.abc.Clock):
         if (me := self.running) is not None:
             return me
         me = SELF.get(None)
-        if me is None or me.sim is not self or me.task is not _task_or_none():
+        if me is None or me.sim is not self or me.task is not task_in_a_step():
             raise UnregisteredTask(story.unregistered(self, me))
         return me
 
@@ -372,13 +384,7 @@ class _Paused:
 @uninterrupted
 @types.coroutine
 def _suspended(me: Actor) -> Generator[Any, Any, None]:
+    me.sim.running = None  # as in sleep
     yield me.trap
     if me.trouble is not None:
         yield from me.interrupted()
-
-
-def _task_or_none() -> Any:
-    try:
-        return current_task()
-    except RuntimeError:
-        return None

@@ -31,6 +31,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
         sim.events = number = sim.events + 1
         if (trap := me.trap) is not None:
             heappush(heap, (sim.now + dt, number, me))
+            sim.running = None  # it waits in virtual time, not in Trio (`Simulation.deadline_to_sleep_time`)
             yield trap
         else:
             if ready:

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import trio
-from trio.lowlevel import Task, current_root_task, current_task
+from trio.lowlevel import Task, current_root_task, current_statistics, current_task
 
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Scheduler
@@ -22,7 +22,9 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 class TrioWatch(trio.abc.Instrument):
     """Sees every wake-up that is not the kernel's own.
 
-    The first violation becomes ``sim.trouble``.
+    The first violation becomes ``sim.trouble``. Trio calls an instrument at each wake-up, which is a tenth of the cost
+    of a native step. So the instrument is added only when a task of the run may wait in Trio itself, which is before
+    Trio can wake it: an actor has parked outside the primitives, or Trio runs tasks that are not new actors.
     """
 
     def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:
@@ -33,11 +35,43 @@ class TrioWatch(trio.abc.Instrument):
         self._still = 0
         self._still_at = -1.0
         self.root: Task | None = None
+        self.dormant = False
+        """The run has begun, and no task of it can be waiting in Trio yet."""
         self._passes: _Passes | None = None
         self._woken_in = -1
         self._woken: Task | None = None
         self._wakes = 0
         self._wakes_at = -1.0
+
+    def begin(self, dormant: bool) -> None:
+        """Watch the run that begins, or lie dormant until `wake_up`."""
+        self.dormant = True
+        if not dormant:
+            self.wake_up()
+
+    def wake_up(self) -> None:
+        """Look at every wake-up from now on."""
+        if self.dormant:
+            self.dormant = False
+            trio.lowlevel.add_instrument(self)
+
+    def end(self) -> None:
+        if not self.dormant:
+            trio.lowlevel.remove_instrument(self)
+        self.dormant = False
+
+    def unordered_pass(self) -> None:
+        """Note that Trio runs tasks that the kernel has not woken; these should be new actors only."""
+        if task_in_a_step() is not None:  # it is not Trio that asks for the time
+            return
+        self.dormant = False  # current_statistics asks the clock for the time
+        runnable = current_statistics().tasks_runnable
+        self.dormant = True
+        if runnable:
+            self.sim.running = None
+            if runnable != self.sim.newborn:
+                self.wake_up()
+            self.sim.newborn = 0
 
     def task_scheduled(self, task: Task) -> None:
         sim = self.sim
@@ -51,10 +85,7 @@ class TrioWatch(trio.abc.Instrument):
         actor = task.context.get(SELF)
         if actor is None or actor.sim is not sim or inspect.getcoroutinestate(task.coro) == inspect.CORO_CREATED:
             return
-        try:
-            waker: Task | None = current_task()
-        except RuntimeError:
-            waker = None
+        waker = task_in_a_step()
         if waker is None and sim.running is not None and sim.running.is_actor:
             sim.trouble = DetachedTrioCall(story.detached_call(sim, sim.running))
             return
@@ -132,6 +163,14 @@ class _Passes(trio.abc.Instrument):
 
     def before_io_wait(self, timeout: float) -> None:
         self.count += 1
+
+
+def task_in_a_step() -> Task | None:
+    """Return the Trio task that makes a step now; None between steps, and outside Trio."""
+    try:
+        return current_task()
+    except RuntimeError:
+        return None
 
 
 def _is_system_task(task: Task) -> bool:

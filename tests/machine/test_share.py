@@ -113,6 +113,20 @@ def test_a_halt_is_counted():
     assert share.first() == (ticket, 2.75)
 
 
+def test_a_user_alone_sees_halts_that_nobody_was_there_to_see():
+    share = FairShare(2.0)
+    share.leave(1.0, share.join(0.0, 2.0))
+    share.halt(1.5)
+    halted = share.join(2.0, 4.0)
+    assert share.first() == (None, math.inf)
+    assert share.leave(3.0, halted) == 4.0
+    share.resume(3.5)
+    ticket = share.join(4.0, 4.0)
+    assert share.first() == (ticket, 6.0)
+    share.advance(6.0)
+    assert share.delivered == 6.0
+
+
 def test_doubling_all_rates_halves_the_time():
     def end(factor):
         share = FairShare(10.0 * factor)

@@ -9,10 +9,12 @@ from error_leaves import leaves
 from offloadrt.sim import (
     DetachedTrioCall,
     Lock,
+    Mailbox,
     RealInputOutput,
     Signal,
     Simulation,
     SimulationError,
+    Station,
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
@@ -362,3 +364,53 @@ def test_a_simulation_runs_once(sim):
 def test_an_unknown_gear_is_an_error():
     with pytest.raises(ValueError, match="gear is 'fifth'; it can be 'native' or 'turbo'"):
         Simulation(gear="fifth")
+
+
+def test_trio_calls_no_instrument_before_an_actor_may_wait_in_it(monkeypatch):
+    sim, added = Simulation(gear="native"), []
+    add = trio.lowlevel.add_instrument
+    monkeypatch.setattr(trio.lowlevel, "add_instrument", lambda one: (added.append(sim.now), add(one)))
+    lock, station, box = Lock(sim, "lock"), Station(sim, 1, "station"), Mailbox(sim, "box")
+
+    async def child():
+        async with lock:
+            await sim.sleep(1)
+        await station.serve(1)
+        await box.get()
+
+    async def main():
+        for _ in range(3):
+            sim.spawn(child)
+            await sim.sleep(0)
+        await sim.sleep(5)
+        for _ in range(3):
+            box.put("message")
+        await sim.sleep(1)
+        assert added == []
+        await trio.sleep(1)
+        await sim.sleep(1)
+
+    sim.run(main)
+    assert added[0] == 6
+
+
+@pytest.mark.parametrize("spawned", [0, 1, 2])
+def test_a_plain_task_is_noticed_beside_new_actors(spawned):
+    sim = Simulation(gear="native")
+    event = trio.Event()
+
+    async def waits():
+        await event.wait()
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(waits, name="left hand")
+            nursery.start_soon(waits, name="right hand")
+            for _ in range(spawned):
+                sim.spawn(sim.sleep, 1)
+            await sim.sleep(2)
+            event.set()
+            await sim.sleep(1)
+
+    with pytest.raises(UncontrolledNondeterminism, match=r"left hand.*right hand|right hand.*left hand"):
+        sim.run(main)

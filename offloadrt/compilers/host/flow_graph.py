@@ -35,7 +35,7 @@ class Node(Generic[Op]):
     raises: bool = False
     """Whether it is a ``raise``, which leads to the handlers of its exception, if to anything."""
     origin: tuple[int, ...] = ()
-    """The same for copies of one place: a ``finally`` is copied for each way out of its ``try``."""
+    """A key that all copies of one place share: a ``finally`` is copied for each way out of its ``try``."""
     next: list[Node[Op]] = attrs.field(factory=list, repr=False)
 
 

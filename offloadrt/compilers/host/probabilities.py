@@ -35,7 +35,7 @@ class Rounds:
     tests: float
     """How often the test of a ``while`` is evaluated."""
     exhausted: float
-    """With which probability it ends by itself, and not by a jump."""
+    """The probability that the loop ends by itself, and not by a jump."""
 
     @classmethod
     def written(cls, count: int, again: float) -> Rounds:

@@ -131,13 +131,13 @@ class Needs:
 
 
 Guards = dict[tuple[ast.AST, str], Guard]
-"""Of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``), operations (``value``) and statements
-that reduce into a partial value (``contribution``).
+"""The guards of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``), operations (``value``) and
+statements that reduce into a partial value (``contribution``).
 """
 
 
 Contributions = Mapping[ast.stmt, Predicate]
-"""Of the statements that reduce into a partial value: when the device is the one that contributes."""
+"""The guard of statements that reduce into a partial value: whether the device is the one that contributes."""
 
 
 def guards_of(
@@ -204,7 +204,7 @@ def _changed(nest: LoopNest) -> set[str]:
 
 
 def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
-    """Whether the source says that an index can be below zero, or nothing of where it lies."""
+    """Tell whether the source says that an index can be below zero, or nothing of where it lies."""
     loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
     if any(loop.start is None or loop.stop is None for loop in loops):
         return True
@@ -225,7 +225,7 @@ class _Backwards:
         self.changed = _changed(nest)
         self.guards: Guards = {}
         self.wraps: dict[tuple[ArrayAccess, int], bool] = {}
-        """By access and dimension, whether the index may count from the end."""
+        """Whether the index may count from the end, by access and dimension."""
 
     def block(self, statements: Sequence[Statement], needs: Needs) -> Needs:
         """Return what is needed before some statements; `needs` is what is needed after them, and is used up."""

@@ -95,11 +95,11 @@ class Holders:
         return transfers
 
     def is_tracked(self, array: Hashable) -> bool:
-        """Whether a divided kernel has written the array since it was right everywhere."""
+        """Tell whether a divided kernel has written the array since it was right everywhere."""
         return bool(self._pieces.get(array))
 
     def is_divided(self, array: Hashable, devices: int) -> bool:
-        """Whether one of so many devices does not have all of an array right."""
+        """Tell whether one of so many devices does not have all of an array right."""
         return any(len(piece.holders) < devices for piece in self._pieces.get(array, ()))
 
     def everywhere(self, array: Hashable) -> None:

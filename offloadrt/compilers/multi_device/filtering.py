@@ -70,7 +70,7 @@ class Filter:
                 return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """Whether a value may come from a load that is left out."""
+        """Tell whether a value may come from a load that is left out."""
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)
             or (isinstance(part, ast.Subscript) and self.guard(part, "read").restricts)
@@ -168,7 +168,7 @@ class Filter:
         return new
 
     def is_fragile(self, node: ast.expr) -> bool:
-        """Whether an operation could stop the kernel when an operand is made up."""
+        """Tell whether an operation could stop the kernel when an operand is made up."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, _FRAGILE) and self.is_made_up(node, self.made_up)
         if isinstance(node, ast.Call):

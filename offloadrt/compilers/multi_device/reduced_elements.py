@@ -48,7 +48,7 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
 
 
 def _is_alone(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
-    """Whether this reduction, of an element that the launch decides, is all that the loop does with the array."""
+    """Tell whether this reduction, of an element that the launch decides, is all that the loop does with the array."""
     array = target.partition("[")[0]
     inside = list(ast.walk(nest.distributed[0]))
     elements = [node for node in inside if isinstance(node, ast.Subscript) and text(node.value) == array]

@@ -73,7 +73,7 @@ def _is(part: object, symbol: str) -> bool:
 
 
 def _is_apart(accesses: list[ArrayAccess], symbol: str) -> bool:
-    """Whether each iteration has elements of its own, by one of the dimensions."""
+    """Tell whether each iteration has elements of its own, by one of the dimensions."""
     inner = {
         loop.symbol
         for access in accesses

@@ -57,7 +57,7 @@ class ObjectFrequency:
     rank: int
     """1 for the object that is accessed most."""
     regions: tuple[TargetRegion, ...]
-    """Those that use it."""
+    """The regions that use it."""
 
 
 @attrs.frozen

@@ -86,7 +86,7 @@ class ObjectScope(Scope):
         self.folder = Path(source.file).resolve().parent
         self.objects: dict[str, None] = {}
         self.attributes: dict[str, Ambiguous] = {}
-        """Those that the program assigns to, by how they are written; and names of the module."""
+        """The names that the program assigns to, by how they are written, and names of the module."""
 
     def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:
         """Make the scope of a function that is called with these; other parameters are objects."""

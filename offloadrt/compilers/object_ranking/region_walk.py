@@ -30,7 +30,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
     @property
     def objects(self) -> Iterable[str]:
-        """In the order in which the program makes or names them."""
+        """The objects, in the order in which the program makes or names them."""
         return self.scope.objects
 
     def call(self, node: ast.Call) -> None:

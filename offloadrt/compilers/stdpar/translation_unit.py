@@ -23,7 +23,7 @@ class TranslationUnit:
 
     functions: tuple[Callable[..., Any], ...]
     inline: tuple[Callable[..., Any], ...] = ()
-    """Those that are inlined whatever they do."""
+    """The functions that are inlined whatever they do."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], inline: Sequence[Callable[..., Any]] = ()) -> TranslationUnit:

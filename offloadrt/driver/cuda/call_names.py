@@ -53,7 +53,7 @@ CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "hip": {name: names[0] for name, names in _CALLS.items()},
     "level_zero": {name: names[1] for name, names in _CALLS.items()},
 }
-"""For each value of the profile's ``driver.calls``: the library's name for each call and error code of CUDA's."""
+"""The library's name for each of CUDA's calls and error codes, by the value of the profile's ``driver.calls``."""
 
 
 def call_name(spec: MachineSpec, cuda: str) -> str:

@@ -19,10 +19,10 @@ class DriverCosts:
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
     """An allocation for which the kernel driver has to hand out a segment."""
     further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
-    """On top, for each further segment."""
+    """Added for each further segment."""
     free: Annotated[float, "alloc.cudaFree"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
-    """On top, for each segment that goes back to the kernel driver."""
+    """Added for each segment that goes back to the kernel driver."""
     allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
     """An allocation of managed memory, which gets addresses but no pages."""
     managed_alignment: Annotated[int, "alloc.managed_alignment"]

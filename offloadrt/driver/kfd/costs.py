@@ -14,13 +14,13 @@ class KfdCosts:
     allocate: float
     """A call of the kernel for memory of the pool."""
     allocate_per_byte: float
-    """On top, for each byte: clearing, and filling the GPU's page table."""
+    """Added for each byte: clearing, and filling the GPU's page table."""
     allocate_fragment: float
     """An allocation from memory that the library holds already."""
     free: float
     """A call of the kernel that gives memory of the pool back."""
     free_per_byte: float
-    """On top, for each byte: unmapping and flushing translations."""
+    """Added for each byte: unmapping and flushing translations."""
     free_fragment: float
     """A free of a block that goes back to memory which the library keeps."""
     prefault: float
@@ -28,13 +28,13 @@ class KfdCosts:
     prefault_locked: float
     """The part under the lock that does not depend on the range."""
     prefault_insert: float
-    """On top, for each page that is new to the GPU."""
+    """Added for each page that is new to the GPU."""
     prefault_populate: float
-    """On top, for each page that the host has not touched yet."""
+    """Added for each page that the host has not touched yet."""
     fault_service: float
     """The service of one fault of a kernel, which maps a range of ``fault.range``."""
     fault_populate: float
-    """On top, for each page that the host has not touched yet."""
+    """Added for each page that the host has not touched yet."""
     host_fault: float
     """The first touch of a page by the host."""
 

@@ -70,7 +70,7 @@ class UvmBlocks:
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
-        size, counters, own, usage = self.pages.page_size, self.counters, *block.sole
+        size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
         number = self.machine.next_number()
         nbytes = pages.bit_count() * size
         if direction == "h2d":

@@ -63,9 +63,9 @@ class UvmFaultHandler:
 
     async def _run(self) -> None:
         """Serve one batch after the other, for ever."""
-        compute = self._blocks.device.compute.mailbox
+        compute, get = self._blocks.device.compute.mailbox, self.mailbox.get
         while True:
-            first = await self._next()
+            first = _understood(await get())
             self._workers.took_from_mailbox()
             self._busy.rise()
             replay = await self._batch(first)
@@ -73,17 +73,11 @@ class UvmFaultHandler:
             self._workers.done()
             compute.put(replay)
 
-    async def _next(self) -> ManagedFault:
-        message = await self.mailbox.get()
-        if not isinstance(message, ManagedFault):
-            raise TypeError(f"the page-fault handler does not understand {message!r}")
-        return message
-
     async def _batch(self, first: ManagedFault) -> ReplayFaults:
         """Fetch, serve, flush, replay."""
         blocks, faults, sim, mailbox = self._blocks, self._faults, self._sim, self.mailbox
-        costs, counters, messages, took = blocks.costs, blocks.counters, [first], dict[int, float]()
-        duplicates = 0
+        costs, counters, messages, duplicates = blocks.costs, blocks.counters, [first], 0
+        took: dict[int, float] = {}
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
             begin = sim.now
@@ -93,24 +87,24 @@ class UvmFaultHandler:
             pages = up_to(first.pages, costs.batch_max)
             served = merged(pages)  # a kernel asks for no page twice
             while not self._uncontended and mailbox.items and (room := costs.batch_max - how_many(pages)) > 0:
-                message = await self._next()
+                message = _understood(await mailbox.get())
                 messages.append(message)
                 pages = [*pages, *up_to(message.pages, room)]
                 served = merged(pages)
                 duplicates = how_many(pages) - how_many([*served.items()])
             counters.batches += 1
             counters.duplicates += duplicates
+            serve, cause = faults.serve, first.cause
             for index in sorted(served):
-                dt, put_off = await faults.serve(index, served[index], first.cause)
-                took[index] = dt
-                self._block_s += dt
+                took[index], put_off = await serve(index, served[index], cause)
+                self._block_s += took[index]
                 if put_off:
                     served[index] &= ~put_off
             self._served += len(took)
         finally:
             blocks.locks.release()
         while not self._uncontended and mailbox.items:
-            messages.append(await self._next())
+            messages.append(_understood(await mailbox.get()))
         for message in messages:
             own_s = math.fsum([took.get(index, 0.0) for index in dict(message.pages)])
             self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
@@ -121,3 +115,9 @@ class UvmFaultHandler:
         busy_s = self._busy.total_s
         idle_s = max(self._sim.now - self._born - busy_s, 0.0)
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
+
+
+def _understood(message: object) -> ManagedFault:
+    if not isinstance(message, ManagedFault):
+        raise TypeError(f"the page-fault handler does not understand {message!r}")
+    return message

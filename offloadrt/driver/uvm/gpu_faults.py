@@ -68,7 +68,7 @@ class GpuFaults:
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count faults on pages of a block; those that are not wanted have a translation already."""
         block.valid |= wanted
-        counters, own, usage = self._counters, *block.sole
+        counters, (own, usage) = self._counters, block.sole
         if faulted != wanted:
             counters.duplicates += (faulted ^ wanted).bit_count()
         if not wanted:

@@ -91,7 +91,7 @@ class IndexParameter:
     floats: ast.expr | None
     """The range or the element where a float would count; None where it is converted before."""
     truths: ast.expr | None
-    """The same for a truth value."""
+    """The range or the element where a truth value would count; None where it is converted before."""
 
 
 @attrs.define

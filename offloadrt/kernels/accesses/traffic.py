@@ -90,7 +90,7 @@ def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
 
 
 def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
-    """Whether the iteration itself has stored what it loads here."""
+    """Tell whether the iteration itself has stored what it loads here."""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False
     around, loops = loops_of(earlier.path), loops_of(access.path)

@@ -1,4 +1,4 @@
-"""In which orders a launch comes to the elements of an array, and how many of them it moves in each.
+"""The orders in which a launch comes to the elements of an array, and how many of them it moves in each.
 
 Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
 of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its
@@ -75,7 +75,7 @@ def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple
 
 
 def _come_back(counting: Counting, access: ArrayAccess) -> bool:
-    """Whether different iterations of the loops that an index varies with come to one element."""
+    """Tell whether different iterations of the loops that an index varies with come to one element."""
     rectangle = steps_of(counting, access, shape_of(counting, access))
     if rectangle is None:  # no rectangle
         return access.pattern == "affine"
@@ -206,12 +206,12 @@ def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mappin
 
 
 def _certain(counting: Counting, access: ArrayAccess) -> bool:
-    """Whether no content of an array decides if an affine access happens, and where."""
+    """Tell whether no content of an array decides if an affine access happens, and where."""
     return access.pattern in ("constant", "affine") and counting.exact(access.path)
 
 
 def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Whether each iteration of some loops of known length comes to the same elements by one access or another."""
+    """Tell whether each iteration of some loops of known length comes to the same elements by one access or another."""
     nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
     for number, alike in enumerate(streams(accesses)):
         for access in alike:

@@ -82,7 +82,7 @@ def _differs_by_thread(access: ArrayAccess) -> bool:
 
 
 def _walks(access: ArrayAccess, loop: Loop) -> bool:
-    """Whether a thread, or one thread after another, comes to other elements with this loop."""
+    """Tell whether a thread, or one thread after another, comes to other elements with this loop."""
     return loop.distributed or loop.symbol in access.loops
 
 
@@ -96,7 +96,7 @@ def _unrolled(loop: Loop) -> bool:
 
 
 def _along_a_row(access: ArrayAccess, inner: Sequence[Loop]) -> bool:
-    """Whether the innermost loop steps through neighbouring elements, and the next thread begins elsewhere."""
+    """Tell whether the innermost loop steps through neighbouring elements, and the next thread begins elsewhere."""
     index = access.index[-1]
     if not inner or index is None:
         return False

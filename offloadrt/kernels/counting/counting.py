@@ -48,9 +48,9 @@ class Counting:
     assumed: set[str] = attrs.field(factory=set)
     """What had to be assumed, in words."""
     _runs: dict[tuple[int, ...], tuple[Path, float]] = attrs.field(factory=dict, init=False, repr=False)
-    """By the identity of a path's parts, which it keeps: blocks have many accesses."""
+    """How often a block runs, by the identity of its path's parts, which it keeps: blocks have many accesses."""
     _extents: dict[Any, tuple[Path, tuple[int, int] | None]] = attrs.field(factory=dict, init=False, repr=False)
-    """By index and path."""
+    """The extents of an index, by index and path."""
 
     def runs(self, path: Path) -> float:
         """Count how often a launch runs a block."""
@@ -121,11 +121,11 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
+        """Tell whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Whether the ranges of indices alone decide in which iterations a block runs."""
+        """Tell whether the ranges of indices alone decide in which iterations a block runs."""
         for place, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact

@@ -157,7 +157,7 @@ def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
 
 @functools.cache
 def numba_is_installed() -> bool:
-    """Whether Numba is installed, so that kernels can be compiled."""
+    """Tell whether Numba is installed, so that kernels can be compiled."""
     return importlib.util.find_spec("numba") is not None
 
 

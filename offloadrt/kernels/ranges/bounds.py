@@ -74,7 +74,7 @@ def outside(
 
 
 def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Whether one of these accesses surely happens."""
+    """Tell whether one of these accesses surely happens."""
     for access in accesses:
         if access.guarded:
             if counting.exact(access.path) and counting.runs(access.path):

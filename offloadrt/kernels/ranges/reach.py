@@ -49,7 +49,7 @@ class Reach:
     """What a launch touches of an array in one order."""
 
     ranges: tuple[Range, ...] | None
-    """In which everything lies that it touches, in ascending order; None where data decide."""
+    """The ranges in which everything lies that it touches, in ascending order; None where data decide."""
     read: tuple[ElementRuns, ...]
     written: tuple[ElementRuns, ...]
 
@@ -200,7 +200,7 @@ def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cut
 
 
 def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
-    """Whether a cut makes the first element that a loop comes to depend on the variables of other loops."""
+    """Tell whether a cut makes the first element that a loop comes to depend on the variables of other loops."""
     if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
         return False
     upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign

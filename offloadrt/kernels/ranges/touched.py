@@ -87,7 +87,7 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
 
 
 def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
-    """Whether an index counts from the end in some iterations only, or otherwise than its constant term says."""
+    """Tell whether an index counts from the end in some iterations only, or otherwise than its constant term says."""
     for index in access.index:
         reached = None if index is None else counting.extent(index, access.path)
         midway = reached is not None and reached[0] < 0 <= reached[1]

@@ -72,7 +72,7 @@ class Source:
 
     @functools.cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All of the tree, outer ones first."""
+        """All nodes of the tree, outer ones first."""
         return tuple(ast.walk(self.tree))
 
     @property
@@ -110,7 +110,7 @@ def _content(cell: Any) -> Any:
 
 
 def is_loop_nest(source: Source) -> bool:
-    """Whether a loop over a range is among the outermost statements."""
+    """Tell whether a loop over a range is among the outermost statements."""
     return any(isinstance(statement, ast.For) and range_of(statement.iter) for statement in source.body)
 
 

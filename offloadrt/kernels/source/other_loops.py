@@ -18,7 +18,7 @@ WHILE = "write a for over a range with an if in it"
 
 
 def may_loop(code: CodeType) -> bool:
-    """Whether a function's byte code, or that of functions in it, iterates or jumps back.
+    """Tell whether a function's byte code, or that of functions in it, iterates or jumps back.
 
     It is never False for a function with a loop.
     """
@@ -51,7 +51,7 @@ def refuse_loops(source: Source) -> None:
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
-    """Whether loops only go through dimensions or written names, and what they do indexes nothing with them."""
+    """Tell whether loops only go through dimensions or written names, and what they do indexes nothing with them."""
     for _, iterated in loops:
         named = isinstance(iterated, ast.Tuple | ast.List) and all(
             isinstance(element, ast.Name) for element in iterated.elts

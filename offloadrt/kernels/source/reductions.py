@@ -71,7 +71,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def reads_first(body: Sequence[Statement], name: str) -> bool:
-    """Whether an iteration can read the scalar before it assigns it."""
+    """Tell whether an iteration can read the scalar before it assigns it."""
     return _run(body, name, False)[0]
 
 

@@ -89,7 +89,7 @@ class ComputeUnits:
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
         """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
         self.kernels = ResidentKernels(sim, device, spec, trace)
-        """Those that have begun and not ended."""
+        """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
         self._work = self.kernels.work
         self._limit = math.inf if spec.uncontended else spec.max_resident

@@ -72,7 +72,7 @@ class MemoryTraffic:
         self.resident = units.resident
         self._units = units
         self._kernels: dict[ResidentKernel, Ticket] = {}
-        """Those that divide, and their parts."""
+        """The copies that divide, and their parts."""
         self._born = sim.now
 
     def open_flow(self) -> Flow:

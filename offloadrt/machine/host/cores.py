@@ -83,6 +83,7 @@ class Cores:
         begin = sim.now
         self.begin(me, dt)
         if not sim.goes_on(me):
+            sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap
         self.ended(me)
         self._host_seconds[category] += sim.now - begin
@@ -98,6 +99,7 @@ class Cores:
     @types.coroutine
     def _wait(self) -> Generator[Any, Any, None]:
         me = self._sim.current
+        self._sim.running = None  # it waits in virtual time, as in `sleep`
         yield me.trap
         if me.trouble is not None:
             self.ended(me)

@@ -160,9 +160,11 @@ class HostLock:
     @types.coroutine
     def _at_work(self, me: Actor, begin: float) -> Generator[Any, Any, None]:
         """Wait for the end of the first work, which has begun."""
+        sim = self.sim
+        sim.running = None  # it waits in virtual time, as in `sleep`
         yield me.trap
         self._cores.ended(me)
-        self._host_seconds[self._category] += self.sim.now - begin
+        self._host_seconds[self._category] += sim.now - begin
         if me.trouble is not None:  # queued for a core, or at work
             self.release()
             yield from me.interrupted()
@@ -190,6 +192,7 @@ class HostLock:
         if not self._holds or self.policy.shares:  # otherwise nobody can enter before a holder leaves
             self._decide()
         while True:
+            sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap
             if request is not self._woken:
                 break

@@ -18,7 +18,8 @@ def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int
     >>> divided([3, 0, 1], 8, np.random.default_rng(1))
     [6, 0, 2]
     """
-    total, rest, shares = sum(counts), 1.0, list[int]()
+    shares: list[int] = []
+    total, rest = sum(counts), 1.0
     for count in counts[:-1]:
         part = count / total
         shares.append(int(rng.binomial(draws, min(part / rest, 1.0))) if draws else 0)
@@ -37,8 +38,9 @@ def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]
     if draws > _ARRAY or width == 1:
         drawn: list[int] = rng.integers(low, high, draws).tolist()
         return drawn
+    found: list[int] = []
     bits, state = _bits(rng)
-    found, biased = list[int](), (1 << 32) % width
+    biased = (1 << 32) % width
     for _ in range(draws):
         product = bits(state) * width
         while product & 0xFFFFFFFF < biased:

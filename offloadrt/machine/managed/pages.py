@@ -256,9 +256,11 @@ class ManagedPages:
 
         ``among``: only those of these pages.
         """
-        per_block, blocks, found = self.per_block, self.blocks, list[tuple[int, int]]()
-        index, rest = divmod(low, per_block)
-        base = low - rest
+        found: list[tuple[int, int]] = []
+        per_block, blocks = self.per_block, self.blocks
+        index = low // per_block
+        base = index * per_block
+        rest = low - base
         pages = self._all >> rest << rest
         while base < high and len(found) != most:
             if high - base < per_block:

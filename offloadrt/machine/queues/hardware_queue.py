@@ -35,7 +35,7 @@ class QueueStatistics:
 
     @property
     def busy_s(self) -> float:
-        """The same as ``blocked_s``, under the name that all statistics of a machine have."""
+        """``blocked_s``, under the name that all statistics of a machine have."""
         return self.blocked_s
 
 

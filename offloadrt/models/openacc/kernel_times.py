@@ -23,7 +23,7 @@ class KernelTimes:
     divided: int = 0
     """How many of these were divided among the devices."""
     kernel_s: float = 0.0
-    """From start to end, on the device where that takes longest."""
+    """Seconds from start to end, on the device where that takes longest."""
     communication_s: float = 0.0
     """Seconds of exchanges between devices before and after it, with the kernel that combines its partial values."""
     sent_bytes: int = 0

@@ -225,7 +225,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
 
     @property
     def _number(self) -> int:
-        """As in LLVM, begin and end each look for the default device."""
+        """Look up the default device; as in LLVM, begin and end each do so."""
         return self._thread.default_device if self._device is None else self._device
 
     async def begin(self) -> dict[HostArray, DevicePointer | None]:

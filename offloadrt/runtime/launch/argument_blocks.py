@@ -72,7 +72,7 @@ class ArgumentBlocks:
             self._leaving[:0] = finished
 
     async def release(self) -> None:
-        """At the end of the program, when nothing runs any more: free all blocks, return what is pooled."""
+        """Free all blocks and return what is pooled, at the end of the program, when nothing runs any more."""
         leaving, self._leaving = self._leaving, []
         for _, block in leaving:
             await self._free(block)

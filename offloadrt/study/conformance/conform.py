@@ -104,10 +104,10 @@ def conform(
 def replay_case(
     case: RecordedProgram, gear: Gear = "turbo", machine: str = "", lowering: bool = False
 ) -> list[ReplayDifference]:
-    """All differences of one case, in order; empty if the emulator does what was recorded.
+    """List all differences of one case, in order; empty if the emulator does what was recorded.
 
-    machine: the one of `MACHINES` for the case's mode if not given. lowering: compare the lowered items (order,
-    addresses, sizes, map types) with clang's as well.
+    `machine` replaces the one of `MACHINES` for the case's mode. With `lowering`, the lowered items (order, addresses,
+    sizes, map types) are compared with clang's as well.
     """
     sim = Simulation(gear=gear)
     replay = Replay(case, sim, machine or MACHINES[case.mode], lowering)

@@ -27,7 +27,7 @@ _SHOWN = f"{PACKAGE / 'scenarios'}/"
 
 
 def _own(filename: str) -> bool:
-    """Whether a frame of that file belongs to the script (or to a library that it called)."""
+    """Tell whether a frame of that file belongs to the script (or to a library that it called)."""
     if os.environ.get("OFFLOADRT_FULL_TRACEBACK"):
         return True
     if filename.startswith(("<frozen importlib", "<attrs generated")):

@@ -81,7 +81,7 @@ class Push:
     arguments: Sequence[Any]
     present: list[HostArray]
     absent: list[HostArray]
-    """Those without PRESENT. They may be present all the same."""
+    """The arrays without PRESENT, which may be present all the same."""
     items: list[MapItem]
     """The map items of the absent ones, which are copied in and out for the launch."""
     reads: tuple[Range, ...]

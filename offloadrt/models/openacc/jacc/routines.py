@@ -118,7 +118,7 @@ class Jacc:
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """By kernel name, why a strategy that would divide a kernel cannot: every device runs all of it."""
+        """Why a strategy that would divide a kernel cannot, by kernel name: every device runs all of it."""
         return {} if self._divider is None else dict(self._divider.refused)
 
     # data
