@@ -52,15 +52,17 @@ class Case:
 
 
 S2 = {"size": "S2", "threads": "8", "configuration": "copy"}
+# S2's limit is 1.6 times what it took when up to 64 map items shared a hold of the device table; BFS's is 1.3 times what
+# it took when a batch of faults that nobody could disturb had a faster copy of the code.
 RUNS = (
     Case("exahype", {"threads": "128", "batch": "16", "memory": "map"}, 5.0),
     Case("exahype", {"threads": "128", "batch": "16", "memory": "pool"}, 5.0),
     Case("exahype", {"threads": "128", "batch": "16", "memory": "managed"}, 10.0),
-    Case("qmcpack", {**S2, "fraction": "0.05"}, 90.0, 600.0, S2_KERNELS),
+    Case("qmcpack", {**S2, "fraction": "0.05"}, 141.0, 600.0, S2_KERNELS),
 )
 FULL = (
-    Case("qmcpack", {**S2, "fraction": "1"}, 90.0, 600.0),
-    Case("rodinia", {"benchmark": "bfs", "size_gb": "32", "placement": "um"}, 10.0, 500.0),
+    Case("qmcpack", {**S2, "fraction": "1"}, 141.0, 600.0),
+    Case("rodinia", {"benchmark": "bfs", "size_gb": "32", "placement": "um"}, 11.8, 500.0),
     Case("jacc", {"benchmark": "BT", "gpus": "4", "strategy": "adaptive"}, 60.0),
     Case("stdpar", {"application": "lulesh", "size": "90", "steps": "100"}, 30.0),
 )
