@@ -52,8 +52,8 @@ class Case:
 
 
 S2 = {"size": "S2", "threads": "8", "configuration": "copy"}
-# S2's limit is 1.6 times what it took when up to 64 map items shared a hold of the device table; BFS's is 1.3 times what
-# it took when a batch of faults that nobody could disturb had a faster copy of the code.
+# S2's limit is 1.6 times what it took when up to 64 map items shared a hold of the device table. BFS's is 1.3 times
+# what it took when a batch of faults that nobody could disturb had a faster copy of the code.
 RUNS = (
     Case("exahype", {"threads": "128", "batch": "16", "memory": "map"}, 5.0),
     Case("exahype", {"threads": "128", "batch": "16", "memory": "pool"}, 5.0),
