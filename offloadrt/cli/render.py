@@ -94,7 +94,7 @@ def word(value: object) -> str:
 
 
 def changed(run: Result) -> str:
-    """How a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
+    """Say how a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
     words = []
     for name, value in run.options.items():
         if isinstance(value, str):
@@ -292,7 +292,7 @@ def _range(entry: Any) -> str:
 
 
 def validation(report: ValidationReport) -> Iterable[RenderableType]:
-    """Every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
+    """List every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
     overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
     yield f"[bold]{report.paper}[/] on {escape(report.machine + overrides)}: {report.note}"
     table = table_of("", "claim", "reported", "emulated", "verdict")

@@ -61,7 +61,7 @@ _NOW_AND_THEN_S = 10.0
 
 @contextlib.contextmanager
 def told_now_and_then(title: str, shown: bool = True) -> Iterator[Callable[[Run], None]]:
-    """Where no bar is shown: a line with the virtual time on standard error every ten seconds. Give it the run."""
+    """Write the virtual time of a run to standard error every ten seconds, where no bar is shown."""
     runs: list[Run] = []
     ended = threading.Event()
 

@@ -103,7 +103,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """How many arguments a body over views takes, at least and at most; a loop nest's analysis checks its own."""
+        """Return the least and the most arguments that a body over views takes; a loop nest's analysis checks its own."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:

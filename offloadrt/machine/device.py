@@ -153,12 +153,12 @@ class Device:
 
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
+        """Return where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
         return self.list_placements()
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """What became of the program's managed memory, by the name of the object; empty when it has none."""
+        """Return what became of the program's managed memory, by the name of the object; empty when it has none."""
         return {} if self.managed is None else self.managed.pages.usage
 
     def open_stream(self) -> Stream:

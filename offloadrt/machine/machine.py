@@ -88,7 +88,7 @@ class Machine:
 
     @property
     def host_workers(self) -> HostWorkers:
-        """The host's worker threads for parallel algorithms.
+        """Return the host's worker threads for parallel algorithms.
 
         They are made at their first use: raises ProfileError then when the profile lacks their entries.
         """

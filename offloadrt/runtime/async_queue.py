@@ -30,7 +30,7 @@ class AsyncQueue:
 
     @property
     def used(self) -> bool:
-        """Whether anything has been put into it since it was given back."""
+        """Tell whether anything has been put into it since it was given back."""
         return self.stream is not None
 
     async def use(

@@ -140,7 +140,7 @@ class OffloadDevice:
         self.table_arbiter.start()
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
-        """How an object is reached that is placed; None for all others, and where objects are not placed."""
+        """Return how an object is reached that is placed; None for all others, and where objects are not placed."""
         return None if self.objects is None else self.objects.mechanism(array)
 
     def place(self, request: MapRequest) -> Placement:
@@ -253,12 +253,12 @@ class OffloadDevice:
             entry.lock.release()
 
     def is_pending(self, entry: Entry) -> bool:
-        """Whether a transfer to an entry's block is under way for which a queue has to wait."""
+        """Tell whether a transfer to an entry's block is under way for which a queue has to wait."""
         return entry.event is not None and self.plugin.needs_wait(entry.event)
 
     @property
     def locked_entries(self) -> list[Entry]:
-        """The entries whose lock somebody holds."""
+        """Return the entries whose lock somebody holds."""
         return [entry for entry in self.table if entry.lock.owner is not None]
 
     async def release_pooled(self) -> None:
@@ -268,7 +268,7 @@ class OffloadDevice:
             await self.argument_blocks.release()
 
     def manages(self, array: HostArray) -> bool:
-        """Whether an array is managed memory: by the configuration, or because the program allocated it so."""
+        """Tell whether an array is managed memory: by the configuration, or because the program allocated it so."""
         return array.managed or self.configuration.migrates
 
     def block_size(self, address: int) -> int | None:

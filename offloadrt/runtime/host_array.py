@@ -64,14 +64,14 @@ class HostArray:
 
     @property
     def data(self) -> NDArray[Any]:
-        """The host values. TypeError for a phantom array."""
+        """Return the host values. TypeError for a phantom array."""
         if self.values is None:
             raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
         return self.values
 
     @property
     def bytes(self) -> Bytes | None:
-        """All bytes as a flat view, None for a phantom."""
+        """Return all bytes as a flat view, None for a phantom."""
         return None if self.values is None else self.values.reshape(-1).view(np.uint8)
 
     def viewed(self, dtype: DTypeLike) -> HostArray:

@@ -142,7 +142,7 @@ class RWLock:
 
     @uninterrupted
     def downgrade(self) -> None:
-        """From writer to reader; readers that head the queue come in as well."""
+        """Turn a writer into a reader; readers that head the queue come in as well."""
         sim = self.sim
         me = sim.current
         if self.writer is not me:

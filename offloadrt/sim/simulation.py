@@ -293,7 +293,7 @@ class Simulation(trio.abc.Clock):
     # ------------------------------------------------------------------ for primitives
     @property
     def current(self) -> Actor:
-        """The actor that runs now. UnregisteredTask if the calling task is none.
+        """Return the actor that runs now. UnregisteredTask if the calling task is none.
 
         Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
         enough.

@@ -94,7 +94,7 @@ class Station:
         self._since = now
 
     def _leave(self) -> None:
-        """One server is free: the next in the queue starts its service at once."""
+        """Free one server: the next in the queue starts its service at once."""
         if self.waiters:
             sim = self.sim
             actor, dt = self.waiters.popleft()

@@ -53,7 +53,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        """A hash of all that the result depends on: the program, the emulator's source, the machine file, every option.
+        """Return a hash of all that the result depends on: program, the emulator's source, machine file, every option.
 
         Raises ScenarioNotFound, ScriptFailed; UserError for a machine that does not exist.
         """

@@ -48,7 +48,7 @@ class SweepOutcome:
 
     @property
     def finished(self) -> list[Result]:
-        """The results there are, in order."""
+        """Return the results there are, in order."""
         return [result for result in self.results if result is not None]
 
 

@@ -69,7 +69,7 @@ class HostTime:
         self.lived_s += dt
 
     def shares(self) -> dict[str, float]:
-        """Each category's share of the threads' lives, and "other" for what nobody claimed; all 0 when no time passed.
+        """Return each category's share of the threads' lives, "other" for what nobody claimed; 0 when no time passed.
 
         Every category is present. A hidden helper that was never reported with `lived` can make claims exceed lives;
         the shares are then of the claims, and "other" is 0.

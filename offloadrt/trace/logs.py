@@ -52,7 +52,7 @@ class Log:
             method(label, **fields)
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        """Do nothing: every row has been written."""
 
 
 class ConsoleLog(Log):

@@ -201,7 +201,7 @@ class Trace:
 
     @property
     def rows(self) -> list[Row]:
-        """Every recorded row, in order: (name of the class, time_ps, actor, device, queue, cause, *payload).
+        """Return every recorded row, in order: (name of the class, time_ps, actor, device, queue, cause, *payload).
 
         Raises ValueError when the trace keeps no rows (`record=False`).
         """
@@ -215,17 +215,17 @@ class Trace:
 
     @property
     def events(self) -> Events:
-        """Every recorded event as a typed object, decoded when it is looked at."""
+        """Return every recorded event as a typed object, decoded when it is looked at."""
         return Events(self.rows)
 
     @property
     def count(self) -> int:
-        """How many events happened so far."""
+        """Return how many events happened so far."""
         return self._done + len(self._pending) // WIDTH
 
     @property
     def hashes(self) -> bool:
-        """Whether it keeps a hash."""
+        """Tell whether it keeps a hash."""
         return self._digest is not None
 
     def hash(self) -> str:

@@ -31,17 +31,17 @@ class HostWalk(ABC, Generic[Op, S]):
 
     @property
     def pieces(self) -> list[Piece[Op]]:
-        """The graph, in the order of the source."""
+        """Return the graph, in the order of the source."""
         return self.flow.pieces
 
     @property
     def entry(self) -> Node[Op]:
-        """Where the function begins."""
+        """Return where the function begins."""
         return self.flow.entry
 
     @property
     def scope(self) -> S:
-        """The names of the function that is walked through."""
+        """Return the names of the function that is walked through."""
         return self.flow.scope
 
     # what a pass says

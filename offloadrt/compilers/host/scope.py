@@ -23,7 +23,7 @@ class Scope:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Where the function is defined."""
+        """Return where the function is defined."""
         return self.source.file, self.source.tree.lineno
 
     def is_local(self, name: str) -> bool:

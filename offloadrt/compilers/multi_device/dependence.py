@@ -72,7 +72,7 @@ class Guard:
 
     @property
     def restricts(self) -> bool:
-        """Whether it is a condition that can be tested."""
+        """Tell whether it is a condition that can be tested."""
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:

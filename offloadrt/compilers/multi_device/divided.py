@@ -41,7 +41,7 @@ class Share:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """The bounds in the order of the kernel's parameters."""
+        """Return the bounds in the order of the kernel's parameters."""
         return tuple(bound for pair in self.bounds for bound in pair)
 
 

@@ -44,7 +44,7 @@ class PartialValue:
 
     @property
     def declaration(self) -> ast.arg:
-        """The parameter as it is declared, with a type where the partial values are complex."""
+        """Return the parameter as it is declared, with a type where the partial values are complex."""
         return ast.arg(self.parameter, ast.Name("complex128", ast.Load()) if self.is_complex else None)
 
 
@@ -59,12 +59,12 @@ class Separated:
 
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
-        """What the changed kernel takes after its bounds."""
+        """Return what the changed kernel takes after its bounds."""
         return (*(partial.declaration for partial in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
-        """The stores of the partial values, after the loop."""
+        """Return the stores of the partial values, after the loop."""
         return [_statement(f"{partial.parameter}[{self.device}] = {partial.scalar}") for partial in self.partials]
 
 

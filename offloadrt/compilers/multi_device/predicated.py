@@ -51,7 +51,7 @@ class PredicatedKernel(DividedKernel):
 
     @property
     def divided(self) -> tuple[WrittenRegion, ...]:
-        """The written regions that are divided.
+        """Return the written regions that are divided.
 
         The kernel takes a pair of bounds for each, and then one for the loop whose iterations are split.
         """

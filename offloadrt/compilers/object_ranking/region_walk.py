@@ -30,7 +30,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
     @property
     def objects(self) -> Iterable[str]:
-        """The objects, in the order in which the program makes or names them."""
+        """Return the objects, in the order in which the program makes or names them."""
         return self.scope.objects
 
     def call(self, node: ast.Call) -> None:

@@ -35,7 +35,7 @@ class CallSite:
 
     @property
     def decision(self) -> Decision:
-        """The first reason why the call keeps a barrier of its own.
+        """Return the first reason why the call keeps a barrier of its own.
 
         `Elided` where no path needs one, `Endless` where none comes to anything.
         """
@@ -103,7 +103,7 @@ class ElisionPass:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """One for each call, in the order of the source."""
+        """Return one for each call, in the order of the source."""
         return tuple(call.decision for call in self.calls)
 
     @property

@@ -94,17 +94,17 @@ class Driver:
 
     @property
     def streams(self) -> Sequence[Stream]:
-        """The streams of the context in order of creation."""
+        """Return the streams of the context in order of creation."""
         return self._streams.streams
 
     @property
     def uvm(self) -> Uvm | None:
-        """The unified-memory driver, once ``manage`` has been called."""
+        """Return the unified-memory driver, once ``manage`` has been called."""
         return self._managed.uvm
 
     @property
     def context(self) -> HostLock:
-        """The context lock."""
+        """Return the context lock."""
         return self._context.lock
 
     def locks(self) -> dict[str, LockStatistics]:

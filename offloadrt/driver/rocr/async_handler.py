@@ -78,7 +78,7 @@ class AsyncHandler:
 
     @property
     def name(self) -> str:
-        """The actor's name, as "device 0 async handler"."""
+        """Return the actor's name, as "device 0 async handler"."""
         return self.mailbox.name
 
     async def _run(self) -> None:

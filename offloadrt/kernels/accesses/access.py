@@ -48,7 +48,7 @@ class ArrayAccess:
 
     @property
     def guarded(self) -> bool:
-        """Whether it happens under an `if`, or in a range that has further ends."""
+        """Tell whether it happens under an `if`, or in a range that has further ends."""
         return any(isinstance(part, Branch) for part in self.path)
 
 
@@ -88,5 +88,5 @@ class Walk:
 
     @property
     def distributed(self) -> tuple[Loop, ...]:
-        """The loop whose iterations the device shares out; several with `collapse`."""
+        """Return the loop whose iterations the device shares out; several with `collapse`."""
         return tuple(loop for loop in self.loops if loop.distributed)

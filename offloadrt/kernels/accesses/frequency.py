@@ -43,7 +43,7 @@ class Loop:
 
     @property
     def literal_trips(self) -> int | None:
-        """How often it runs, where its bounds are written as numbers; None elsewhere."""
+        """Return how often it runs, where its bounds are written as numbers; None elsewhere."""
         start = None if self.start is None else self.start.constant
         stop = None if self.stop is None else self.stop.constant
         return None if start is None or stop is None else len(range(start, stop, self.step))
@@ -83,7 +83,7 @@ class Probability:
 
     @property
     def plain(self) -> tuple[Probability, bool]:
-        """The condition without the `not` before it, and whether there was one."""
+        """Return the condition without the `not` before it, and whether there was one."""
         if self.kind != "not":
             return self, False
         plain, negated = self.parts[0].plain
@@ -98,14 +98,14 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Whether one of its branches is neither a range nor hinted at."""
+        """Tell whether one of its branches is neither a range nor hinted at."""
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Whether each of its branches is a range."""
+        """Tell whether each of its branches is a range."""
         return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
 
     def ranges(self) -> Iterable[Within]:
@@ -130,7 +130,7 @@ class Branch:
 
     @property
     def symbols(self) -> set[str]:
-        """What its ranges are over, loop variables among them."""
+        """Return what its ranges are over, loop variables among them."""
         indices = [within.index for within in self.probability.ranges()]
         return {symbol for index in indices if index is not None for symbol in index.symbols}
 

@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def as_number(self) -> Kind:
-        """The kind as an operand of arithmetic, which takes a truth value as 0 or 1."""
+        """Return the kind as an operand of arithmetic, which takes a truth value as 0 or 1."""
         return attrs.evolve(self, truth=_NONE)
 
     @classmethod
@@ -121,7 +121,7 @@ class WholeNumbers:
 
     @property
     def parameters(self) -> tuple[IndexParameter, ...]:
-        """The parameters that were found, in the kernel's order."""
+        """Return the parameters that were found, in the kernel's order."""
         return tuple(
             IndexParameter(name, position, name in self.nest.arrays, self.floats.get(name), self.truths.get(name))
             for position, name in enumerate(self.nest.parameters)

@@ -100,7 +100,7 @@ def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
 
 
 def _steps_apart(index: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
-    """Whether the indices differ by whole steps of the loops that they vary with, by fewer than these loops have."""
+    """Tell whether the indices differ by whole steps of the loops that they vary with, fewer than the loops have."""
     if index is None or other is None:
         return False
     difference = index - other

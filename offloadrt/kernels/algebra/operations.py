@@ -96,7 +96,7 @@ class SymbolicOperation:
 
     @property
     def symbol(self) -> Polynomial:
-        """The symbol that stands for it in polynomials."""
+        """Return the symbol that stands for it in polynomials."""
         return Polynomial.symbol(self.show() if self.sign == 1 else SIGNED + self.show())
 
     def show(self) -> str:

@@ -61,7 +61,7 @@ class Polynomial:
 
     @property
     def constant(self) -> int | None:
-        """The number that it is, None when it has symbols."""
+        """Return the number that it is, None when it has symbols."""
         if not self.terms:
             return 0
         (monomial, value), *more = self.terms

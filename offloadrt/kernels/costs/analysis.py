@@ -89,12 +89,12 @@ class KernelAnalysis:
 
     @property
     def distributed(self) -> tuple[Loop, ...]:
-        """The loop whose iterations the device shares out; several with `collapse`."""
+        """Return the loop whose iterations the device shares out; several with `collapse`."""
         return self.walked.distributed
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """All loops, in the order of the source."""
+        """Return all loops, in the order of the source."""
         return self.walked.loops
 
     @property

@@ -61,7 +61,7 @@ class ArrayCounts:
 
     @property
     def exact(self) -> bool:
-        """Whether `touched` is a count; otherwise it is an upper bound of the expected number."""
+        """Tell whether `touched` is a count; otherwise it is an upper bound of the expected number."""
         return self._touched()[1]
 
     @property
@@ -70,7 +70,7 @@ class ArrayCounts:
 
     @property
     def surely_accessed(self) -> bool:
-        """Whether some element is loaded or stored, whatever a branch decides."""
+        """Tell whether some element is loaded or stored, whatever a branch decides."""
         return self._surely()
 
     @property

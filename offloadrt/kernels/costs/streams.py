@@ -44,7 +44,7 @@ class AccessStream:
 
     @property
     def reach(self) -> Reach:
-        """Where that is, loads and stores apart; found when it is asked for."""
+        """Return where that is, loads and stores apart; found when it is asked for."""
         return self._reach()
 
 

@@ -175,7 +175,7 @@ class Counting:
         return value
 
     def counted(self, loop: Loop) -> bool:
-        """Whether the loop's bounds are numbers, or polynomials in the variables of loops around it that are counted.
+        """Tell whether the loop's bounds are numbers, or polynomials in variables of counted loops around it.
 
         KernelError when a scalar or a length in a bound is not known.
         """

@@ -46,7 +46,7 @@ class MappedSection(NDArrayOperatorsMixin):
 
     @property
     def whole(self) -> NDArray[Any]:
-        """An array of the whole's shape and type, for whoever asks for lengths; its elements mean nothing."""
+        """Return an array of the whole's shape and type, for whoever asks for lengths; its elements mean nothing."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def outside(self, index: object) -> BadAccess:

@@ -72,12 +72,12 @@ class Source:
 
     @functools.cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the tree, outer ones first."""
+        """Return all nodes of the tree, outer ones first."""
         return tuple(ast.walk(self.tree))
 
     @property
     def body(self) -> list[ast.stmt]:
-        """The statements, without the docstring."""
+        """Return the statements, without the docstring."""
         first, *rest = self.tree.body
         is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
         return rest if is_text and isinstance(first.value.value, str) else self.tree.body  # type: ignore[attr-defined]

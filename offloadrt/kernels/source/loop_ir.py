@@ -26,7 +26,7 @@ class Assignment:
 
     @property
     def scalar(self) -> str | None:
-        """The name that gets a value; None where an element does."""
+        """Return the name that gets a value; None where an element does."""
         return self.target.id if isinstance(self.target, ast.Name) else None
 
 
@@ -52,7 +52,7 @@ class RangeLoop:
 
     @property
     def symbol(self) -> str:
-        """The symbol of its variable in polynomials."""
+        """Return the symbol of its variable in polynomials."""
         return symbol_of(self.node)
 
     @property
@@ -61,7 +61,7 @@ class RangeLoop:
 
     @property
     def last(self) -> ast.expr:
-        """The bound that its variable does not reach."""
+        """Return the bound that its variable does not reach."""
         return self.call.args[1] if len(self.call.args) > 1 else self.call.args[0]
 
     @property

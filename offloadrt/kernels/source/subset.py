@@ -63,7 +63,7 @@ class LoopNest:
 
     @functools.cached_property
     def body(self) -> tuple[Statement, ...]:
-        """The statements, read once for all passes."""
+        """Return the statements, read once for all passes."""
         return statements(self.source.body)
 
     @property

@@ -39,7 +39,7 @@ class LockRequest:
 
     @property
     def changes(self) -> bool:
-        """Whether it may enter something or remove something; False for a mere look-up."""
+        """Tell whether it may enter something or remove something; False for a mere look-up."""
         return self.asked[3]
 
     @property

@@ -47,7 +47,7 @@ class Block:
 
     @property
     def is_large(self) -> bool:
-        """Whether its segments are its own."""
+        """Tell whether its segments are its own."""
         return self.region == (self.address, self.extent)
 
 

@@ -79,7 +79,7 @@ class ProfileEntry:
 
     @property
     def shown(self) -> str:
-        """The value in the entry's own unit, as reports show it."""
+        """Return the value in the entry's own unit, as reports show it."""
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
         if isinstance(self.value, str) or self.unit is None:

@@ -71,7 +71,7 @@ class MachineSpec:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the name and of the entries; their order in the file, and its comments, do not matter."""
+        """Return a hash of the name and of the entries; their order in the file, and its comments, do not matter."""
         entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in self.entries.items())
         return hashlib.sha256(json.dumps([self.name, entries]).encode()).hexdigest()
 

@@ -36,7 +36,7 @@ class Topology:
 
     @property
     def highest(self) -> int:
-        """The highest number of a device that has a link; -1 if no device has one."""
+        """Return the highest number of a device that has a link; -1 if no device has one."""
         return max((high for _, high in self.pairs), default=-1)
 
     def neighbour(self, source: int, destination: int, devices: int) -> int | None:

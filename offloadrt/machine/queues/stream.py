@@ -66,7 +66,7 @@ class Stream:
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was submitted has completed."""
+        """Tell whether everything that was submitted has completed."""
         return self.last is None or self.last.is_set
 
     def full(self, depth: int) -> Signal | None:

@@ -37,7 +37,7 @@ class DeviceGlobals:
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything to load."""
+        """Tell whether there is anything to load."""
         return bool(self._bare) or self._loaded < len(self.declared)
 
     async def load(self) -> None:
@@ -82,7 +82,7 @@ class DeviceGlobals:
         enter_entry(device, device.sim.current.cause, entry)
 
     def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
-        """Where a kernel finds a global; None if its pointer leads nowhere."""
+        """Return where a kernel finds a global; None if its pointer leads nowhere."""
         if array.kind not in ("global", "link"):
             return None
         if device.configuration.globals_on_host:

@@ -56,12 +56,12 @@ class OpenACC(OffloadProgram[HostThread]):
 
     @property
     def code(self) -> CodeCache:
-        """The kernels that JACC generated at run time."""
+        """Return the kernels that JACC generated at run time."""
         return self.library.code
 
     @property
     def kernel_times(self) -> dict[str, KernelTimes]:
-        """What the kernels of compute constructs took, by name, as far as they have ended."""
+        """Return what the kernels of compute constructs took, by name, as far as they have ended."""
         return self.library.records.of_constructs
 
     def locks(self) -> dict[str, LockStatistics]:

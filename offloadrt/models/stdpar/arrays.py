@@ -59,7 +59,7 @@ class UsmArray(HostArray):
 
     @property
     def data(self) -> NDArray[Any]:
-        """The values as the host sees them.
+        """Return the values as the host sees them.
 
         UnfinishedRead while a kernel writes them, TypeError for a phantom and for device memory.
         """

@@ -103,7 +103,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def decisions(self) -> Mapping[Decision, int]:
-        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
+        """Return what became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
         return self.runtime.decisions
 
     def locks(self) -> dict[str, LockStatistics]:

@@ -82,7 +82,7 @@ def _accesses(
 
 
 def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
-    """Each range, and the part of the accesses that go there."""
+    """Return each range, and the part of the accesses that go there."""
     total = 0
     for _, nbytes in ranges:
         total += nbytes

@@ -40,7 +40,7 @@ class MapItem:
 
     @property
     def name(self) -> str:
-        """The array's name; empty for an item without an array."""
+        """Return the array's name; empty for an item without an array."""
         return "" if self.array is None else self.array.name
 
     def locate(self, address: int) -> str:

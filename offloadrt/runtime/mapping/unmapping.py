@@ -102,7 +102,7 @@ async def find_present(
 
 
 def _is_last(entry: Entry, item: MapItem) -> bool:
-    """Whether the count-down for an item will be that of the last reference."""
+    """Tell whether the count-down for an item will be that of the last reference."""
     return entry.would_be_last(item.type & OMPX_HOLD != 0, item.type & DELETE != 0)
 
 

@@ -60,7 +60,7 @@ class ManagedObject:
 
     @property
     def placement(self) -> ObjectPlacement | None:
-        """The decision for people; None when there was none."""
+        """Return the decision for people; None when there was none."""
         placed, known = self.latest, self.known
         if placed is None:
             return None
@@ -119,7 +119,7 @@ class ObjectTable:
         return max(segments, -(-one.array.nbytes // self._segment)) * self._segment
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
-        """How an active object is reached; None for all else."""
+        """Return how an active object is reached; None for all else."""
         placed = self._active.get(array)
         return None if placed is None else placed.mechanism
 

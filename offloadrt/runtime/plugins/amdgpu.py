@@ -172,7 +172,7 @@ class AmdgpuPlugin:
         queue.copy = None
 
     def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
-        """How to see the bytes of a range of the device; None for a phantom. Raises DriverError."""
+        """Return how to see the bytes of a range of the device; None for a phantom. Raises DriverError."""
         memory = self._memory
         try:
             block = memory.block_of(address)
@@ -204,11 +204,11 @@ class AmdgpuPlugin:
         return None if stream is None else stream.unfinished
 
     def needs_wait(self, event: HsaSignal | None) -> bool:
-        """Whether `wait_event` has anything to do."""
+        """Tell whether `wait_event` has anything to do."""
         return event is not None and not event.is_set
 
     def is_complete(self, event: HsaSignal | None) -> bool:
-        """Whether everything before the mark has completed."""
+        """Tell whether everything before the mark has completed."""
         return not self.needs_wait(event)
 
     async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:

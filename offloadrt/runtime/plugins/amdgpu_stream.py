@@ -37,7 +37,7 @@ class AmdgpuStream:
 
     @property
     def unfinished(self) -> HsaSignal | None:
-        """The last signal, if it is not set."""
+        """Return the last signal, if it is not set."""
         last = self.stream.last
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 

@@ -110,7 +110,7 @@ class CudaPlugin:
         await self.driver.memcpy_dtoh_async(destination, device_address, destination.nbytes, stream, queue.cause)
 
     def exchanges_with(self, device: int) -> bool:
-        """Whether the machine's profile has links between devices (`nvlink.topology`): any two exchange data then."""
+        """Tell whether the profile has links between devices (`nvlink.topology`): then any two exchange data."""
         return self._peers is not None and self._peers.linked
 
     async def exchange_data(
@@ -165,11 +165,11 @@ class CudaPlugin:
         return await self.driver.event_record(stream)
 
     def needs_wait(self, event: Any) -> bool:
-        """Whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
+        """Tell whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
         return True
 
     def is_complete(self, event: Any) -> bool:
-        """Whether everything before the mark has completed."""
+        """Tell whether everything before the mark has completed."""
         return bool(event.is_complete)
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:

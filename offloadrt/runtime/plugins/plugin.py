@@ -110,7 +110,7 @@ class DevicePlugin(Protocol):
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
     def exchanges_with(self, device: int, /) -> bool:
-        """Whether `exchange_data` can copy to another device."""
+        """Tell whether `exchange_data` can copy to another device."""
         ...
 
     def reach(self, device: int, /) -> Awaitable[None]:
@@ -140,11 +140,11 @@ class DevicePlugin(Protocol):
         ...
 
     def needs_wait(self, event: Any, /) -> bool:
-        """Whether `wait_event` has anything to do."""
+        """Tell whether `wait_event` has anything to do."""
         ...
 
     def is_complete(self, event: Any, /) -> bool:
-        """Whether everything before the mark has completed; asking costs nothing."""
+        """Tell whether everything before the mark has completed; asking costs nothing."""
         ...
 
     def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:

@@ -72,7 +72,7 @@ class Difference:
 
     @property
     def more_s(self) -> float:
-        """How many seconds more the variant spent on it."""
+        """Return how many seconds more the variant spent on it."""
         return self.variant_s - self.baseline_s
 
 
@@ -120,7 +120,7 @@ class Comparison:
 
     @property
     def results(self) -> list[Result]:
-        """Every run, case by case, baselines first."""
+        """Return every run, case by case, baselines first."""
         return [variant.result for case in self.cases for variant in case.variants]
 
     def to_json(self) -> bytes:

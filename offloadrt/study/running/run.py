@@ -134,12 +134,12 @@ class Run:
 
     @property
     def spec(self) -> MachineSpec:
-        """The machine's profile, with all overrides so far."""
+        """Return the machine's profile, with all overrides so far."""
         return self._spec
 
     @property
     def machine(self) -> Machine:
-        """The hardware: cores, host memory, devices."""
+        """Return the hardware: cores, host memory, devices."""
         return self._parts.machine
 
     def device(self, number: int = 0) -> Device:
@@ -156,7 +156,7 @@ class Run:
     # ------------------------------------------------------------------ the program
     @property
     def options(self) -> ProgramOptions:
-        """How the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions` or `StdParOptions`.
+        """Return how the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions` or `StdParOptions`.
 
         They are fixed once the machine is built: to set them afterwards raises UserError.
         """
@@ -186,12 +186,12 @@ class Run:
 
     @property
     def program(self) -> OffloadProgram[Any]:
-        """The program, in whichever model."""
+        """Return the program, in whichever model."""
         return self._parts.program
 
     @property
     def openmp(self) -> OpenMP:
-        """The OpenMP program: its runtime library and its present tables. Raises UserError for another model."""
+        """Return the OpenMP program: its runtime library and its present tables. Raises UserError for another model."""
         from offloadrt.models.openmp import OpenMP
 
         if not isinstance(program := self.program, OpenMP):
@@ -200,7 +200,7 @@ class Run:
 
     @property
     def openacc(self) -> OpenACC:
-        """The OpenACC program: its runtime library, its async queues. Raises UserError for another model."""
+        """Return the OpenACC program: its runtime library, its async queues. Raises UserError for another model."""
         from offloadrt.models.openacc import OpenACC
 
         if not isinstance(program := self.program, OpenACC):
@@ -209,7 +209,7 @@ class Run:
 
     @property
     def stdpar(self) -> StdPar:
-        """The stdpar program: its heap, its implementation. Raises UserError for another model."""
+        """Return the stdpar program: its heap, its implementation. Raises UserError for another model."""
         from offloadrt.models.stdpar import StdPar
 
         if not isinstance(program := self.program, StdPar):
@@ -265,12 +265,12 @@ class Run:
 
     @property
     def statistics(self) -> RunStatistics:
-        """What the run has counted since its start, measured or not."""
+        """Return what the run has counted since its start, measured or not."""
         return RunStatistics(self._built)
 
     @property
     def calls(self) -> Calls:
-        """All API calls so far."""
+        """Return all API calls so far."""
         return self.windows.calls
 
     @property

@@ -22,7 +22,7 @@ class RunStatistics:
 
     @property
     def locks(self) -> Mapping[str, Any]:
-        """Every lock, by name: `device table`, `driver context`, and so on.
+        """Return every lock, by name: `device table`, `driver context`, and so on.
 
         Each has `.acquired`, `.contended`, `.wait_s` and `.hold_s`.
         """
@@ -35,7 +35,7 @@ class RunStatistics:
 
     @property
     def engines(self) -> Mapping[str, Any]:
-        """Every part of the machine, and the driver's own threads, by name: `cores`, `device 0 copy engine h2d`, ….
+        """Return every part of the machine and the driver's own threads, by name: `device 0 copy engine h2d`, ….
 
         Each has `.busy_s` and `.idle_s`.
         """
@@ -72,12 +72,12 @@ class RunStatistics:
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """What became of managed memory, by name of the object, over all devices: its sums are `faults`."""
+        """Return what became of managed memory, by name of the object, over all devices: its sums are `faults`."""
         return {name: usage for device in self._devices for name, usage in device.managed_objects.items()}
 
     @property
     def objects(self) -> Mapping[str, int]:
-        """The room that objects took under the configuration `otm`, over all devices; empty under others.
+        """Return the room that objects took under the configuration `otm`, over all devices; empty under others.
 
         The most bytes of explicit and of implicit objects that were active at one time (`explicit_bytes`,
         `implicit_bytes`), and what there was for both (`budget_bytes`). `placements` says where each object lies.
@@ -94,12 +94,12 @@ class RunStatistics:
 
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Where objects were placed last under the configuration `otm`, device by device; empty under others."""
+        """Return where objects were placed last under the configuration `otm`, device by device; empty under others."""
         return tuple(placement for device in self._devices for placement in device.placements)
 
     @property
     def algorithms(self) -> Mapping[str, int]:
-        """What became of the algorithms of a stdpar program; empty for other models.
+        """Return what became of the algorithms of a stdpar program; empty for other models.
 
         Algorithms called, offloaded and on the host, waits, barriers elided, prefetches, allocations taken over,
         decisions of the offload heuristic.
@@ -108,7 +108,7 @@ class RunStatistics:
 
     @property
     def host_time(self) -> HostTime:
-        """Where the host threads' time went."""
+        """Return where the host threads' time went."""
         return HostTime() if self._built is None else self._built.machine.host_time
 
     @property

@@ -65,7 +65,7 @@ class Windows:
 
     @property
     def measured(self) -> Ledger:
-        """What was counted in the windows so far."""
+        """Return what was counted in the windows so far."""
         figures = self._closed if self._open is None else self._closed + (self._ledger_now() - self._at_start)
         calls = _together(self._inside, self._counting) if self._open is not None else _together(self._inside)
         return attrs.evolve(figures, calls=calls)
@@ -79,7 +79,7 @@ class Windows:
 
     @property
     def calls(self) -> Calls:
-        """All API calls so far."""
+        """Return all API calls so far."""
         return _together(self._outside, self._inside, self._counting)
 
 

@@ -84,7 +84,7 @@ class Scenario:
 
     @property
     def description(self) -> str:
-        """The docstring, without its section on parameters."""
+        """Return the docstring, without its section on parameters."""
         lines = inspect.cleandoc(self.function.__doc__ or "").splitlines()
         for number, line in enumerate(lines):
             if line.strip().lower() in ("parameters:", "args:", "arguments:"):

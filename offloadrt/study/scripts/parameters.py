@@ -64,7 +64,7 @@ class Parameter:
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words: `int, 1 to 4096`."""
+        """Return what a value must be, in words: `int, 1 to 4096`."""
         if self.choices:
             words = "one of " + ", ".join(str(choice) for choice in self.choices)
         elif self.type is bool:

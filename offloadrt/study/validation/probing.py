@@ -38,7 +38,7 @@ class Span(Generic[B]):
 
     @property
     def duration(self) -> int:
-        """How long it lasts."""
+        """Return how long it lasts."""
         return self.end - self.begin
 
 

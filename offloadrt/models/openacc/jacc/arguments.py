@@ -52,12 +52,12 @@ class Argument:
 
     @property
     def writes(self) -> bool:
-        """Whether it is written, reductions included."""
+        """Tell whether it is written, reductions included."""
         return bool(self.attributes & (Attribute.WRITE | Attribute.REDUCTED))
 
     @property
     def range(self) -> tuple[int, int]:
-        """The bytes [begin, end) of the host's memory that stand for what the kernel touches."""
+        """Return the bytes [begin, end) of the host's memory that stand for what the kernel touches."""
         if self.bounds is None:
             return self.address, self.address + self.size
         row = self.size // len(self.value) if len(self.value) else 0

@@ -61,18 +61,18 @@ class AllIterations:
 
     @property
     def adapted(self) -> list[str]:
-        """The kernels that are divided in the end."""
+        """Return the kernels that are divided in the end."""
         names = [name.removesuffix(".adapted") for name, value in self.more.measured.items() if value is True]
         return [name for name in names if f"{name}.adapted" in self.more.measured]
 
     @property
     def adapted_s(self) -> float:
-        """The time of their divided executions."""
+        """Return the time of their divided executions."""
         return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
 
     @property
     def both_s(self) -> float:
-        """The time of kernels and exchanges."""
+        """Return the time of kernels and exchanges."""
         return self.of("kernel_s") + self.of("communication_s")
 
     @staticmethod

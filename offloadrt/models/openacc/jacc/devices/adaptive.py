@@ -183,5 +183,5 @@ class AdaptiveController:
 
     @property
     def states(self) -> Mapping[str, KernelState]:
-        """The states by kernel, in the order of their first execution."""
+        """Return the states by kernel, in the order of their first execution."""
         return dict(self._states)

@@ -47,24 +47,24 @@ class Division:
 
     @property
     def partial_values(self) -> Sequence[HostArray]:
-        """The arrays of them; none when nothing is reduced."""
+        """Return the arrays of them; none when nothing is reduced."""
         return () if self.combining is None else self.combining.values
 
     @functools.cached_property
     def source(self) -> str:
-        """The source text of what is compiled for it."""
+        """Return the source text of what is compiled for it."""
         combination = self.code.combination
         return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 
     @functools.cached_property
     def write_bytes(self) -> int:
-        """What a device sends to each other one when all of its part is exchanged: that of the device with most."""
+        """Return the most that a device sends to each other one, when all of its part is exchanged."""
         devices = range(len(self.arguments))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
 
     @functools.cached_property
     def launches(self) -> Sequence[Launch]:
-        """What the devices launch, once the kernel is divided."""
+        """Return what the devices launch, once the kernel is divided."""
         undivided = [*self._of_name.values()]
         return [
             self._slower(
@@ -75,12 +75,12 @@ class Division:
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
-        """What each device reads in its part; None: all of the array."""
+        """Return what each device reads in its part; None: all of the array."""
         return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
     def to_all(self) -> Pairs:
-        """What the devices send one another when each gets all that the others own."""
+        """Return what the devices send one another when each gets all that the others own."""
         holders = Holders()
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)
