@@ -103,7 +103,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the least and the most arguments that a body over views takes; a loop nest's analysis checks its own."""
+        """Return the least and the most arguments of a body over views; a loop nest's analysis checks its own."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
