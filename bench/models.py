@@ -1,4 +1,4 @@
-"""Four queueing models, the same for every engine: what an offloading program's threads do to a kernel of virtual time.
+"""Four queueing models, the same for every engine: what threads of an offloading program do to virtual time.
 
 ==  ===========================================================================  =====================
 M1  N threads and one FIFO lock                                                  4 events an iteration

@@ -3,7 +3,7 @@
 Open `simulation.py` first, then `actor.py`.
 
 ======================  =============================================================================================
-``Simulation``          the kernel of virtual time: ``run spawn sleep now open_nursery attached move_on_after``
+``Simulation``          the scheduler of virtual time: ``run spawn sleep now open_nursery attached move_on_after``
 ``Actor``               a task that takes part: ``name``, ``index``, ``cause``, ``data``
 ``Lock``                mutual exclusion, hand-off ``fifo`` or ``barging``
 ``RWLock``              many readers or one writer, ``downgrade``

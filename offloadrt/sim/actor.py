@@ -1,4 +1,4 @@
-"""An actor: one Trio task that takes part in virtual time, and what it sees of the kernel.
+"""An actor: one Trio task that takes part in virtual time, and what it sees of the scheduler.
 
 `Actor` is the central class. `Scheduler` names what actors and the other parts of this package use of `Simulation`; as
 a protocol it lets the modules import in one direction, from `Simulation` down to here.
@@ -24,16 +24,16 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.errors import Expired, Handover, SimulationError
+from offloadrt.sim.errors import Expired, ReturnToTrio, SimulationError
 from offloadrt.sim.timers import Timer, bring_forward
 
 GO = outcome.Value(None)
-"""The value that every resumption sends. It never says why an actor was resumed: ``Actor.trouble`` does. So one object
-serves for all, and nothing is allocated or unwrapped in a step (a fifth of the cost of a native step).
+"""The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
+object serves for all, and nothing is allocated or unwrapped in a step (a fifth of the cost of a native step).
 """
 
 SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
-"""The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the kernel compares tasks as well."""
+"""The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the scheduler compares tasks as well."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ come before everything else that is due then, in order of spawning.
 
 
 def uninterrupted(function: F) -> F:
-    """Protect a function from Ctrl-C: KeyboardInterrupt is raised in the user's code, never inside the kernel."""
+    """Protect a function from Ctrl-C: KeyboardInterrupt is raised in the user's code, never inside the scheduler."""
     code_owner: Any = function
     enable_ki_protection(code_owner)
     return function
@@ -75,33 +75,33 @@ def _message(abort: Callable[[Any], Abort]) -> Any:
     return message
 
 
-def hand_over(_: Any = None) -> Any:
+def return_to_trio(_: Any = None) -> Any:
     """Stop the trampoline: a step yields or returns this function when Trio has something to run."""
-    raise Handover
+    raise ReturnToTrio
 
 
 class Scheduler(Protocol):
     """What actors, scopes, nurseries, stories and the watch use of `Simulation`, which says what each member is.
 
-    It has more members than a class should have, because it is the whole inner surface of the kernel in one place.
+    It has more members than a class should have, because it is the whole inner surface of the scheduler in one place.
     """
 
     now: float
     heap: list[Timer]
     ready: Any
-    events: int
+    timers_set: int
     running: Actor | None
     expected: Any
     actors: dict[int, Actor]
     primitives: list[Any]
-    trouble: SimulationError | None
+    violation: SimulationError | None
     ending: bool
     turbo: bool
-    fuel: int
-    strides: int
+    operations_left: int
+    advances_left: int
     trio_has_work: bool
     timer_due: bool
-    by_kernel: bool
+    by_scheduler: bool
     newborn: int
     observer: Any
     next_index: Callable[[], int]
@@ -114,7 +114,7 @@ class Scheduler(Protocol):
 class Actor:
     """A task of the run, with a ``name`` and an ``index`` in order of spawning.
 
-    Its other fields are the kernel's, but for two that belong to the actor's owner: ``cause``, the number of the
+    Its other fields are the scheduler's, but for two that belong to the actor's owner: ``cause``, the number of the
     directive that the actor works for (0: none), and ``data``, where floors above keep what they know of a host thread.
     """
 
@@ -126,6 +126,7 @@ class Actor:
         "detached",
         "finished",
         "index",
+        "interruption",
         "name",
         "raw_section",
         "send",
@@ -133,7 +134,6 @@ class Actor:
         "story",
         "task",
         "trap",
-        "trouble",
         "value",
         "waits_for",
         "waits_since",
@@ -158,7 +158,7 @@ class Actor:
         self.waits_for: Any = None
         """What it is parked on, from `Simulation.park` until it is stepped again; None while it runs or sleeps."""
         self.waits_since = 0.0
-        self.trouble: Callable[[], None] | None = None
+        self.interruption: Callable[[], None] | None = None
         """Raises what it was resumed for, if its wait was cut short. Whoever waits looks here when it goes on."""
         self.raw_section: Any = None
         """The `RawSection` that it is in, if it may be waiting in Trio itself."""
@@ -176,7 +176,7 @@ class Actor:
     def _not_started(self, _: Any) -> Any:
         """Let Trio run the first step of the new task, and take the turn after that."""
         self.sim.ready.appendleft(self)
-        return hand_over
+        return return_to_trio
 
     def wake(self, _: Any) -> Any:
         """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
@@ -184,11 +184,11 @@ class Actor:
         sim.expected = task = self.task
         reschedule(task, GO)
         sim.running = self
-        return hand_over
+        return return_to_trio
 
     # ------------------------------------------------------------------ waits that are cut short
-    def interrupt(self, trouble: Callable[[], None]) -> bool:
-        """Take a parked actor off what it waits for and resume it at this instant, so that ``trouble()`` raises in it.
+    def interrupt(self, interruption: Callable[[], None]) -> bool:
+        """Take a parked actor off what it waits for and resume it now, so that ``interruption()`` raises in it.
 
         Interrupted actors come before everything else that is due now, in order of spawning. False if the actor is not
         parked here, or is on its way already: then its wait has ended, and it keeps what it has been given.
@@ -200,17 +200,17 @@ class Actor:
             heappush(sim.heap, first)
         elif not bring_forward(sim.heap, self, first):
             return False
-        self.trouble = trouble
+        self.interruption = interruption
         return True
 
     def abort(self, raise_cancel: Callable[[], Any]) -> Abort:
         """Deliver Trio's cancellation of a parked actor; called by Trio.
 
-        The kernel does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
+        The scheduler does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
         order of a set, which differs from run to run; the heap has them in order of spawning. An actor that is already
         on its way is cancelled where it parks next: Trio asks again there if it is attached.
         """
-        if (self.trouble is not None or not self.interrupt(raise_cancel)) and self.detached:
+        if (self.interruption is not None or not self.interrupt(raise_cancel)) and self.detached:
             self.trap = LateCancel(self, raise_cancel)
         return Abort.FAILED
 
@@ -222,11 +222,11 @@ class Actor:
         A cancellation turns a detached actor into a plain Trio task first: from then on Trio raises Cancelled at each
         of its waits, which the trampoline could not do.
         """
-        trouble = self.trouble
-        self.trouble = None
-        assert trouble is not None
+        interruption = self.interruption
+        self.interruption = None
+        assert interruption is not None
         try:
-            trouble()
+            interruption()
         except Expired:  # a timeout raises once
             raise
         except BaseException as exc:
@@ -244,14 +244,14 @@ class Actor:
         self.send = self.wake
         self.sim.running = None
         self.sim.expected = self.task
-        await reattach_detached_coroutine_object(self.task, hand_over)
+        await reattach_detached_coroutine_object(self.task, return_to_trio)
 
     @uninterrupted
     async def detach(self) -> None:
         """Turn a plain Trio task into a detached actor, which goes on first."""
         self.sim.ready.appendleft(self)
         await self.leave_trio()
-        if self.trouble is not None:
+        if self.interruption is not None:
             await awaitable(self.interrupted())
 
     @uninterrupted

@@ -13,10 +13,10 @@ from offloadrt.sim.strategy import Strategy
 
 
 class ChosenOrder:
-    """Stands where the kernel has its ready deque, and hands out what a strategy chooses.
+    """Stands where the scheduler has its ready deque, and hands out what a strategy chooses.
 
-    It is true while a timer is pending, so the kernel never takes a timer itself: whoever is due at this instant has to
-    be among the choices, whether a timer or another actor made it ready.
+    It is true while a timer is pending, so the scheduler never takes a timer itself: whoever is due at this instant has
+    to be among the choices, whether a timer or another actor made it ready.
     """
 
     def __init__(self, sim: Scheduler, strategy: Strategy) -> None:
@@ -78,9 +78,9 @@ class ChosenOrder:
             what = f"returned {place}"
         except Exception as error:
             what = f"raised {type(error).__name__}: {error}"
-        if sim.trouble is None:
+        if sim.violation is None:
             name = getattr(self.strategy, "name", type(self.strategy).__name__)
-            sim.trouble = BadChoice(
+            sim.violation = BadChoice(
                 f"strategy {name!r}: choose {what} at t={sim.now:.9g}, with {most + 1} actors ready; it returns the "
                 f"place of one of them, from 0 to {most}"
             )

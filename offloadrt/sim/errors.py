@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SimulationError(RuntimeError):
-    """Base of every error that the kernel of virtual time reports."""
+    """Base of every error that the scheduler of virtual time reports."""
 
 
 class Deadlock(SimulationError):
@@ -39,7 +39,7 @@ class SimTimeout(SimulationError):
     """The body of ``sim.fail_after(dt)`` took longer than ``dt`` virtual seconds."""
 
 
-class Handover(Exception):
+class ReturnToTrio(Exception):
     """Control signal inside the clock hook: leave it, Trio has something to run. Never seen by users.
 
     Raised as a class: an instance that is raised again and again would grow its traceback for ever.

@@ -29,12 +29,12 @@ def start(
 ) -> Actor:
     """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already."""
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
-    sim.by_kernel = True
+    sim.by_scheduler = True
     sim.newborn += 1
     try:
         nursery.start_soon(_live, actor, fn, args, name=actor.name)
     finally:
-        sim.by_kernel = False
+        sim.by_scheduler = False
     _register(actor)
     sim.ready.append(actor)
     return actor
@@ -79,7 +79,7 @@ def _unregister(actor: Actor) -> None:
 async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
     """Run an actor's whole life, as a Trio task.
 
-    Trio runs the first steps of new tasks in random order. So each only parks, and the kernel lets one after the
+    Trio runs the first steps of new tasks in random order. So each only parks, and the scheduler lets one after the
     other go on; nothing of the user's is run before.
     """
     sim = actor.sim
@@ -91,7 +91,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         actor.send = actor.wake
         await awaitable(_yield(actor.trap))
     try:
-        if actor.trouble is not None:
+        if actor.interruption is not None:
             await awaitable(actor.interrupted())
         if hasattr(fn, "__code__") and iscoroutinefunction(fn):
             # Ctrl-C may strike in the user's code. A function that is marked itself needs no frame around it.

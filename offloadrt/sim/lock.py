@@ -86,8 +86,8 @@ class Lock:
         """Wait until the lock is mine. Await it at once: a free lock is taken by the call."""
         sim = self.sim
         me = sim.running or sim.current
-        if self.owner is None and sim.fuel:
-            sim.fuel -= 1
+        if self.owner is None and sim.operations_left:
+            sim.operations_left -= 1
             self._take(me)
             return PASSED
         return self._acquire(me)
@@ -96,8 +96,8 @@ class Lock:
     @types.coroutine
     def _acquire(self, me: Actor) -> Generator[Any, Any, None]:
         sim = self.sim
-        if sim.fuel:
-            sim.fuel -= 1
+        if sim.operations_left:
+            sim.operations_left -= 1
         else:
             yield from sim.pause(me)
         if self.owner is not None:

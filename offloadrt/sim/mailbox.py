@@ -152,8 +152,8 @@ class Mailbox:
     @types.coroutine
     def _take(self, me: Actor) -> Generator[Any, Any, Any]:
         sim = self.sim
-        if sim.fuel:
-            sim.fuel -= 1
+        if sim.operations_left:
+            sim.operations_left -= 1
         else:
             yield from sim.pause(me)
             if not self.items:  # somebody else got it during the pause
@@ -172,9 +172,9 @@ class Mailbox:
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
-        sim.events = number = sim.events + 1
+        sim.timers_set = number = sim.timers_set + 1
         heappush(sim.heap, (time, number, expiry))
-        if sim.goes_on(me, expiry):  # nobody is there who could leave a message before
+        if sim.advance_without_switch(me, expiry):  # nobody is there who could leave a message before
             return TIMED_OUT
         self.getters.append(me)
         try:

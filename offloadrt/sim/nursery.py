@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from offloadrt.sim import life, story
-from offloadrt.sim.actor import Actor, Scheduler, hand_over, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, return_to_trio, uninterrupted
 from offloadrt.sim.scope import RawSection, cancel
 
 
@@ -29,8 +29,8 @@ class Nursery:
     async def __aenter__(self) -> Nursery:
         sim = self._sim
         me = sim.current
-        if sim.fuel and not sim.trio_has_work:
-            sim.fuel -= 1
+        if sim.operations_left and not sim.trio_has_work:
+            sim.operations_left -= 1
         else:
             await sim.pause(me)
         self._detached = me.detached
@@ -91,7 +91,7 @@ class _LookAtTrio:
     is_actor = False
 
     def send(self, _: Any) -> Any:
-        return hand_over
+        return return_to_trio
 
 
 _LOOK_AT_TRIO = _LookAtTrio()

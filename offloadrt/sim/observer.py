@@ -1,4 +1,4 @@
-"""What the kernel tells whoever watches it. Implemented by ``offloadrt.trace``; absent, it costs one test a call."""
+"""What the scheduler tells whoever watches it. Implemented by ``offloadrt.trace``; absent, it costs one test a call."""
 
 from __future__ import annotations
 

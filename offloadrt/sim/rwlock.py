@@ -1,4 +1,4 @@
-"""A readers-writer lock in virtual time, with downgrade (as the kernel's mmap lock has)."""
+"""A readers-writer lock in virtual time, with downgrade (as Linux's mmap lock has)."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class RWLock:
         me = sim.running or sim.current
         if self.writer is me or me in self.readers:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
-        if sim.fuel:
-            sim.fuel -= 1
+        if sim.operations_left:
+            sim.operations_left -= 1
         else:
             yield from sim.pause(me)
         if not self.waiters and self._free_for(write):

@@ -9,16 +9,16 @@ from typing import Any
 import attrs
 import trio
 
-from offloadrt.sim.actor import Actor, Scheduler, hand_over, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, return_to_trio, uninterrupted
 from offloadrt.sim.errors import Expired, SimTimeout
 from offloadrt.sim.timers import remove
 
 
 def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
-    """Cancel a Trio scope at an instant of the kernel's choosing."""
-    sim.by_kernel = True
+    """Cancel a Trio scope at an instant of the scheduler's choosing."""
+    sim.by_scheduler = True
     scope.cancel()
-    sim.by_kernel = False
+    sim.by_scheduler = False
 
 
 @attrs.define
@@ -93,8 +93,8 @@ class TimeoutScope:
             raw = trio.CancelScope()
             raw.__enter__()
         self._alarm = Alarm(me, self._expired, raw)
-        sim.events += 1
-        heappush(sim.heap, (sim.now + self._dt, sim.events, self._alarm))
+        sim.timers_set += 1
+        heappush(sim.heap, (sim.now + self._dt, sim.timers_set, self._alarm))
         return self
 
     @uninterrupted
@@ -143,9 +143,9 @@ class Alarm:
         if not self._armed or actor.finished:
             return None
         sim = actor.sim
-        if actor.trouble is not None:  # interrupted already at this instant: after that
-            sim.events += 1
-            heappush(sim.heap, (sim.now, sim.events, self))
+        if actor.interruption is not None:  # interrupted already at this instant: after that
+            sim.timers_set += 1
+            heappush(sim.heap, (sim.now, sim.timers_set, self))
             return None
         if actor in sim.ready:  # a strategy lets it go on later at this instant: after that
             sim.ready.append(self)
@@ -160,7 +160,7 @@ class Alarm:
         if raw is None:
             return None
         cancel(sim, raw)
-        return hand_over
+        return return_to_trio
 
     def _raise(self) -> None:
         raise self.expired

@@ -55,9 +55,9 @@ class Semaphore:
         """Wait until one unit is mine. Await it at once: a free unit is taken by the call."""
         sim = self.sim
         me = sim.running or sim.current
-        if not sim.fuel:
+        if not sim.operations_left:
             return self._acquire_after_pause(me)
-        sim.fuel -= 1
+        sim.operations_left -= 1
         if self.value:
             self.value -= 1
             self._acquired += 1

@@ -87,8 +87,8 @@ class Signal:
     @types.coroutine
     def _value(self, me: Actor) -> Generator[Any, Any, Any]:
         sim = self.sim
-        if sim.fuel:
-            sim.fuel -= 1
+        if sim.operations_left:
+            sim.operations_left -= 1
         else:
             yield from sim.pause(me)
         return self.value

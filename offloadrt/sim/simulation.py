@@ -1,4 +1,4 @@
-"""`Simulation`: the kernel of virtual time, and what users have of it.
+"""`Simulation`: the scheduler of virtual time, and what users have of it.
 
 It is the clock of a Trio run. Trio asks its clock how long to sleep when no task can run: that *is* quiescence, so
 `deadline_to_sleep_time` takes the next actor from the ready queue, or else the next timer from the heap, and resumes
@@ -25,7 +25,7 @@ import trio
 from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
-from offloadrt.sim.actor import GO, PASSED, SELF, Actor, hand_over, uninterrupted
+from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
 from offloadrt.sim.chosen_order import ChosenOrder
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.nursery import Nursery
@@ -34,7 +34,7 @@ from offloadrt.sim.scope import Attached, TimeoutScope
 from offloadrt.sim.sleep import make_sleep
 from offloadrt.sim.strategy import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
-from offloadrt.sim.trampoline import SLICE, STRIDES, Fence, Trampoline
+from offloadrt.sim.trampoline import ADVANCES, SLICE, Fence, Trampoline
 from offloadrt.sim.watch import TrioWatch, task_in_a_step
 from offloadrt.sim.watchdog import Watchdog
 
@@ -55,15 +55,16 @@ class Simulation(trio.abc.Clock):
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
 
     It has more members than other classes, in three groups: what programs use (``run``, ``spawn``, ``sleep``, scopes
-    and nurseries), what primitives are made of (``park``, ``until_due``, ``goes_on``, ``pause``), and Trio's clock.
-    They share the fields below, which each step reads: a layer between them would cost a call in every step.
+    and nurseries), what primitives are made of (``park``, ``until_due``, ``advance_without_switch``, ``pause``), and
+    Trio's clock. They share the fields below, which each step reads: a layer between them would cost a call in every
+    step.
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_kernel",
-        "ending", "events", "expected", "fuel", "gear", "heap", "newborn", "next_index", "now", "observer",
-        "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "strides", "timer_due", "trio_has_work",
-        "trouble", "turbo",
+        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "advances_left",
+        "by_scheduler", "ending", "expected", "gear", "heap", "newborn", "next_index", "now", "observer",
+        "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "timer_due",
+        "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
     def __init__(
@@ -88,33 +89,33 @@ class Simulation(trio.abc.Clock):
         self.heap: list[Timer] = []
         self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
         """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
-        self.events = 0
+        self.timers_set = 0
         """Timers set so far: sleeps, services, timeouts; the same in both gears, and part of every result of a run.
         Each timer has the next number in the heap, so that of those due at one time the one set first comes first.
         """
         self.next_index = itertools.count().__next__
         self.running: Actor | None = None
-        """The actor that is being stepped, as far as the kernel knows; ``current`` looks further."""
+        """The actor that is being stepped, as far as the scheduler knows; ``current`` looks further."""
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
         """Every lock, station and mailbox, so that a story can say what an actor holds."""
         self.timer_due = False
-        """The kernel let Trio go for one of Trio's own deadlines."""
+        """The scheduler let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None
-        """The task that the kernel itself has just woken: any other wake-up is Trio's."""
-        self.by_kernel = False
-        """The kernel itself starts or cancels tasks: their wake-ups are its own."""
+        """The task that the scheduler itself has just woken: any other wake-up is Trio's."""
+        self.by_scheduler = False
+        """The scheduler itself starts or cancels tasks: their wake-ups are its own."""
         self.newborn = 0
-        """Tasks that the kernel has started since Trio's last pass that the kernel did not order."""
-        self.fuel = SLICE
-        """How many more operations may pass without waiting before the kernel gets a look. A program that takes free
+        """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.operations_left = SLICE
+        """How many more operations may pass without waiting before the scheduler gets a look. A program that takes free
         locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
         """
-        self.strides = 0
+        self.advances_left = 0
         """How many more timers may pass without a switch in this slice; always 0 in the gear ``native``."""
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
-        self.trouble: SimulationError | None = None
+        self.violation: SimulationError | None = None
         """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
         self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
@@ -174,8 +175,8 @@ class Simulation(trio.abc.Clock):
             error = story.only_error(group)
         if error is not None:
             raise error  # here, so that its own cause and context stay
-        if self.trouble is not None:
-            raise self.trouble
+        if self.violation is not None:
+            raise self.violation
         value: T = actor[0].value
         return value
 
@@ -192,10 +193,10 @@ class Simulation(trio.abc.Clock):
         try:
             async with trio.open_nursery() as service:
                 self._service = service
-                self.by_kernel = True
+                self.by_scheduler = True
                 self.newborn += 1
                 service.start_soon(self._watchdog.wait)
-                self.by_kernel = False
+                self.by_scheduler = False
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     yield
@@ -206,7 +207,7 @@ class Simulation(trio.abc.Clock):
 
     def adopt(self, name: str = "main") -> AbstractAsyncContextManager[Actor]:
         """Make the current Trio task an actor (in native steps) while the body runs. Used by tests."""
-        self._watch.wake_up()  # the task may wait in Trio before the kernel resumes it the first time
+        self._watch.wake_up()  # the task may wait in Trio before the scheduler resumes it the first time
         return life.adopt(self, name)
 
     # ------------------------------------------------------------------ the clock that Trio sees
@@ -234,8 +235,8 @@ class Simulation(trio.abc.Clock):
         self.timer_due = False
         if deadline < inf:  # seldom: an actor waits in Trio itself
             return self._advance_to(deadline)
-        if self.trouble is not None and not self.ending:
-            return self._watchdog.fail(self.trouble)
+        if self.violation is not None and not self.ending:
+            return self._watchdog.fail(self.violation)
         if self.turbo:
             return 0 if self._run_turbo() else self._quiescent()
         ready, heap = self.ready, self.heap
@@ -259,7 +260,7 @@ class Simulation(trio.abc.Clock):
         return 0
 
     def _run_turbo(self) -> bool:
-        self.strides = STRIDES
+        self.advances_left = ADVANCES
         steps = self._trampoline.run_slice()
         self._steps += steps
         if self._steps > SLICE:
@@ -320,15 +321,15 @@ class Simulation(trio.abc.Clock):
         me.value = None
         yield me.trap
         me.waits_for = None
-        if me.trouble is not None:
+        if me.interruption is not None:
             yield from me.interrupted()
         return me.value
 
     def until_due(self, me: Actor) -> Awaitable[None]:
         """Wait for the timer that ``me`` has just set for itself."""
-        return PASSED if self.goes_on(me) else _suspended(me)
+        return PASSED if self.advance_without_switch(me) else _suspended(me)
 
-    def goes_on(self, me: Actor, timer: Any = None) -> bool:
+    def advance_without_switch(self, me: Actor, timer: Any = None) -> bool:
         """Let time pass to the timer that ``me`` has just set, if it is the next thing to happen; False if it is not.
 
         An actor that is alone then goes on without a switch, and what happens is the same in both gears: the timer is
@@ -336,9 +337,9 @@ class Simulation(trio.abc.Clock):
         An actor that parks without a timer may ask as well: the answer is False.
         """
         heap = self.heap
-        if self.ready or not self.strides or me.trap is not None or not heap or heap[0][2] is not (timer or me):
+        if self.ready or not self.advances_left or me.trap is not None or not heap or heap[0][2] is not (timer or me):
             return False
-        self.strides -= 1
+        self.advances_left -= 1
         self.now = heappop(heap)[0]
         return True
 
@@ -347,24 +348,24 @@ class Simulation(trio.abc.Clock):
     def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
         """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
         self.trio_has_work = False
-        if not self.fuel:
+        if not self.operations_left:
             self._steps += SLICE
-            self.fuel = SLICE
+            self.operations_left = SLICE
         self.ready.appendleft(me)
         me.waits_for = self._paused if cancellable else None
         me.waits_since = self.now
         if me.detached:
             if me.trap is not None and cancellable:
                 me.trap(GO)
-            yield hand_over
+            yield return_to_trio
         else:
             yield me.trap
         me.waits_for = None
-        if me.trouble is not None:
+        if me.interruption is not None:
             yield from me.interrupted()
 
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise what ``me`` was resumed for: ``if me.trouble is not None: yield from sim.interrupted(me)``."""
+        """Raise what ``me`` was resumed for: ``if me.interruption is not None: yield from sim.interrupted(me)``."""
         return me.interrupted()
 
 
@@ -386,5 +387,5 @@ class _Paused:
 def _suspended(me: Actor) -> Generator[Any, Any, None]:
     me.sim.running = None  # as in sleep
     yield me.trap
-    if me.trouble is not None:
+    if me.interruption is not None:
         yield from me.interrupted()

@@ -16,7 +16,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
 
     It is what actors do most, so it is a closure (its names are found faster than fields), and in the gear ``turbo`` it
     looks itself who is next: setting a timer and taking the least one is one operation on the heap. When the least
-    one is its own, that is what `Simulation.goes_on` does.
+    one is its own, that is what `Simulation.advance_without_switch` does.
     """
     heap, ready = sim.heap, sim.ready
     popleft = ready.popleft
@@ -28,7 +28,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
         if not 0.0 <= dt < inf:
             raise ValueError(f"sleep({dt!r}): virtual seconds are finite and not negative")
         me = sim.running or sim.current
-        sim.events = number = sim.events + 1
+        sim.timers_set = number = sim.timers_set + 1
         if (trap := me.trap) is not None:
             heappush(heap, (sim.now + dt, number, me))
             sim.running = None  # it waits in virtual time, not in Trio (`Simulation.deadline_to_sleep_time`)
@@ -39,12 +39,12 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
                 item = popleft()
             else:
                 sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
-                if item is me and sim.strides:
-                    sim.strides -= 1
+                if item is me and sim.advances_left:
+                    sim.advances_left -= 1
                     return
             sim.running = item
             yield item.send
-        if me.trouble is not None:
+        if me.interruption is not None:
             yield from me.interrupted()
 
     return sleep

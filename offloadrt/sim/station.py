@@ -71,7 +71,7 @@ class Station:
         if self._free:
             self._account()
             self._free -= 1
-            sim.events = number = sim.events + 1
+            sim.timers_set = number = sim.timers_set + 1
             heappush(sim.heap, (sim.now + dt, number, me))
             visit: Any = sim.until_due(me)
         else:
@@ -99,7 +99,7 @@ class Station:
             sim = self.sim
             actor, dt = self.waiters.popleft()
             self._wait_s += sim.now - actor.waits_since
-            sim.events = number = sim.events + 1
+            sim.timers_set = number = sim.timers_set + 1
             heappush(sim.heap, (sim.now + dt, number, actor))
         else:
             self._account()

@@ -1,7 +1,7 @@
 """Strategies: which of several actors that could run at the same instant runs first.
 
 ``Fifo`` is the order of scheduling, (time, sequence), and costs nothing. Any other strategy implements one method,
-``choose``; the kernel then collects everything that is due at an instant and asks it. Timeouts and cancellations are
+``choose``; the scheduler then collects everything that is due at an instant and asks it. Timeouts and cancellations are
 no choices: they are delivered first.
 """
 
@@ -32,7 +32,7 @@ class Strategy(Protocol):
 
 @attrs.frozen
 class Fifo:
-    """Order of scheduling. The kernel knows it and never asks."""
+    """Order of scheduling. The scheduler knows it and never asks."""
 
     name: str = "fifo"
 

@@ -16,16 +16,16 @@ from operator import length_hint
 from typing import Any
 
 from offloadrt.sim import story
-from offloadrt.sim.actor import GO, Actor, LateCancel, Scheduler, hand_over
-from offloadrt.sim.errors import DetachedTrioCall, Handover
+from offloadrt.sim.actor import GO, Actor, LateCancel, Scheduler, return_to_trio
+from offloadrt.sim.errors import DetachedTrioCall, ReturnToTrio
 
 SLICE = 2000
 """Steps between two looks at Trio. Ctrl-C, cancellation and other threads wait for a look, so slices must be bounded;
 longer ones than 300 steps are no faster.
 """
 
-STRIDES = 4 * SLICE
-"""Timers that may pass in a slice without a switch (`Simulation.goes_on`): no steps, but they take real time too."""
+ADVANCES = 4 * SLICE
+"""Timers that may pass in a slice by `Simulation.advance_without_switch`: they are no steps, but take real time too."""
 
 _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
@@ -44,7 +44,7 @@ class Fence:
 
     def send(self, _: Any) -> Any:
         self.fired = True
-        return hand_over
+        return return_to_trio
 
 
 class Trampoline:
@@ -81,7 +81,7 @@ class Trampoline:
                 step = step(GO)
             if step is not None:
                 self._end_slice(step)
-        except Handover:
+        except ReturnToTrio:
             pass
         except IndexError:
             if heap or ready:
@@ -96,7 +96,7 @@ class Trampoline:
     def _end_slice(self, step: Any) -> None:
         """Put back ``step``, which the slice was too short for: whoever is to make it keeps its place."""
         item: Any = self._sim.running
-        if step is hand_over:
+        if step is return_to_trio:
             return
         if isinstance(step, LateCancel):
             step(GO)

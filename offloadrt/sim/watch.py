@@ -20,11 +20,11 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 
 
 class TrioWatch(trio.abc.Instrument):
-    """Sees every wake-up that is not the kernel's own.
+    """Sees every wake-up that is not the scheduler's own.
 
-    The first violation becomes ``sim.trouble``. Trio calls an instrument at each wake-up, which is a tenth of the cost
-    of a native step. So the instrument is added only when a task of the run may wait in Trio itself, which is before
-    Trio can wake it: an actor has parked outside the primitives, or Trio runs tasks that are not new actors.
+    The first violation becomes ``sim.violation``. Trio calls an instrument at each wake-up, which is a tenth of the
+    cost of a native step. So the instrument is added only when a task of the run may wait in Trio itself, which is
+    before Trio can wake it: an actor has parked outside the primitives, or Trio runs tasks that are not new actors.
     """
 
     def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:
@@ -61,7 +61,7 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
 
     def unordered_pass(self) -> None:
-        """Note that Trio runs tasks that the kernel has not woken; these should be new actors only."""
+        """Note that Trio runs tasks that the scheduler has not woken; these should be new actors only."""
         if task_in_a_step() is not None:  # it is not Trio that asks for the time
             return
         self.dormant = False  # current_statistics asks the clock for the time
@@ -79,18 +79,18 @@ class TrioWatch(trio.abc.Instrument):
             sim.expected = None
             return
         if not sim.turbo:
-            sim.running = None  # whoever runs next is not only the actor that the kernel knows of
-        if sim.by_kernel or sim.trouble is not None or sim.ending:
+            sim.running = None  # whoever runs next is not only the actor that the scheduler knows of
+        if sim.by_scheduler or sim.violation is not None or sim.ending:
             return
         actor = task.context.get(SELF)
         if actor is None or actor.sim is not sim or inspect.getcoroutinestate(task.coro) == inspect.CORO_CREATED:
             return
         waker = task_in_a_step()
         if waker is None and sim.running is not None and sim.running.is_actor:
-            sim.trouble = DetachedTrioCall(story.detached_call(sim, sim.running))
+            sim.violation = DetachedTrioCall(story.detached_call(sim, sim.running))
             return
         if (waker is None and not sim.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
-            sim.trouble = self._outside(task, "was woken by")
+            sim.violation = self._outside(task, "was woken by")
             return
         if self._many_steps_at_one_instant():
             self._watchdog.fail(story.livelock(sim, self._wakes))
@@ -102,7 +102,7 @@ class TrioWatch(trio.abc.Instrument):
         other, self._woken = self._woken, task
         same_batch, self._woken_in = batch == self._woken_in, batch
         if same_batch and other is not None and not _cancelled(task) and not _cancelled(other):
-            sim.trouble = UncontrolledNondeterminism(
+            sim.violation = UncontrolledNondeterminism(
                 f"t={sim.now:g}: Trio woke {other.name!r} and {task.name!r} at the same instant and orders them at "
                 "random; let them wait on primitives of the run (sim.sleep, Lock, Signal, ...), or at different times"
             )
@@ -116,17 +116,17 @@ class TrioWatch(trio.abc.Instrument):
         return self._wakes > self._limit()
 
     def look_around(self, steps: int) -> None:
-        """Look for a livelock and for waits outside the run; the kernel calls this after so many ``steps``."""
+        """Look for a livelock and for waits outside the run; the scheduler calls this after so many ``steps``."""
         sim = self.sim
         self._still = self._still + steps if sim.now == self._still_at else 0
         self._still_at = sim.now
         self._looks += 1
-        if sim.trouble is not None:
+        if sim.violation is not None:
             return
         if self._still > self._limit():
-            sim.trouble = story.livelock(sim, self._still)
+            sim.violation = story.livelock(sim, self._still)
         elif self._looks & (self._looks - 1) == 0:  # at looks 1, 2, 4, 8, ...: walking through all frames is slow
-            sim.trouble = self.blocked_outside()
+            sim.violation = self.blocked_outside()
 
     def _limit(self) -> int:
         """Return after how many steps without virtual time advancing the run is stopped; many actors need more."""

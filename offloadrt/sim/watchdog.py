@@ -44,10 +44,10 @@ class Watchdog:
     def force_out(self) -> float:
         """End the waits of a run that is ending, but whose clean-up waits for ever (shielded from cancellation)."""
         sim = self._sim
-        error = sim.trouble or story.deadlock(sim)
+        error = sim.violation or story.deadlock(sim)
 
-        def trouble() -> None:
+        def raise_error() -> None:
             raise error
 
-        parked = [actor for actor in sim.actors.values() if actor.trouble is None and actor.interrupt(trouble)]
+        parked = [actor for actor in sim.actors.values() if actor.interruption is None and actor.interrupt(raise_error)]
         return 0 if parked else inf

@@ -31,7 +31,7 @@ def seen(rig):
     ]
     return {
         "now": rig.sim.now,
-        "events": rig.sim.events,
+        "events": rig.sim.timers_set,
         "drawn": rig.sim.rng.random(),
         "number": rig.machine.next_number(),
         "blocks": blocks,

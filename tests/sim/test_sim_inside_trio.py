@@ -261,7 +261,7 @@ def test_wait_all_tasks_blocked_is_an_error_that_says_so(sim, ticks):
 
 
 async def test_trio_asks_the_clock_only_when_its_run_queue_is_empty():
-    """The kernel stands on this; ``deadline_to_sleep_time`` promises no more than the time to sleep."""
+    """The scheduler stands on this; ``deadline_to_sleep_time`` promises no more than the time to sleep."""
 
     class RunQueue(trio.abc.Instrument):
         runnable = 0

@@ -295,7 +295,7 @@ def test_ctrl_c_from_the_terminal_stops_a_program(gear, loop):
 
 @UNAWAITED
 def test_ctrl_c_at_any_instruction_leaves_no_internal_error(gear, ctrl_c_after):
-    """It strikes wherever it happens to: in the kernel, in a primitive, in the actors' own code."""
+    """It strikes wherever it happens to: in the scheduler, in a primitive, in the actors' own code."""
     ended = []
 
     async def host(sim, lock, box):

@@ -82,12 +82,12 @@ class Cores:
             me = sim.current
         begin = sim.now
         self.begin(me, dt)
-        if not sim.goes_on(me):
+        if not sim.advance_without_switch(me):
             sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap
         self.ended(me)
         self._host_seconds[category] += sim.now - begin
-        if me.trouble is not None:
+        if me.interruption is not None:
             yield from sim.interrupted(me)
 
     @uninterrupted
@@ -101,7 +101,7 @@ class Cores:
         me = self._sim.current
         self._sim.running = None  # it waits in virtual time, as in `sleep`
         yield me.trap
-        if me.trouble is not None:
+        if me.interruption is not None:
             self.ended(me)
             yield from self._sim.interrupted(me)
 
@@ -123,7 +123,7 @@ class Cores:
             self._busy += 1
             self._busy_s -= sim.now
             if dt is not None:
-                sim.events = number = sim.events + 1
+                sim.timers_set = number = sim.timers_set + 1
                 heappush(sim.heap, (sim.now + dt, number, actor))
             return True
         self._waited += 1
@@ -151,7 +151,7 @@ class Cores:
             if dt is None:
                 sim.ready.append(successor)
             else:
-                sim.events = number = sim.events + 1
+                sim.timers_set = number = sim.timers_set + 1
                 heappush(sim.heap, (sim.now + dt, number, successor))
 
     def forget(self, actor: Actor) -> None:

@@ -77,9 +77,9 @@ class HostLock:
         if self._uncontended:
             self._acquired += 1
             return self._work(dt, self._category) if dt else PASSED
-        if self._holds or not sim.fuel or (self.waiting and self.policy.hands_over):
+        if self._holds or not sim.operations_left or (self.waiting and self.policy.hands_over):
             return self._wait(LockRequest(self, me, (dt, begin, nbytes, changes)))
-        sim.fuel -= 1
+        sim.operations_left -= 1
         self._holds[me] = (dt, begin, nbytes, changes)
         self._hold_s -= sim.now
         self._acquired += 1
@@ -150,7 +150,7 @@ class HostLock:
         sim = self.sim
         begin = sim.now
         self._cores.begin(me, dt if self._noise is None else self._noise(dt))
-        if not sim.goes_on(me):
+        if not sim.advance_without_switch(me):
             return self._at_work(me, begin)
         self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
@@ -165,7 +165,7 @@ class HostLock:
         yield me.trap
         self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
-        if me.trouble is not None:  # queued for a core, or at work
+        if me.interruption is not None:  # queued for a core, or at work
             self.release()
             yield from me.interrupted()
 
@@ -176,7 +176,7 @@ class HostLock:
         sim, me = self.sim, request.thread
         if me in self._holds:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
-        if not sim.fuel:
+        if not sim.operations_left:
             yield from sim.pause(me)
             if not self._holds and not self.waiting:
                 yield from self._take(request)
@@ -198,7 +198,7 @@ class HostLock:
                 break
             self._cores.ended(me)
             self._woken = None
-            if me.trouble is not None or not self._holds:
+            if me.interruption is not None or not self._holds:
                 self.waiting.remove(request)
                 break
             me.waits_for = request  # somebody was faster
@@ -210,13 +210,13 @@ class HostLock:
         if granted:
             self._cores.ended(me)
             self._host_seconds[self._category] += sim.now - end
-            if me.trouble is not None:  # granted, and queued for a core or at work
+            if me.interruption is not None:  # granted, and queued for a core or at work
                 self.release()
-        elif me.trouble is None:  # woken, and fast enough
+        elif me.interruption is None:  # woken, and fast enough
             yield from self._take(request)
         elif not self._holds:  # another waiter can have what this one gives up
             self.admit()
-        if me.trouble is not None:
+        if me.interruption is not None:
             yield from sim.interrupted(me)
 
     def _take(self, request: LockRequest) -> Any:

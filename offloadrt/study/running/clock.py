@@ -40,8 +40,8 @@ class ClockedRun(Run, trio.abc.Clock):
                     async with self.sim.adopt("test"):
                         await main()
                         await self.finish()
-            if self.sim.trouble is not None:
-                raise self.sim.trouble
+            if self.sim.violation is not None:
+                raise self.sim.violation
         except BaseExceptionGroup as group:
             raise innermost(group) from None
         finally:

@@ -49,7 +49,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
             name: ManagedFigures(**{figure: round(count) for figure, count in usage.items()})
             for name, usage in ledger.managed.items()
         },
-        events=run.sim.events,
+        events=run.sim.timers_set,
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
         calls_outside=_calls(run.windows.calls_outside),
