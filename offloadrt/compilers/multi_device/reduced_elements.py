@@ -32,7 +32,7 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
     scalars = {
         target: names.fresh(f"{target.partition('[')[0]}_value")
         for target, reductions in by_target.items()
-        if _is_alone(nest, target, reductions)
+        if _is_only_use_of_array(nest, target, reductions)
     }
     if not scalars:
         return kernel, {}
@@ -47,7 +47,7 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
     return changed, {scalar: target.partition("[")[0] for target, scalar in scalars.items()}
 
 
-def _is_alone(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
+def _is_only_use_of_array(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
     """Tell whether this reduction, of an element that the launch decides, is all that the loop does with the array."""
     array = target.partition("[")[0]
     inside = list(ast.walk(nest.distributed[0]))

@@ -46,7 +46,7 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
     for stream in streams(accesses):
         moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}
         for number, access in enumerate(stream):
-            if access.kind == "read" and any(stored_just_now(earlier, access) for earlier in stream[:number]):
+            if access.kind == "read" and any(loads_own_store(earlier, access) for earlier in stream[:number]):
                 continue
             often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
             moved[access.kind].append((access, often))
@@ -89,7 +89,7 @@ def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
     )
 
 
-def stored_just_now(earlier: ArrayAccess, access: ArrayAccess) -> bool:
+def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
     """Tell whether the iteration itself has stored what it loads here."""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False

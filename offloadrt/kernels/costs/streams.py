@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, loops_of
-from offloadrt.kernels.accesses.traffic import elements, jointly, stored_just_now, streams
+from offloadrt.kernels.accesses.traffic import elements, jointly, loads_own_store, streams
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach, even_places, ranges
 from offloadrt.kernels.ranges.touched import shape_of, steps_of, touched
@@ -131,7 +131,7 @@ def _reach_along(
     moving = [
         access
         for number, access in enumerate(accesses)
-        if not any(stored_just_now(earlier, access) for earlier in accesses[:number])
+        if not any(loads_own_store(earlier, access) for earlier in accesses[:number])
     ]
     loads, stores = (
         _places_along(counting, [access for access in moving if access.kind == kind], nearness, limit)

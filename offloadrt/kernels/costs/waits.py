@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.traffic import Frequency, jointly, stored_just_now, streams
+from offloadrt.kernels.accesses.traffic import Frequency, jointly, loads_own_store, streams
 
 ELEMENT = 8.0
 """Bytes of a double."""
@@ -59,7 +59,7 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
             brought = [
                 access
                 for number, access in enumerate(stream)
-                if access.kind == "read" and not any(stored_just_now(earlier, access) for earlier in stream[:number])
+                if access.kind == "read" and not any(loads_own_store(earlier, access) for earlier in stream[:number])
             ]
             own = [access for access in brought if _differs_by_thread(access)]
             if not own:
