@@ -1,11 +1,13 @@
 """Managed memory as one device sees it: who owns each page, and what the GPU can translate.
 
-Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (64
-KiB).  Arrays that lie in one block share it, as small managed allocations do.  A page has one owner: the GPU when it
-is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has touched it).
+Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (those
+of the host: 4 KiB, 64 KiB on POWER).  Arrays that lie in one block share it, as small managed allocations do.  A page
+has one owner: the GPU when it is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has
+touched it).
 
 A block is some whole numbers, one bit a page.  The GPU's page table is kept a second time as a byte a page, in which
-the next page without translation is found at the speed of C: 32 GB of managed memory cost about 10 MB.
+the next page without translation is found at the speed of C: 32 GB of managed memory cost about 10 MB, or 18 MB with
+pages of 4 KiB.
 """
 
 from __future__ import annotations
@@ -37,11 +39,13 @@ _SPARSE: Final = 16
 class ManagedPages:
     """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages."""
 
-    def __init__(self, block_size: int, page_size: int) -> None:
+    def __init__(self, block_size: int, page_size: int, reported: int = 4 << 10) -> None:
         if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:
             raise ValueError(f"blocks of {block_size} bytes with pages of {page_size} bytes")
         self.block_size = block_size
         self.page_size = page_size
+        self.reported = reported
+        """Bytes that the GPU reports with one fault; a page may have several."""
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
         self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
@@ -104,6 +108,7 @@ class ManagedPages:
             block.valid &= ~pages
             block.populated &= ~pages
             block.host_mapped &= ~pages
+            block.dma_mapped &= ~pages
             yield block, pages
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.block import Picks, WatchedPages
-from offloadrt.machine.managed.page_sets import PageSets, by_block, joined
+from offloadrt.machine.managed.page_sets import PageSets, by_block, how_many, joined
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, ManagedPages
 
 _FEW = 4
@@ -52,6 +52,8 @@ class ManagedSweep:
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages that it has raised faults for, by block."""
+    entries: int = 0
+    """What these take of the fault buffer."""
     remote: int = 0
     """Transfers over the link that the present step still waits for."""
     hits: list[int] = attrs.field(factory=list)
@@ -109,6 +111,7 @@ class ManagedSweep:
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         found: PageSets = ()
+        self.entries = 0
         for place in self.at_level[level]:
             access = self.accesses[place]
             if access.scattered:
@@ -116,8 +119,28 @@ class ManagedSweep:
             else:
                 more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
             if more:
+                self.entries += self._entries(pages, place, more)
                 found = joined(found, more) if found else more
+        if pages.page_size <= pages.reported:
+            self.entries = how_many(found)
         return found
+
+    def _entries(self, pages: ManagedPages, place: int, missing: PageSets) -> int:
+        """Return how many entries an access leaves in the fault buffer for missing pages that the window comes to.
+
+        A sweep comes to all that the GPU reports of a page, but for the two pages in which the window begins and ends;
+        an access that leaves places out to one place of each page.
+        """
+        access, size, count = self.accesses[place], pages.page_size, how_many(missing)
+        if size <= pages.reported or access.scattered or self.picks[place] is not None:
+            return count
+        begin, end = (access.begin + self._byte(access, window) for window in (self.at, self.end))
+        count *= size // pages.reported
+        if _has(missing[0], begin // size, pages):
+            count -= begin % size // pages.reported
+        if _has(missing[-1], (end - 1) // size, pages):
+            count -= (size - 1 - (end - 1) % size) // pages.reported
+        return count
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
         """Set ``until``: the next window that lacks something, or where the step ends.
@@ -249,6 +272,12 @@ class ManagedSweep:
             chance = -math.expm1(-self._mean(place))
             self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
         return self.hits[place]
+
+
+def _has(pages: tuple[int, int], page: int, among: ManagedPages) -> bool:
+    """Tell whether a page is one of some of a block."""
+    index, place = divmod(page, among.per_block)
+    return pages[0] == index and bool(pages[1] >> place & 1)
 
 
 def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
