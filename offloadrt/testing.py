@@ -12,7 +12,7 @@
 `offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
-strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=...,
+strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
 heuristic_file=..., devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and
 `table_policy` may be objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what

@@ -162,7 +162,7 @@ class Run:
     # ------------------------------------------------------------------ the program
     @property
     def options(self) -> ProgramOptions:
-        """Return how the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions` or `StdParOptions`.
+        """Return how the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions`, and so on.
 
         They are fixed once the machine is built: to set them afterwards raises UserError.
         """
