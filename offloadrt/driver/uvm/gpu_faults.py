@@ -105,8 +105,8 @@ class GpuFaults:
         if not costs.prefetch_tree:
             return wanted
         big = max(costs.big_page // self._pages.page_size, 1)
-        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold)
-        stays = (block.prefers_host | thrashes) & ~wanted
+        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold, thrashes)
+        stays = block.prefers_host & ~wanted
         return brought & ~(stays | resident | block.remote)
 
     def _cost_of(self, block: ManagedBlock, faulted: int, brought: int) -> float:

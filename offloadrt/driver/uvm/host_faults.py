@@ -71,8 +71,8 @@ class HostFaults:
         costs, sim, wanted = blocks.costs, blocks.sim, page
         if costs.prefetch_tree:
             per_block, big = blocks.pages.per_block, max(costs.big_page // blocks.pages.page_size, 1)
-            wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, costs.threshold)
-            wanted &= page | ~thrashing.thrashing(block.index)
+            thrashes = thrashing.thrashing(block.index)
+            wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, costs.threshold, thrashes)
         wanted &= block.resident
         await blocks.machine.work(costs.host_fault, "driver")
         await blocks.stop_queues(block, wanted, cause)

@@ -13,20 +13,23 @@ import functools
 
 
 @functools.lru_cache(maxsize=1 << 12)  # 16 times as many entries would answer 2 % more calls, for more memory
-def with_prefetched(there: int, faulted: int, valid: int, pages: int, big: int, threshold: float) -> int:
+def with_prefetched(
+    there: int, faulted: int, valid: int, pages: int, big: int, threshold: float, thrashing: int = 0
+) -> int:
     """Return the faulted pages and what comes along (``uvm_perf_prefetch_get_hint_va_block``).
 
     there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
     has; big: how many a big page has; both are powers of two; threshold: the part of a subtree's valid pages above
-    which it comes as a whole.
+    which it comes as a whole; thrashing: pages that neither bring others along nor come along, nor does their big page.
 
     >>> bin(with_prefetched(0b0001, 0b0010, 0b1111, 4, 1, 0.51)), bin(with_prefetched(0b11, 0b0100, 0b1111, 4, 1, 0.51))
     ('0b11', '0b1111')
     >>> bin(with_prefetched(0, 0b0010, 0b1111, 4, 2, 0.51))
     '0b11'
     """
-    faulted = _grown(faulted, pages, big) & valid if big > 1 else faulted
-    occupied, wanted, left = (there | faulted) & valid, faulted, faulted
+    left = faulted & ~thrashing
+    wanted = faulted | _grown(left, pages, big, thrashing) & valid if big > 1 else faulted
+    occupied = (there | wanted) & valid
     while left:
         *larger, own = _trees_of((left & -left).bit_length() - 1, pages, big)
         left &= ~own
@@ -36,15 +39,16 @@ def with_prefetched(there: int, faulted: int, valid: int, pages: int, big: int, 
                 wanted |= subtree
                 left &= ~tree
                 break
-    return wanted
+    return wanted & ~thrashing | faulted
 
 
-def _grown(faulted: int, pages: int, big: int) -> int:
-    """Return the big pages that some pages of a block lie in (``grow_fault_granularity``)."""
+def _grown(faulted: int, pages: int, big: int, thrashing: int) -> int:
+    """Return the big pages that some pages of a block lie in and no thrashing page (``grow_fault_granularity``)."""
     found = 0
     while faulted:
         own = _trees_of((faulted & -faulted).bit_length() - 1, pages, big)[-1]
-        found |= own
+        if not own & thrashing:
+            found |= own
         faulted &= ~own
     return found
 
