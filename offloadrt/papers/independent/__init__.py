@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from offloadrt.study.independent.measured import MeasuredResult
-    from offloadrt.study.independent.rules import Rules
+    from offloadrt.study.independent.rules import PredictionRules
 
 
 def results() -> list[MeasuredResult]:
@@ -23,7 +23,7 @@ def results() -> list[MeasuredResult]:
     return measured.parse(_text("results.toml"), "results.toml")
 
 
-def rules() -> Rules:
+def rules() -> PredictionRules:
     """Read the rules that find the runs of entries."""
     from offloadrt.study.independent import rules
 

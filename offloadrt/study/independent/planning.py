@@ -11,7 +11,7 @@ import msgspec
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError
 from offloadrt.study.independent.measured import EntryRun, MeasuredResult, ReportedValue
 from offloadrt.study.independent.quantities import UnitMismatch, converted, unit_of
-from offloadrt.study.independent.rules import ProgramRule, Rules, ValueRule, filled, filled_text
+from offloadrt.study.independent.rules import PredictionRules, ProgramRule, ValueRule, filled, filled_text
 from offloadrt.study.points import Options, Point
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
@@ -41,20 +41,20 @@ class PlannedValue:
 
 
 @attrs.frozen
-class Plan:
+class EntryPlan:
     """How the values of an entry are predicted."""
 
     entry: MeasuredResult
     values: Sequence[PlannedValue]
 
 
-def plan(entry: MeasuredResult, rules: Rules, file: str) -> Plan:
+def plan(entry: MeasuredResult, rules: PredictionRules, file: str) -> EntryPlan:
     """Find the runs of an entry: those that it names itself, else those that the rules find.
 
     Raises UserError, with file, entry and field, for a run of the entry's own that cannot be made.
     """
     if entry.run is not None:
-        return Plan(entry, _own(entry, entry.run, rules, file))
+        return EntryPlan(entry, _own(entry, entry.run, rules, file))
     program = rules.program_of(entry)
     if program is None:
         return _refused(entry, "no rule knows its program; a table [result.run] would say which run predicts it")
@@ -67,14 +67,14 @@ def plan(entry: MeasuredResult, rules: Rules, file: str) -> Plan:
     scenario = registry.find(rule.scenario)
     given = _of_conditions(rules, entry, scenario)
     values = [_by_rules(entry, value, rules, rule, groups, scenario, machine, given) for value in entry.values]
-    return Plan(entry, _with_references(values))
+    return EntryPlan(entry, _with_references(values))
 
 
-def _refused(entry: MeasuredResult, reason: str) -> Plan:
-    return Plan(entry, [PlannedValue(value, reason) for value in entry.values])
+def _refused(entry: MeasuredResult, reason: str) -> EntryPlan:
+    return EntryPlan(entry, [PlannedValue(value, reason) for value in entry.values])
 
 
-def _own(entry: MeasuredResult, run: EntryRun, rules: Rules, file: str) -> list[PlannedValue]:
+def _own(entry: MeasuredResult, run: EntryRun, rules: PredictionRules, file: str) -> list[PlannedValue]:
     where = f"{file}: result {entry.id!r}: run"
     try:
         scenario = registry.find(run.scenario)
@@ -95,7 +95,7 @@ def _own(entry: MeasuredResult, run: EntryRun, rules: Rules, file: str) -> list[
     return planned
 
 
-def _of_conditions(rules: Rules, entry: MeasuredResult, scenario: Scenario) -> dict[str, Value]:
+def _of_conditions(rules: PredictionRules, entry: MeasuredResult, scenario: Scenario) -> dict[str, Value]:
     """Return what an entry's conditions set, of the parameters that the scenario has."""
     return {name: value for name, value in rules.conditions_of(entry.conditions).items() if name in scenario.parameters}
 
@@ -103,7 +103,7 @@ def _of_conditions(rules: Rules, entry: MeasuredResult, scenario: Scenario) -> d
 def _by_rules(
     entry: MeasuredResult,
     value: ReportedValue,
-    rules: Rules,
+    rules: PredictionRules,
     program: ProgramRule,
     groups: Mapping[str, str],
     scenario: Scenario,

@@ -17,9 +17,9 @@ import msgspec
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.independent.measured import MeasuredResult
-from offloadrt.study.independent.planning import Plan, PlannedValue, plan
+from offloadrt.study.independent.planning import EntryPlan, PlannedValue, plan
 from offloadrt.study.independent.quantities import converted
-from offloadrt.study.independent.rules import Rules
+from offloadrt.study.independent.rules import PredictionRules
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
@@ -123,7 +123,7 @@ class IndependentReport:
 
 def predict(
     entries: Sequence[MeasuredResult],
-    rules: Rules,
+    rules: PredictionRules,
     file: str,
     pool: Executor,
     *,
@@ -215,7 +215,7 @@ def _sense(spec: MachineSpec, key: str) -> str:
     return "cost" if dimension.startswith("time") else "rate" if dimension.endswith("/ time") else ""
 
 
-def _entry(one: Plan, runs: _Runs) -> PredictedEntry:
+def _entry(one: EntryPlan, runs: _Runs) -> PredictedEntry:
     planned = {value.value.name: value for value in one.values}
     points = [value.point for value in one.values if value.point is not None]
     told = ""

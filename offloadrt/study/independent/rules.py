@@ -109,7 +109,7 @@ class FoundValue:
     """Parameters that the value's name sets."""
 
 
-class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PredictionRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All rules, in order."""
 
     machine: tuple[MachineRule, ...]
@@ -180,10 +180,10 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parameters
 
 
-def parse(text: str, file: str) -> Rules:
+def parse(text: str, file: str) -> PredictionRules:
     """Read rules from the text of a file. Raises UserError that names file and field."""
     try:
-        rules = msgspec.convert(tomllib.loads(text), Rules)
+        rules = msgspec.convert(tomllib.loads(text), PredictionRules)
         for pattern in _patterns(rules):
             re.compile(pattern)
     except tomllib.TOMLDecodeError as error:
@@ -196,7 +196,7 @@ def parse(text: str, file: str) -> Rules:
     return rules
 
 
-def _patterns(rules: Rules) -> list[str]:
+def _patterns(rules: PredictionRules) -> list[str]:
     texts = [rule.pattern for rule in rules.machine]
     texts += [rule.pattern for rule in (*rules.condition, *rules.setting)]
     texts += [pattern for rule in rules.program for pattern in rule.match.values()]
