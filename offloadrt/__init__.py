@@ -5,7 +5,7 @@ What a scenario script or a test needs:
     from offloadrt import kernel, openmp as omp, scenario
 
 `scenario`, `Range`, `Figure`, `Run` and `ParameterError` make experiments (`offloadrt.study`), `kernel` and `Kernel`
-describe device code (`offloadrt.kernels`), `openmp`, `openacc` and `stdpar` are programming models
+describe device code (`offloadrt.kernels`), `cuda`, `openmp`, `openacc` and `stdpar` are programming models
 (`offloadrt.models`), `Simulation` is virtual time (`offloadrt.sim`). Each is imported when it is first used, so `import
 offloadrt` costs nothing.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offloadrt.kernels import Kernel, expect, kernel
-    from offloadrt.models import openacc, openmp, stdpar
+    from offloadrt.models import cuda, openacc, openmp, stdpar
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario
 
@@ -33,6 +33,7 @@ __all__ = [
     "Scenario",
     "Simulation",
     "__version__",
+    "cuda",
     "expect",
     "kernel",
     "openacc",
@@ -57,7 +58,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("openacc", "openmp", "stdpar"):
+    if name in ("cuda", "openacc", "openmp", "stdpar"):
         value: Any = importlib.import_module(f"offloadrt.models.{name}")
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -11,12 +11,13 @@
 
 `offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
-`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., gear=..., seed=..., strategy=...,
-overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar", compiler=..., pools=..., configuration=...,
-allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=..., heuristic_file=...,
-devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and `table_policy` may be
-objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what one has).
-A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs pytest-trio.
+`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
+strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
+configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
+heuristic_file=..., devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and
+`table_policy` may be objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what
+one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs
+pytest-trio.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _OF_THE_PROGRAM = {
 }
 """Options of the mark that are options of the program, and their names there."""
 _OF_THE_RUN = (
-    "machine", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
+    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
 )  # fmt: skip
 
 
@@ -56,8 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known."""
     config.addinivalue_line(
         "markers",
-        "offload(machine, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, allocator, "
-        "table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
+        "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
+        "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
         "how the emulated machine of the fixture `offload` is made",
     )
 

@@ -17,6 +17,7 @@ def result_of(point: Point, **measured: Any) -> Result:
         scenario=registry.split(point.scenario)[1] or point.scenario,
         parameters=dict(point.parameters),
         machine="alex-a100",
+        runtime="llvm22",
         seed=0,
         elapsed_s=1.0,
         measured=measured,

@@ -21,6 +21,30 @@ def test_what_was_changed_stands_in_the_header(capsys: pytest.CaptureFixture[str
     assert "seed 0, alloc.cudaFree = 20us, HSA_XNACK = 0, gear = native, strategy = random(3)" in head
 
 
+def test_machine_and_runtime_stand_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--machine", "mi300a", "--runtime", "nvhpc"]
+    assert main(["run", QUEUEING, *chosen]) == 0
+    assert "on mi300a with nvhpc, seed 0" in capsys.readouterr().out
+    assert main(["compare", QUEUEING, "threads=1,2", "--jobs", "1", *chosen]) == 0
+    assert "on mi300a with nvhpc, seed 0" in capsys.readouterr().out
+    assert main(["sweep", QUEUEING, "threads=1", "--jobs", "1", "--out", str(tmp_path), *chosen]) == 0
+    with (tmp_path / "results.csv").open() as file:
+        assert {(row["machine"], row["runtime"]) for row in csv.DictReader(file)} == {("mi300a", "nvhpc")}
+
+
+def test_a_runtime_that_is_not_there_gets_the_names_of_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["run", QUEUEING], ["machines", "mi300a"], ["validate"], ["compare", QUEUEING]):
+        assert main([*command, "--runtime", "gnu"]) == 2
+        assert "gnu: is neither a runtime that comes with offloadrt nor a file; there are" in capsys.readouterr().err
+
+
+def test_the_list_of_machines_shows_their_runtimes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["machines"]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert any(line.startswith("mi300a") and " llvm22 " in line for line in shown)
+    assert any(line.startswith("nvhpc NVHPC") for line in shown)
+
+
 def test_what_was_changed_stands_in_the_json(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["run", QUEUEING, "--json", *CHANGED]) == 0
     assert json.loads(capsysbinary.readouterr().out)["options"] == {

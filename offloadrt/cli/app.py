@@ -10,7 +10,7 @@ from pathlib import Path
 from cyclopts import App
 
 import offloadrt
-from offloadrt.cli.options import Gear, Overrides, Predicated, options_of
+from offloadrt.cli.options import Gear, Overrides, Predicated, Runtime, options_of
 from offloadrt.cli.terminal import console
 
 app = App(
@@ -63,8 +63,8 @@ def stats(log: Path, /) -> None:
 
 
 @app.command
-def machines(machine: str | None = None, /, *, set_: Overrides = None) -> None:
-    """Show the machines, or one machine's entries with value, unit and source.
+def machines(machine: str | None = None, /, *, runtime: Runtime = None, set_: Overrides = None) -> None:
+    """Show the machines and the runtimes, or one machine's entries with value, unit and source.
 
     Parameters
     ----------
@@ -77,9 +77,10 @@ def machines(machine: str | None = None, /, *, set_: Overrides = None) -> None:
     screen = console()
     if machine is None:
         screen.print(render.machines(profiles.summaries()))
+        screen.print(render.runtimes(profiles.runtimes()))
     else:
-        overrides = options_of(None, 0, "turbo", "fifo", set_, 1, False).overrides
-        screen.print(*render.machine(profiles.load(machine, overrides)), sep="\n")
+        overrides = options_of(None, None, 0, "turbo", "fifo", set_, 1, False).overrides
+        screen.print(*render.machine(profiles.load(machine, overrides, runtime=runtime)), sep="\n")
 
 
 @app.command

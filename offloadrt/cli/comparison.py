@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from offloadrt.cli.render import changed, figure, percent, seconds, table_of, word
+from offloadrt.cli.render import changed, figure, percent, seconds, table_of, where, word
 
 if TYPE_CHECKING:
     from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison
@@ -25,8 +25,8 @@ _BESIDE = 5
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:
     """Show the whole comparison, case by case."""
     runs = f"the median of {comparison.repeat} runs" if comparison.repeat > 1 else f"seed {comparison.seed}"
-    where = escape(f"on {comparison.machine}, {runs}{changed(comparison.results[0])}")
-    yield f"[bold]{comparison.scenario}[/] {escape(_named(comparison.fixed))}  {where}"
+    place = escape(f"on {where(comparison)}, {runs}{changed(comparison.results[0])}")
+    yield f"[bold]{comparison.scenario}[/] {escape(_named(comparison.fixed))}  {place}"
     yield f"baseline: {escape(_named(comparison.baseline))}; a ratio is the baseline's figure over the variant's"
     many = len(comparison.measures) > _BESIDE
     if many:

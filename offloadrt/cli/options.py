@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 Machine = Annotated[
     str | None, Parameter(help="A machine's name (see `offloadrt machines`) or a TOML file of your own.")
 ]
+Runtime = Annotated[
+    str | None,
+    Parameter(
+        help="An offloading runtime's name (see `offloadrt machines`) or a TOML file of your own; by default the "
+        "scenario's, or else the machine's."
+    ),
+]
 Seed = Annotated[int, Parameter(help="Seed of the run's only random generator.")]
 Gear = Annotated[Literal["native", "turbo"], Parameter(help="How Trio tasks are stepped; both give the same events.")]
 Strategy = Annotated[str, Parameter(help="Order of what happens at one instant: fifo, random or random(N).")]
@@ -46,6 +53,7 @@ Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default
 
 def options_of(
     machine: str | None,
+    runtime: str | None,
     seed: int,
     gear: str,
     strategy: str,
@@ -60,4 +68,4 @@ def options_of(
 
     pairs = split_assignments(overrides or (), what="an override is written --set key=value", option="--set")
     variables = split_assignments(environment or (), what="a variable is written --env NAME=VALUE", option="--env")
-    return Options(machine, pairs, variables, seed, gear, strategy, repeat, hash)
+    return Options(machine, runtime, pairs, variables, seed, gear, strategy, repeat, hash)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
+    from offloadrt.study.reporting.compare import Comparison
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.validation.validate import ValidationReport
@@ -74,7 +75,8 @@ def scenarios(by_name: Mapping[str, Scenario]) -> Table:
 
 def scenario(chosen: Scenario) -> Iterable[RenderableType]:
     """Show what a scenario does, and its parameters."""
-    yield f"[bold]{chosen.name}[/] on {chosen.machine} ({escape(str(chosen.path))})"
+    with_ = f" with {chosen.runtime}" if chosen.runtime else ""
+    yield f"[bold]{chosen.name}[/] on {chosen.machine}{escape(with_)} ({escape(str(chosen.path))})"
     if chosen.description:
         yield "\n" + escape(chosen.description)
     if chosen.parameters:
@@ -105,10 +107,15 @@ def changed(run: Result) -> str:
     return "".join(f", {text}" for text in words)
 
 
+def where(of: Result | Comparison | ValidationReport) -> str:
+    """Name the machine and the runtime: `alex-a100 with llvm22`."""
+    return f"{of.machine} with {of.runtime}" if of.runtime else of.machine
+
+
 def result(run: Result) -> Iterable[RenderableType]:
     """Show a run: its figures, where its time went, and what it waited for."""
     named = " ".join(f"{name}={word(value)}" for name, value in run.parameters.items())
-    yield f"[bold]{run.scenario}[/] {escape(named)}  on {run.machine}, seed {run.seed}{escape(changed(run))}"
+    yield f"[bold]{run.scenario}[/] {escape(named)}  on {where(run)}, seed {run.seed}{escape(changed(run))}"
     table = table_of("", "measured", "value", right=(1,))
     table.add_row("elapsed (virtual time)", seconds(run.elapsed_s))
     for name, value in run.measured.items():
@@ -249,7 +256,15 @@ def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
 
 def machines(specs: Iterable[MachineSpec]) -> Table:
     """Show a line for each machine."""
-    table = table_of("", "machine", "what it is", "entries", right=(2,))
+    table = table_of("", "machine", "what it is", "runtime", "entries", right=(3,))
+    for spec in specs:
+        table.add_row(spec.name, escape(spec.title), spec.runtime, str(len(spec.entries)))
+    return table
+
+
+def runtimes(specs: Iterable[MachineSpec]) -> Table:
+    """Show a line for each offloading runtime."""
+    table = table_of("\nthey go with any machine", "runtime", "what it is", "entries", right=(2,))
     for spec in specs:
         table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
     return table
@@ -257,7 +272,8 @@ def machines(specs: Iterable[MachineSpec]) -> Table:
 
 def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     """Show a machine's entries: value in its own unit, range, and where it comes from."""
-    yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)})"
+    runtime = f", with the runtime {spec.runtime}" if spec.runtime else ""
+    yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
     for note in spec.notes:
         yield f"  {escape(note)}"
     table = table_of("", "entry", "value", "range", "source", "kind", right=(1,))
@@ -294,7 +310,7 @@ def _range(entry: Any) -> str:
 def validation(report: ValidationReport) -> Iterable[RenderableType]:
     """List every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
     overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
-    yield f"[bold]{report.paper}[/] on {escape(report.machine + overrides)}: {report.note}"
+    yield f"[bold]{report.paper}[/] on {escape(where(report) + overrides)}: {report.note}"
     table = table_of("", "claim", "about a", "reported", "emulated", "verdict")
     table.columns[0].no_wrap = True
     for finding in report.findings:

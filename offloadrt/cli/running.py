@@ -17,6 +17,7 @@ from offloadrt.cli.options import (
     Machine,
     Overrides,
     Repeat,
+    Runtime,
     Seed,
     Strategy,
     options_of,
@@ -35,6 +36,7 @@ def run(
     /,
     *parameters: str,
     machine: Machine = None,
+    runtime: Runtime = None,
     seed: Seed = 0,
     gear: Gear = "turbo",
     strategy: Strategy = "fifo",
@@ -70,7 +72,7 @@ def run(
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
     hashed = hash or log is not None or perfetto is not None
-    options = options_of(machine, seed, gear, strategy, set_, repeat, hashed, env)
+    options = options_of(machine, runtime, seed, gear, strategy, set_, repeat, hashed, env)
     with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
         task = progress.add_task(chosen.name, total=None)
         result = execute_repeatedly(
@@ -98,6 +100,7 @@ def sweep(
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
     machine: Machine = None,
+    runtime: Runtime = None,
     seed: Seed = 0,
     gear: Gear = "turbo",
     strategy: Strategy = "fifo",
@@ -134,7 +137,7 @@ def sweep(
 
     chosen = registry.find(scenario)
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
-    points = grid(chosen, swept, options_of(machine, seed, gear, strategy, set_, repeat, hash, env))
+    points = grid(chosen, swept, options_of(machine, runtime, seed, gear, strategy, set_, repeat, hash, env))
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
     workers = jobs if jobs is not None else processors()
@@ -163,6 +166,7 @@ def compare(
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
     machine: Machine = None,
+    runtime: Runtime = None,
     seed: Seed = 0,
     set_: Overrides = None,
     env: Environment = None,
@@ -218,7 +222,7 @@ def compare(
                     baseline or (), what="a baseline is written name=value", option="--baseline"
                 ),
                 measures=measure or (),
-                options=options_of(machine, seed, "turbo", "fifo", set_, repeat, False, env),
+                options=options_of(machine, runtime, seed, "turbo", "fifo", set_, repeat, False, env),
                 jobs=jobs if jobs is not None else processors(),
                 advanced=advanced,
             )
@@ -238,6 +242,7 @@ def validate(
     quick: Annotated[bool, Parameter(negative=())] = False,
     ranges: Annotated[bool, Parameter(negative=())] = False,
     machine: Machine = None,
+    runtime: Runtime = None,
     set_: Overrides = None,
     jobs: Jobs = None,
     json: Json = False,
@@ -261,7 +266,7 @@ def validate(
     from offloadrt.study.validation.validate import validate as judge
 
     workers = jobs if jobs is not None else processors()
-    options = options_of(machine, 0, "turbo", "fifo", set_, 1, False)
+    options = options_of(machine, runtime, 0, "turbo", "fifo", set_, 1, False)
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
             papers.find(paper),
@@ -270,6 +275,7 @@ def validate(
             quick=quick,
             ranges=ranges,
             machine=options.machine,
+            runtime=options.runtime,
             overrides=options.overrides,
             advanced=advanced,
         )

@@ -28,6 +28,8 @@ class Options:
 
     machine: str | None = None
     """A profile's name or the path of a user's own file; None is the scenario's machine."""
+    runtime: str | None = None
+    """The same of the offloading runtime; None is the scenario's, or else the machine's default."""
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     environment: Mapping[str, str] = attrs.field(factory=dict)
     """Environment variables of the program."""
@@ -53,15 +55,18 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Return a hash of all that the result depends on: program, the emulator's source, machine file, every option.
+        """Return a hash of all that the result depends on: program, emulator, machine, runtime, every option.
 
-        Raises ScenarioNotFound, ScriptFailed; UserError for a machine that does not exist.
+        Raises ScenarioNotFound, ScriptFailed; UserError for a machine or a runtime that does not exist.
         """
+        scenario = registry.find(self.scenario)
         facts = [
             attrs.asdict(self),
             _digest_of_sources(),
             _digest_of_file(registry.split(self.scenario)[0]),
-            profiles.load(self.options.machine or registry.find(self.scenario).machine).digest,
+            profiles.load(
+                self.options.machine or scenario.machine, runtime=self.options.runtime or scenario.runtime
+            ).digest,
         ]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -32,8 +32,8 @@ def test_a_result_says_what_was_measured(gear: str) -> None:
 def test_the_json_object_has_the_agreed_keys() -> None:
     record = json.loads(to_json(execute(QUEUEING)))
     assert list(record) == [
-        "scenario", "parameters", "machine", "seed", "elapsed_s", "measured", "calls", "locks", "devices", "bytes",
-        "faults", "events", "trace_hash", "where_time_went",
+        "scenario", "parameters", "machine", "runtime", "seed", "elapsed_s", "measured", "calls", "locks", "devices",
+        "bytes", "faults", "events", "trace_hash", "where_time_went",
     ]  # fmt: skip
     assert record["bytes"] == {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
 

@@ -125,6 +125,22 @@ def test_a_changed_machine_is_run_again_whoever_names_it(tmp_path: Path) -> None
         assert [took(10, options), took(99, options)] == [pytest.approx([10e-6]), pytest.approx([99e-6])]
 
 
+def test_the_key_of_a_run_holds_its_runtime(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+
+    def keys(lookup_us: float) -> list[str]:
+        mine.write_text(
+            '[runtime]\nname = "mine"\nbase = "llvm22"\n[sources]\nme = "me"\n[entry."table.lookup"]\n'
+            f'value = {lookup_us}\nunit = "us"\nsource = "me"\nsource_type = "measured"\n'
+        )
+        return [
+            grid(QUEUEING, {"threads": (1,)}, Options(machine="mi300a", runtime=runtime))[0].key
+            for runtime in ("llvm22", "nvhpc", str(mine))
+        ]
+
+    assert len({*keys(1.0), *keys(2.0)}) == 4
+
+
 def test_a_point_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     picky = find_scenario(f"{TOYS}:picky")
     file = tmp_path / "points.jsonl"

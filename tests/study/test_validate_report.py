@@ -224,7 +224,7 @@ def test_validate_on_a_machine_of_the_users_own(
     mine.write_text('[machine]\nname = "mine"\nbase = "alex-a100"\n')
     options = ["--machine", str(mine), "--set", "driver.halt=suspend", "--jobs", "1"]
     assert main(["validate", *quick, *options]) == 0
-    assert "exahype on mine, driver.halt = suspend:" in capfdbinary.readouterr().out.decode()
+    assert "exahype on mine with nvhpc, driver.halt = suspend:" in capfdbinary.readouterr().out.decode()
     assert {point.options.machine for point in invented_runs} == {str(mine)}
     assert {tuple(point.options.overrides.items()) for point in invented_runs} == {(("driver.halt", "suspend"),)}
 

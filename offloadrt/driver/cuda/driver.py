@@ -21,6 +21,7 @@ from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
+from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
 from offloadrt.machine import Device, Machine, Statistics, Stream
 from offloadrt.machine.host_lock import HostLock
@@ -121,6 +122,10 @@ class Driver:
     def faults(self) -> dict[str, int]:
         """Return the faults and migrations of managed memory; nothing when there is none."""
         return {} if self.uvm is None else self.uvm.counters.table()
+
+    def fault_batches(self) -> Sequence[FaultBatch]:
+        """Return the batches of GPU faults so far; nothing without managed memory."""
+        return () if self.uvm is None else self.uvm.handler.batches
 
     def statistics(self) -> DriverStatistics:
         """Return what the driver counted so far."""

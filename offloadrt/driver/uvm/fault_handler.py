@@ -17,6 +17,7 @@ import math
 import attrs
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.page_sets import how_many, merged, up_to
@@ -56,6 +57,8 @@ class UvmFaultHandler:
         self._workers: Servers[ManagedFault] = Servers(self._sim, mailbox, self._run, names, grow=uncontended)
         self.start = self._workers.start
         """Spawn a worker."""
+        self.batches: list[FaultBatch] = []
+        """The batches so far, in the order in which they ended."""
         self._busy = LevelOverTime(self._sim)
         self._wait_s = self._block_s = 0.0
         self._served = 0
@@ -78,6 +81,7 @@ class UvmFaultHandler:
         blocks, faults, sim, mailbox = self._blocks, self._faults, self._sim, self.mailbox
         costs, counters, messages, duplicates = blocks.costs, blocks.counters, [first], 0
         took: dict[int, float] = {}
+        came, moved_before = sim.now, counters.bytes_htod
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
             begin = sim.now
@@ -92,6 +96,7 @@ class UvmFaultHandler:
                 pages = [*pages, *up_to(message.pages, room)]
                 served = merged(pages)
                 duplicates = how_many(pages) - how_many([*served.items()])
+            different = how_many([*served.items()])
             counters.batches += 1
             counters.duplicates += duplicates
             serve, cause = faults.serve, first.cause
@@ -103,6 +108,10 @@ class UvmFaultHandler:
             self._served += len(took)
         finally:
             blocks.locks.release()
+        nbytes = counters.bytes_htod - moved_before
+        self.batches.append(
+            FaultBatch(came, came, came, begin, sim.now, sim.now, how_many(pages), different, len(took), nbytes)
+        )
         while not self._uncontended and mailbox.items:
             messages.append(_understood(await mailbox.get()))
         for message in messages:

@@ -66,14 +66,16 @@ class MachineSpec:
     sources: dict[str, str]
     """The texts of the sources, by the key that entries use."""
     entries: dict[str, ProfileEntry]
+    runtime: str = ""
+    """The name of the offloading runtime whose entries it has; empty for none."""
     alone: bool = False
     """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
 
     @cached_property
     def digest(self) -> str:
-        """Return a hash of the name and of the entries; their order in the file, and its comments, do not matter."""
+        """Return a hash of the names and of the entries; their order in the file, and its comments, do not matter."""
         entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in self.entries.items())
-        return hashlib.sha256(json.dumps([self.name, entries]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.name, self.runtime, entries]).encode()).hexdigest()
 
     def value(self, key: str) -> float:
         """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s).

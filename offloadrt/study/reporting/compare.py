@@ -106,6 +106,7 @@ class Comparison:
 
     scenario: str
     machine: str
+    runtime: str
     seed: int
     repeat: int
     fixed: dict[str, Value]
@@ -164,7 +165,7 @@ def compare(
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
     machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
-    profiles.load(machine, options.overrides, options.range_end or "mean")
+    profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime or scenario.runtime)
     points = grid(scenario, read, options)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
@@ -189,6 +190,7 @@ def compare(
     return Comparison(
         scenario=scenario.name,
         machine=first.machine,
+        runtime=first.runtime,
         seed=options.seed,
         repeat=options.repeat,
         fixed={name: value for name, value in first.parameters.items() if name not in swept},

@@ -116,6 +116,7 @@ class Result:
     scenario: str
     parameters: dict[str, Value]
     machine: str
+    runtime: str
     seed: int
     elapsed_s: float
     measured: dict[str, Value]

@@ -27,7 +27,7 @@ _GROUPS = (
 def row(result: Result) -> dict[str, Cell]:
     """Flatten one result into a row."""
     cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
-    cells |= {"machine": result.machine, "seed": result.seed, "elapsed_s": result.elapsed_s}
+    cells |= {"machine": result.machine, "runtime": result.runtime, "seed": result.seed, "elapsed_s": result.elapsed_s}
     for name, value in result.measured.items():
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)

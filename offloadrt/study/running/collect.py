@@ -30,6 +30,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         scenario=scenario.name,
         parameters=dict(parameters),
         machine=run.spec.name,
+        runtime=run.runtime,
         seed=run.seed,
         elapsed_s=run.elapsed,
         measured=dict(measured),

@@ -43,6 +43,7 @@ def execute(
     given: Mapping[str, Any] | None = None,
     *,
     machine: str | None = None,
+    runtime: str | None = None,
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     range_end: str | Mapping[str, str] = "mean",
@@ -66,6 +67,7 @@ def execute(
     parameters = scenario.bind(given or {})
     run = Run(
         machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
+        runtime=runtime or scenario.runtime,
         overrides=overrides,
         range_end=range_end,
         environment=environment,

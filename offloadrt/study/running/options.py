@@ -12,7 +12,7 @@ from offloadrt.study.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     from offloadrt.models.host.options import ProgramOptions
 
-MODELS: Final = ("openmp", "openacc", "stdpar")
+MODELS: Final = ("openmp", "openacc", "stdpar", "cuda")
 
 
 def options_for(model: object) -> type[ProgramOptions]:
@@ -30,6 +30,10 @@ def options_for(model: object) -> type[ProgramOptions]:
         from offloadrt.models.stdpar.options import StdParOptions
 
         return StdParOptions
+    if model == "cuda":
+        from offloadrt.models.cuda.options import CUDAOptions
+
+        return CUDAOptions
     raise UserError(f"model {model!r}: it can be {', '.join(MODELS)}")
 
 

@@ -13,14 +13,19 @@ from offloadrt.study.errors import UserError
 
 
 def load(
-    machine: str, overrides: Mapping[str, str] | None = None, range_end: str | Mapping[str, str] = "mean"
+    machine: str,
+    overrides: Mapping[str, str] | None = None,
+    range_end: str | Mapping[str, str] = "mean",
+    runtime: str | None = None,
 ) -> MachineSpec:
-    """Load the profile of that name, or in that file, with some entries replaced and ranges at the end asked for.
+    """Load a machine and a runtime by name or file, with some entries replaced and ranges at the end asked for.
+
+    None is the machine's default runtime.
 
     Raises UserError with file, key and reason; for a bad entry of `overrides` with `--set` instead of the file.
     """
     try:
-        spec = machines.load(machine, range_end=range_end)  # type: ignore[arg-type]  # checked by load
+        spec = machines.load(machine, range_end=range_end, runtime=runtime)  # type: ignore[arg-type]  # checked by load
     except ProfileError as error:
         raise UserError(str(error)) from None
     return _with_overrides(spec, overrides or {}, "--set")
@@ -74,5 +79,10 @@ def _with_overrides(spec: MachineSpec, overrides: Mapping[str, str | float | boo
 
 
 def summaries() -> list[MachineSpec]:
-    """Load all machines that come with the package."""
+    """Load all machines that come with the package, each with its default runtime."""
     return [load(name) for name in machines.available()]
+
+
+def runtimes() -> list[MachineSpec]:
+    """Load all runtimes that come with the package."""
+    return [machines.load_runtime(name) for name in machines.available_runtimes()]

@@ -72,12 +72,12 @@ class _Option(Generic[V]):
 class Run:
     """One run of an offloading program on one emulated machine.
 
-    `machine` is the name of a profile or the path of a file, `overrides` replaces entries of it (`{"alloc.cudaFree":
-    "20 us"}`), `range_end` says where entries with a range run. `environment` has the environment variables of the
-    program, by name: those that `runtime.environment` knows. `record`, `hash` and `sinks` ask for a trace; without
-    any there is none (`run.trace` is None). `strategy` is a name or an object of one's own. What is recorded is hashed
-    too, unless `hash` is False. `on_progress` is called with (done, total) as a long program advances. Raises UserError
-    for a gear, strategy or machine that does not exist.
+    `machine` and `runtime` are names of profiles or paths of files (by default the machine's own runtime), `overrides`
+    replaces entries of them (`{"alloc.cudaFree": "20 us"}`), `range_end` says where entries with a range run.
+    `environment` has the program's environment variables, by name: those that `runtime.environment` knows. `record`,
+    `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
+    object of one's own. What is recorded is hashed too, unless `hash` is False. `on_progress` is called with (done,
+    total) as a long program advances. Raises UserError for a gear, strategy, machine or runtime that does not exist.
 
     This class has more members than others here because it is all that scripts and tests hold: each of them is one line
     on the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`, `statistics`, the program).
@@ -92,6 +92,7 @@ class Run:
         self,
         *,
         machine: str = "alex-a100",
+        runtime: str | None = None,
         overrides: Mapping[str, str] | None = None,
         range_end: str | Mapping[str, str] = "mean",
         environment: Mapping[str, str] | None = None,
@@ -113,7 +114,7 @@ class Run:
         if record or hash or sinks:
             self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
             self.sim.observer = self.trace
-        self._spec = profiles.load(machine, overrides, range_end)
+        self._spec = profiles.load(machine, overrides, range_end, runtime)
         self._environment = dict(environment or {})
         self._options: ProgramOptions = options_for("openmp")()
         self._on_progress = on_progress
@@ -138,6 +139,11 @@ class Run:
         return self._spec
 
     @property
+    def runtime(self) -> str:
+        """Return the name of the offloading runtime's profile."""
+        return self._spec.runtime
+
+    @property
     def machine(self) -> Machine:
         """Return the hardware: cores, host memory, devices."""
         return self._parts.machine
@@ -156,7 +162,7 @@ class Run:
     # ------------------------------------------------------------------ the program
     @property
     def options(self) -> ProgramOptions:
-        """Return how the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions` or `StdParOptions`.
+        """Return how the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions`, and so on.
 
         They are fixed once the machine is built: to set them afterwards raises UserError.
         """

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.driver import Driver, FaultBatch
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.study.errors import did_you_mean
@@ -69,6 +70,12 @@ class RunStatistics:
             for name, count in driver.faults().items():
                 faults[name] = faults.get(name, 0) + count
         return faults
+
+    @property
+    def fault_batches(self) -> tuple[FaultBatch, ...]:
+        """Return the batches in which GPU faults on managed memory were served, device by device."""
+        drivers = self._built.drivers if self._built is not None else ()
+        return tuple(batch for driver in drivers if isinstance(driver, Driver) for batch in driver.fault_batches())
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:

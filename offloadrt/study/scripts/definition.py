@@ -66,6 +66,8 @@ class Scenario:
     function: Function
     machine: str
     parameters: Mapping[str, Parameter]
+    runtime: str | None = None
+    """The profile of the runtime that the program was built for; None is the machine's default."""
     figure: Figure | None = None
     sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     """Axes of `offloadrt sweep NAME` when the user gives none."""
@@ -110,6 +112,7 @@ def scenario(function: Function, /) -> Scenario: ...
 def scenario(
     *,
     machine: str = ...,
+    runtime: str | None = ...,
     name: str | None = ...,
     figure: Figure | None = ...,
     sweep: Mapping[str, Sequence[Any]] | None = ...,
@@ -123,6 +126,7 @@ def scenario(
     /,
     *,
     machine: str = "alex-a100",
+    runtime: str | None = None,
     name: str | None = None,
     figure: Figure | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
@@ -131,8 +135,8 @@ def scenario(
 ) -> Scenario | Callable[[Function], Scenario]:
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
-    `machine` names the profile it runs on unless the user chooses another one; `measures` what `offloadrt compare`
-    shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises
+    `machine` and `runtime` name the profiles it runs on unless the user chooses others; `measures` what `offloadrt
+    compare` shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises
     ScenarioRefused when the signature has a parameter without a type, or of a type that a command line cannot give, and
     when `sweep` names a parameter that does not exist.
     """
@@ -153,6 +157,7 @@ def scenario(
             name=name or function.__name__,
             function=function,
             machine=machine,
+            runtime=runtime,
             parameters=parameters,
             figure=figure,
             sweep=axes,

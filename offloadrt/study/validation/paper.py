@@ -26,3 +26,5 @@ class Paper:
     """Parameters of short runs that show whether an entry of the machine has any influence on times."""
     candidates: Mapping[str, Mapping[str, str]]
     """Mechanisms without a source that a machine may have, by entry: what to override to switch one on."""
+    runtime: str | None = None
+    """The runtime that its programs were built for; None is the machine's default."""

@@ -63,6 +63,8 @@ class ValidationReport:
     """Entries of the machine that the user set."""
     ranges: list[str] = attrs.field(factory=list)
     """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
+    runtime: str = ""
+    """The profile of the offloading runtime."""
 
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
         """Count the claims by verdict, of one role and one kind or of all.
@@ -107,13 +109,15 @@ def validate(
     quick: bool = False,
     ranges: bool = False,
     machine: str | None = None,
+    runtime: str | None = None,
     overrides: Mapping[str, str] | None = None,
     advanced: Advanced | None = None,
 ) -> ValidationReport:
     """Judge every claim of `paper`, with the runs on `pool`.
 
     `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed. `machine` is
-    the machine that the claims are about (the default), or a file of the user's that is based on it; `overrides`
+    the machine that the claims are about (the default), or a file of the user's that is based on it; `runtime` is the
+    one that the paper's programs were built for, or another; `overrides`
     replaces entries of it, which then stay as they are when `ranges` tries the others.
 
     Raises UserError for a machine that the claims say nothing about, for an override that does not fit, and when a run
@@ -121,8 +125,8 @@ def validate(
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
-    options = Options(machine=machine, overrides=dict(overrides or {}))
-    spec = profiles.load(machine or paper.machine, overrides)
+    options = Options(machine=machine, runtime=runtime or paper.runtime, overrides=dict(overrides or {}))
+    spec = profiles.load(machine or paper.machine, overrides, runtime=options.runtime)
     if machine is not None and not profiles.is_based_on(machine, paper.machine):
         raise UserError(
             f"--machine {machine}: the claims of {paper.name} are about {paper.machine} "
@@ -146,7 +150,7 @@ def validate(
         judgement, turned = judgements[claim.id], turns.turned.get(claim.id, [])
         reason = _reason(judgement, turned, claim.id in turns.unlike)
         findings.append(_finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds))
-    return ValidationReport(paper.name, spec.name, note, findings, options.overrides, turns.sentences)
+    return ValidationReport(paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime)
 
 
 def _finding(claim: Claim, emulated: str, verdict: str, reason: str, holds: bool | None) -> Finding:

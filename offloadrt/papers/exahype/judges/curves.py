@@ -83,7 +83,9 @@ class ScalingGrid(JudgingGrid):
     def machine(self) -> MachineSpec:
         """Load the machine as the runs have it."""
         options = self.options
-        return profiles.load(options.machine or MACHINE, options.overrides, options.range_end or "mean")
+        return profiles.load(
+            options.machine or MACHINE, options.overrides, options.range_end or "mean", options.runtime
+        )
 
     @property
     def halt(self) -> str:

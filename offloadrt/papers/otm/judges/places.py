@@ -80,7 +80,7 @@ class RodiniaGrid(JudgingGrid):
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
         if self.part != 1.0:
-            spec = profiles.load(point.options.machine or MACHINE, changed)
+            spec = profiles.load(point.options.machine or MACHINE, changed, runtime=point.options.runtime)
             changed |= {key: f"{round(spec.value(key) * self.part)} B" for key in _MEMORY}
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 

@@ -64,7 +64,7 @@ class ApplicationGrid(JudgingGrid):
         point = self.point(parameters, scenario=scenario, record=record)
         if machine == MACHINE:
             return point
-        entries, given = profiles.load(machine).entries, point.options
+        entries, given = profiles.load(machine, runtime=point.options.runtime).entries, point.options
         options = attrs.evolve(
             given,
             machine=machine,
@@ -76,7 +76,7 @@ class ApplicationGrid(JudgingGrid):
     def entry(self, machine: str, key: str) -> float:
         """Read an entry of a system, as runs on it have it."""
         options = self.at(machine, {}).options
-        return profiles.load(machine, options.overrides, options.range_end or "mean").value(key)
+        return profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime).value(key)
 
     def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
         """Choose parameters of an application at its size here."""

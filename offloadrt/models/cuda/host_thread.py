@@ -1,0 +1,147 @@
+"""A host thread of a CUDA program, with the calls of the CUDA runtime API, which go straight to the driver library."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.driver import Advice, Driver
+from offloadrt.kernels import Kernel
+from offloadrt.machine import DeviceArray, HostBuffer, Stream
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
+from offloadrt.runtime.launch.managed_accesses import accesses_of
+
+HostMemory = Literal["pageable", "pinned"]
+
+
+class HostThread(ProgramThread):
+    """Given to the body of a host thread as ``t``. Without a stream, a command goes into the program's default one.
+
+    Streams that the program makes do not wait for the default stream (``cudaStreamNonBlocking``).
+    """
+
+    def __init__(self, program: OffloadProgram[Any], driver: Driver, default_stream: Stream, *place: Any) -> None:
+        super().__init__(program, *place)
+        self._driver = driver
+        self._default_stream = default_stream
+
+    # memory
+
+    async def malloc_managed(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float32,
+        *,
+        fill: Any = None,
+        written: bool = False,
+    ) -> HostArray:
+        """Allocate managed memory (cudaMallocManaged).
+
+        fill: values, which this thread writes; written: it writes all of it, whatever the values. Without either nobody
+        has touched its pages.
+        """
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        values = None if self.program.phantom else make_values(name, lengths, element, fill)
+        array = HostArray(name, 0, lengths, element, values=values, managed=True)
+        array.address = await self.program.devices[0].plugin.alloc_managed(array.nbytes, name)
+        if written or fill is not None:
+            await self.host_access(array)
+        return array
+
+    async def malloc(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> DeviceArray:
+        """Allocate device memory (cudaMalloc). Raises OutOfDeviceMemory."""
+        lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
+        nbytes = DeviceArray(0, lengths, element).nbytes
+        return DeviceArray(await self._driver.mem_alloc(nbytes, phantom=self.program.phantom), lengths, element)
+
+    async def malloc_host(self, nbytes: int) -> int:
+        """Allocate pinned memory of the host (cudaMallocHost), and return its address."""
+        return await self._driver.mem_alloc_host(nbytes)
+
+    async def free_host(self, address: int) -> None:
+        """Free pinned memory of the host (cudaFreeHost)."""
+        await self._driver.mem_free_host(address)
+
+    async def free(self, array: HostArray | DeviceArray) -> None:
+        """Free device memory, or managed memory (cudaFree), which waits for the device as the profile says."""
+        await self._driver.mem_free(array.address)
+        if isinstance(array, HostArray):
+            array.freed = True
+
+    async def mem_advise(self, array: HostArray, advice: Advice) -> None:
+        """Say how managed memory will be used (cudaMemAdvise)."""
+        await self._driver.mem_advise(array.address, array.nbytes, advice)
+
+    async def mem_prefetch(self, array: HostArray, *, to_host: bool = False, stream: Stream | None = None) -> None:
+        """Have managed memory migrate in the order of a stream (cudaMemPrefetchAsync)."""
+        await self._driver.mem_prefetch_async(array.address, array.nbytes, stream or self._default_stream, to_host)
+
+    async def memcpy_htod(
+        self, destination: DeviceArray, source: int, nbytes: int, *, memory: HostMemory, stream: Stream | None = None
+    ) -> None:
+        """Copy to the device and wait for it (cudaMemcpy), from host memory at this address."""
+        stream = stream or self._default_stream
+        buffer = HostBuffer(source, nbytes)
+        await self._driver.memcpy_htod_async(destination.address, buffer, nbytes, stream, pinned=memory == "pinned")
+        await self._driver.stream_synchronize(stream)
+
+    async def memcpy_dtoh(
+        self, destination: int, source: DeviceArray, nbytes: int, *, memory: HostMemory, stream: Stream | None = None
+    ) -> None:
+        """Copy from the device and wait for it (cudaMemcpy), to host memory at this address."""
+        stream = stream or self._default_stream
+        buffer = HostBuffer(destination, nbytes)
+        await self._driver.memcpy_dtoh_async(buffer, source.address, nbytes, stream, pinned=memory == "pinned")
+        await self._driver.stream_synchronize(stream)
+
+    # kernels
+
+    async def launch(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        grid: int,
+        block: int,
+        iterations: int | None = None,
+        stream: Stream | None = None,
+    ) -> None:
+        """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
+
+        Its arguments are managed arrays, device arrays and numbers. A loop nest has the iterations that its source
+        says, which the threads share as in a grid-stride loop.
+        """
+        launch = kernel.launch(grid, block, iterations, arguments)
+        if self.program.phantom:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
+        managed = [argument for argument in arguments if isinstance(argument, HostArray)]
+        touching = accesses_of(0, launch, (), arguments, managed, [array.managed for array in managed])
+        await self._driver.launch_kernel(
+            launch,
+            [argument.values if isinstance(argument, HostArray) else argument for argument in arguments],
+            stream or self._default_stream,
+            touching=touching,
+        )
+
+    # streams
+
+    async def stream_create(self) -> Stream:
+        """Make a stream (cudaStreamCreateWithFlags)."""
+        return await self._driver.stream_create()
+
+    async def stream_synchronize(self, stream: Stream) -> None:
+        """Wait for everything in a stream (cudaStreamSynchronize)."""
+        await self._driver.stream_synchronize(stream)
+
+    async def device_synchronize(self) -> None:
+        """Wait for everything in all streams (cudaDeviceSynchronize)."""
+        for stream in [*self._driver.streams]:
+            await self._driver.stream_synchronize(stream)
+
+    async def leave_team(self) -> None:
+        """Do nothing: what the thread left in streams goes on."""

@@ -1,0 +1,98 @@
+"""CUDA programs: managed memory, device memory, launches that are not waited for, and copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from offloadrt import cuda, kernel
+from offloadrt.study import Run, UserError
+
+
+@kernel(threads_per_team=256)
+def triad(a, b, c, factor):
+    for i in range(len(c)):
+        c[i] = a[i] + factor * b[i]
+
+
+def run_of(body, machine="t4", **options):
+    run = Run(machine=machine)
+    run.options = cuda.CUDAOptions(**options)
+
+    async def main():
+        results = await run.parallel(body)
+        await run.finish()
+        return results[0]
+
+    return run, run.sim.run(main)
+
+
+def test_a_kernel_computes_on_managed_memory_and_moves_it_once():
+    async def body(t):
+        a = await t.malloc_managed("a", 1 << 20, fill=np.arange(1 << 20))
+        b = await t.malloc_managed("b", 1 << 20, fill=2.0)
+        c = await t.malloc_managed("c", 1 << 20)
+        await t.launch(triad, a, b, c, 0.5, grid=4096, block=256)
+        await t.device_synchronize()
+        await t.host_access(c)
+        return c.data.copy()
+
+    run, values = run_of(body)
+    assert np.array_equal(values, np.arange(1 << 20, dtype=np.float32) + 1)
+    assert run.statistics.bytes_moved["h2d"] == 2 * 4 << 20  # nobody had touched c
+    assert run.statistics.bytes_moved["d2h"] == 4 << 20
+
+
+def test_a_launch_returns_before_its_kernel_has_ended():
+    async def body(t):
+        arrays = [await t.malloc_managed(name, 1 << 22, written=True) for name in "abc"]
+        begin = t.sim.now
+        await t.launch(triad, *arrays, 1.0, grid=1 << 14, block=256)
+        launched = t.sim.now
+        await t.device_synchronize()
+        return launched - begin, t.sim.now - begin
+
+    _, (launched, synchronized) = run_of(body, phantom=True)
+    assert 10 * launched < synchronized
+
+
+def test_device_memory_leaves_less_room_for_managed_memory_until_it_is_freed():
+    async def body(t):
+        array = await t.malloc_managed("a", 1 << 28, written=True)
+        occupied = await t.malloc(14 << 30)
+        evicted = [await sweep(t, array)]
+        await t.free(occupied)
+        return [*evicted, await sweep(t, array), await sweep(t, array)]
+
+    async def sweep(t, array):
+        before = t.program.driver.faults()["evicted_blocks"]
+        await t.launch(triad, array, array, array, 1.0, grid=1 << 16, block=256)
+        await t.device_synchronize()
+        return t.program.driver.faults()["evicted_blocks"] - before
+
+    _, evicted = run_of(body, phantom=True)
+    assert evicted[0] >= 512 - 172 and evicted[1:] == [0, 0]  # 1 GiB of blocks of 2 MiB, room for 322 MiB
+
+
+def test_a_copy_moves_its_bytes_and_is_waited_for():
+    async def body(t):
+        there, here = await t.malloc(1 << 20), await t.malloc_host(1 << 20)
+        begin = t.sim.now
+        await t.memcpy_htod(there, here, 1 << 20, memory="pinned")
+        await t.memcpy_dtoh(here, there, 1 << 20, memory="pinned")
+        elapsed = t.sim.now - begin
+        await t.free_host(here)
+        await t.free(there)
+        return elapsed
+
+    run, elapsed = run_of(body, phantom=True)
+    assert dict(run.statistics.bytes_moved)["h2d"] == dict(run.statistics.bytes_moved)["d2h"] == 1 << 20
+    assert elapsed > 2 * (1 << 20) / run.spec.value("link.h2d_pinned")
+
+
+def test_a_machine_without_cudas_driver_library_is_refused():
+    async def body(t):
+        raise AssertionError("no program starts there")
+
+    with pytest.raises(UserError, match=r"mi300a has ROCr, and a CUDA program needs CUDA's driver library"):
+        run_of(body, machine="mi300a")

@@ -1,0 +1,93 @@
+"""Profiles of offloading runtimes: they go with any machine, and neither says anything about the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from offloadrt.machine import ProfileError, available, available_runtimes, load, load_runtime
+
+ENTRY = 'value = 7\nunit = "us"\nsource = "me"\nsource_type = "measured"\n'
+SOURCES = '[sources]\nme = "here"\nnone = "a hunch"\n'
+
+
+def own(tmp_path: Path, kind: str, base: str, key: str, source: str = "me") -> str:
+    path = tmp_path / f"{kind}.toml"
+    text = f'[{kind}]\nname = "mine"\nbase = "{base}"\n{SOURCES}[entry."{key}"]\n{ENTRY}'
+    path.write_text(text.replace('source = "me"', f'source = "{source}"'), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("machine", available())
+@pytest.mark.parametrize("runtime", available_runtimes())
+def test_every_runtime_goes_with_every_machine(machine: str, runtime: str) -> None:
+    both, alone = load(machine, runtime=runtime), load_runtime(runtime)
+    assert (both.name, both.runtime) == (machine, runtime)
+    assert all(both.value("table.lookup") == alone.at("mean").value for alone in [alone.entries["table.lookup"]])
+    assert all(entry.source in both.sources for entry in both.entries.values())
+
+
+def test_one_runtime_costs_the_same_on_every_machine() -> None:
+    costs = {
+        name: {key: load(name, runtime="llvm22").entries[key] for key in load_runtime("llvm22").entries}
+        for name in available()
+    }
+    (reference, *others) = [{key: (e.low, e.high) for key, e in entries.items()} for entries in costs.values()]
+    assert all(other == reference for other in others)
+
+
+def test_a_machine_names_its_default_runtime_and_a_file_inherits_it(tmp_path: Path) -> None:
+    assert all(load(name).runtime in available_runtimes() for name in available())
+    mine = own(tmp_path, "machine", "dgx1-v100", "alloc.cudaFree")
+    assert load(mine).runtime == load("dgx1-v100").runtime
+    assert load(mine, runtime="llvm22").runtime == "llvm22"
+
+
+def test_a_runtime_may_be_a_users_file(tmp_path: Path) -> None:
+    spec = load("mi300a", runtime=own(tmp_path, "runtime", "llvm22", "table.lookup"))
+    assert (spec.name, spec.runtime, spec.value("table.lookup")) == ("mi300a", "mine", pytest.approx(7e-6))
+    assert spec.value("table.erase") == load("mi300a").value("table.erase")
+
+
+def test_a_source_that_means_something_else_keeps_both_texts(tmp_path: Path) -> None:
+    spec = load("mi300a", runtime=own(tmp_path, "runtime", "llvm22", "table.lookup", source="none"))
+    assert spec.sources[spec.entries["table.lookup"].source] == "a hunch"
+    assert spec.sources[spec.entries["hsa.barrier"].source].startswith("no source found")
+
+
+def test_the_digest_tells_runtimes_apart() -> None:
+    digests = {
+        load(machine, runtime=name).digest for machine in ("mi300a", "alex-a100") for name in ("llvm22", "nvhpc")
+    }
+    assert len(digests) == 4
+
+
+def test_an_entry_in_the_wrong_file_says_where_it_belongs(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"table\.lookup: is an entry of a runtime: put it .* \[runtime\]"):
+        load(own(tmp_path, "machine", "mi300a", "table.lookup"))
+    with pytest.raises(ProfileError, match=r"mem\.bw: is an entry of a machine: put it into a file with \[machine\]"):
+        load("mi300a", runtime=own(tmp_path, "runtime", "llvm22", "mem.bw"))
+    alone = tmp_path / "alone.toml"
+    alone.write_text(f'[machine]\nname = "a"\nruntime = "llvm22"\n{SOURCES}[entry."table.lookup"]\n{ENTRY}')
+    with pytest.raises(ProfileError, match=r"table\.lookup: is an entry of the runtime llvm22 \(llvm22\.toml\), too"):
+        load(str(alone))
+
+
+def test_a_name_that_is_not_there_gets_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"gnu: is neither a runtime that comes with .*; there are llvm22, nvhpc"):
+        load("mi300a", runtime="gnu")
+    with pytest.raises(ProfileError, match=r"alex: is neither a machine .*there are alex-a100, dgx1-v100"):
+        load("alex")
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[machine]\nname = "mine"\nbase = "mi300a"\nruntime = "gnu"\n')
+    with pytest.raises(ProfileError, match="there are llvm22, nvhpc"):
+        load(str(mine))
+    with pytest.raises(ProfileError, match=r"mine\.toml: Object contains unknown field `machine`"):
+        load("mi300a", runtime=str(mine))
+
+
+@pytest.mark.offload(machine="mi300a", runtime="nvhpc")
+async def test_a_mark_chooses_the_runtime(offload) -> None:  # type: ignore[no-untyped-def]  # the fixture `offload`
+    assert offload.runtime == offload.spec.runtime == "nvhpc"
+    assert offload.spec.value("table.lookup") == load("alex-a100", runtime="nvhpc").value("table.lookup")
