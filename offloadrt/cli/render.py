@@ -311,26 +311,35 @@ def validation(report: ValidationReport) -> Iterable[RenderableType]:
     """List every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
     overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
     yield f"[bold]{report.paper}[/] on {escape(where(report) + overrides)}: {report.note}"
-    table = table_of("", "claim", "reported", "emulated", "verdict")
+    table = table_of("", "claim", "about a", "reported", "emulated", "verdict")
     table.columns[0].no_wrap = True
     for finding in report.findings:
         claim = finding.claim.removeprefix(f"{report.paper}.")
         verdict = finding.verdict.partition(":")[0]
         if verdict.count(",") > 2:
             verdict = f"depends on {verdict.count(',') + 1} entries"
+        verdict += " (by construction)" if finding.by_construction else ""
         verdict += "" if finding.role == "predict" else f" ({finding.role})"
-        table.add_row(claim, escape(finding.reported), escape(finding.emulated), escape(verdict))
+        table.add_row(claim, finding.kind, escape(finding.reported), escape(finding.emulated), escape(verdict))
     yield table
     yield ""
     for finding in report.findings:
         yield f"[bold]{finding.claim}[/]: {escape(finding.verdict)}"
         yield f"    evaluated: {escape(finding.expression)}"
-        if finding.reason:
-            yield f"    because: {escape(finding.reason)}"
+        details = {
+            "fails if": finding.fails_if,
+            "because": finding.reason,
+            "cause": finding.cause,
+            "by construction": finding.by_construction,
+        }
+        yield from (f"    {name}: {escape(text)}" for name, text in details.items() if text)
     if report.ranges:
         yield "\n[bold]ranges[/]"
         yield from (f"  {escape(sentence)}" for sentence in report.ranges)
     yield f"\n{len(report.findings)} claims: {_tallied(report.counts())}"
+    for kind, counts in report.counts_by_kind().items():
+        if counts:
+            yield f"  {sum(counts.values())} {kind}: {_tallied(counts)}"
     if len(roles := report.counts_by_role()) > 1:
         for role, counts in roles.items():
             yield f"  {sum(counts.values())} of role {role}: {_tallied(counts)}"

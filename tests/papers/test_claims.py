@@ -7,13 +7,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import offloadrt
 from offloadrt import papers
 from offloadrt.study import UserError
 from offloadrt.study.points import Options
-from offloadrt.study.validation.claims import Claim
+from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
 from offloadrt.study.validation.judging import Bench, Judgement, Reading, not_falling, not_rising, unless
 from offloadrt.study.validation.paper import Paper
 
@@ -120,9 +121,67 @@ def test_reasons_are_those_that_hold() -> None:
     assert unless("x", []) == Judgement("x", True, "")
 
 
-def test_rising_and_falling_are_strict() -> None:
-    assert not_rising({1: 1.0, 2: 2.0, 4: 2.0}) == [(2, 4)]
+def test_rising_and_falling_take_a_per_cent() -> None:
+    assert not_rising({1: 1.0, 2: 2.0, 4: 2.019}) == [(2, 4)]
+    assert not_rising({1: 1.0, 2: 2.0, 4: 2.02}) == []
     assert not_falling({1: 3.0, 2: 2.0, 4: 2.5}) == [(2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "failing"),
+    [
+        ({"lo": 1.0, "hi": 2.0}, "a figure is below 1 or above 2"),
+        ({"more_than": 1.01}, "a figure is 1.01 or less"),
+        ({"less_than": 0.99, "at_least": 0.5}, "a figure is below 0.5 or 0.99 or more"),
+        ({"lo": 1.0, "fails_if": "{n} are lost", "given": {"n": 3}}, "3 are lost"),
+        ({}, ""),
+    ],
+)
+def test_what_makes_a_claim_fail(limits: dict[str, Any], failing: str) -> None:
+    assert claim(**limits).failing == failing
+
+
+def test_what_a_verdict_is_about() -> None:
+    kinds = {kind: attrs.evolve(claim(), kind=kind).judged_kind for kind in ("mechanism", "ordering", "trend")}
+    assert kinds == {"mechanism": "mechanism", "ordering": "shape", "trend": "shape"}
+    assert claim().judged_kind == "magnitude" and claim(judged_as="shape").judged_kind == "shape"
+
+
+ENTRY = """
+[[claim]]
+id = "a.claim"
+paper = "a"
+where = "1"
+quote = "more is more"
+kind = "trend"
+role = "predict"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ENTRY.replace('"trend"', '"shape"'), "a.toml: claim a.claim: field kind: Invalid enum value 'shape'"),
+        (ENTRY + 'judged_as = "number"', "claim a.claim: field judged_as: Invalid enum value 'number'"),
+        (ENTRY + "at_leest = 1", "claim a.claim: field at_leest: there is none of this name; did you mean at_least"),
+        (ENTRY + 'lo = "one"', "claim a.claim: field lo: Expected `float | null`, got `str`"),
+        (ENTRY.replace('quote = "more is more"', ""), "a.toml: claim a.claim: Object missing required field `quote`"),
+        (ENTRY.replace('id = "a.claim"', ""), "a.toml: claim 1: Object missing required field `id`"),
+        (ENTRY + 'expression = "t rises"', "claim a.claim: field fails_if: is missing, and no limits say"),
+        (ENTRY + 'expression = "{x} rises"', "claim a.claim: field expression: nothing of the claim is called 'x'"),
+        (ENTRY + ENTRY, "a.toml: a.claim: several claims have this id"),
+        ("[[claim", "a.toml: is not valid TOML: "),
+    ],
+)
+def test_an_entry_that_cannot_be_read(text: str, message: str) -> None:
+    with pytest.raises(ClaimRefused) as refused:
+        read_claims(text, "a.toml")
+    assert message in str(refused.value)
+
+
+def test_an_entry_that_can_be_read() -> None:
+    (read,) = read_claims(ENTRY + 'expression = "t rises"\nmore_than = 1.01', "a.toml").values()
+    assert read.judged_kind == "shape" and read.failing == "a figure is 1.01 or less"
 
 
 def test_a_claim_has_one_judge() -> None:

@@ -60,7 +60,7 @@ def test_what_the_user_set_and_what_the_machine_is_is_no_variant() -> None:
     variants = variants_of(profiles.load("alex-a100", overrides), PAPER.candidates, options)
     varied = {key for variant in variants for key in (variant.key, *variant.options.range_end)}
     assert not varied & {"alloc.cudaFree", "driver.halt", "driver.halt_save_restore", "driver.api"}
-    assert {"driver.free_visits_streams", "alloc.cudaMalloc_small", "lock.handoff"} < varied
+    assert {"driver.free_visits_streams", "alloc.cudaMalloc_small", "driver.handoff"} < varied
     for variant in variants:
         assert variant.options.machine == "alex-a100"
         assert overrides.items() <= dict(variant.options.overrides).items()
@@ -83,10 +83,54 @@ def test_a_report_tells_claims_that_parameters_are_fitted_to_from_the_others() -
     assert report.counts() == {"holds": 3, "fails": 1}
     assert report.counts_by_role() == {"predict": {"holds": 2}, "calibrate": {"holds": 1, "fails": 1}}
     assert json.loads(report.to_json())["counts_by_role"] == report.counts_by_role()
-    *_, total, predicted, calibrated = map(str, validation(report))
+    *_, total, mechanisms, predicted, calibrated = map(str, validation(report))
     assert total == "\n4 claims: holds: 3, fails: 1"
+    assert mechanisms == "  2 mechanisms: holds: 2"
     assert predicted == "  2 of role predict: holds: 2"
     assert calibrated == "  2 of role calibrate: holds: 1, fails: 1"
+
+
+def test_a_report_counts_kinds_apart_and_not_what_holds_by_construction() -> None:
+    finding = Finding("c", "r", "e", "x", "holds")
+    shape, number = attrs.evolve(finding, kind="shape"), attrs.evolve(finding, kind="magnitude")
+    findings = [
+        finding,
+        shape,
+        attrs.evolve(shape, verdict="fails", cause="nobody knows"),
+        attrs.evolve(number, verdict="depends on a", fails_if="a figure is below 1"),
+        attrs.evolve(number, by_construction="one trace"),
+        attrs.evolve(number, role="calibrate"),
+    ]
+    report = ValidationReport("p", "m", "", findings)
+    assert report.counts() == {"holds": 3, "depends": 1, "fails": 1}
+    assert report.counts_by_kind() == {
+        "mechanisms": {"holds": 1},
+        "shapes": {"holds": 1, "fails": 1},
+        "magnitudes": {"depends": 1},
+        "by construction, not counted": {"holds": 1},
+    }
+    assert json.loads(report.to_json())["counts_by_kind"] == report.counts_by_kind()
+    printed = [line for line in validation(report) if isinstance(line, str)]
+    assert "    cause: nobody knows" in printed and "    fails if: a figure is below 1" in printed
+    assert "    by construction: one trace" in printed
+    assert printed[-7:-3] == [
+        "\n6 claims: holds: 3, depends: 1, fails: 1",
+        "  1 mechanisms: holds: 1",
+        "  2 shapes: holds: 1, fails: 1",
+        "  1 magnitudes: depends: 1",
+    ]
+    assert printed[-3] == "  1 by construction, not counted: holds: 1"
+
+
+def test_causes_are_told_of_what_fails_and_constructions_of_what_holds(invented_runs: list[Point]) -> None:
+    findings = {finding.claim: finding for finding in validate(PAPER, InProcess(), quick=True).findings}
+    for claim, finding in findings.items():
+        stated = PAPER.bench.claims[claim]
+        assert finding.cause == (stated.cause if finding.verdict == "fails" else "")
+        assert finding.by_construction == (stated.by_construction if finding.verdict == "holds" else "")
+        assert finding.fails_if == stated.failing
+    assert any(finding.cause for finding in findings.values())
+    assert findings["exahype.concl.obs_invalid"].by_construction
 
 
 @pytest.fixture
@@ -217,5 +261,6 @@ def test_the_report_is_printed_or_is_json(
     assert main(["validate", "--quick", "--jobs", "1", "--json"]) == 0
     record = json.loads(capfdbinary.readouterr().out)
     assert len(record["findings"]) == 47 and set(record["findings"][0]) == {
-        "claim", "reported", "emulated", "expression", "verdict", "reason", "role",
+        "claim", "reported", "emulated", "expression", "verdict", "reason", "role", "kind",
+        "fails_if", "by_construction", "cause",
     }  # fmt: skip

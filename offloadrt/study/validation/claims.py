@@ -1,7 +1,8 @@
 """Claims: what a paper reports, one entry for each, in the file `claims.toml` of the paper's package.
 
 An entry states its relation, its limits and the numbers that its judge needs, each of them once. `input` claims may be
-put into a model and `calibrate` claims may fit a machine; a `predict` claim must emerge. Nothing reads claims but
+put into a model and `calibrate` claims may fit a machine; a `predict` claim must emerge. A verdict is about a
+mechanism (it is there), a shape (an order, a trend, a crossing) or a magnitude (a number). Nothing reads claims but
 `offloadrt validate` and the tests. `judging.py` says how a claim is judged, and `paper.py` what belongs to a paper.
 """
 
@@ -10,10 +11,22 @@ from __future__ import annotations
 import importlib.resources
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import attrs
 import msgspec
+
+from offloadrt.study.errors import UserError, did_you_mean
+
+JudgedKind: TypeAlias = Literal["mechanism", "shape", "magnitude"]
+"""What a verdict is about: that something is there; an order, a trend or a crossing; a number."""
+_JUDGED_KINDS: Mapping[str, JudgedKind] = {
+    "mechanism": "mechanism", "ordering": "shape", "trend": "shape", "quantity": "magnitude",
+}  # fmt: skip
+
+
+class ClaimRefused(UserError, ValueError):
+    """An entry of a file of claims cannot be read; the message names the file, the claim and the field."""
 
 
 @attrs.frozen
@@ -25,6 +38,7 @@ class Claim:
     where: str
     quote: str
     kind: Literal["quantity", "ordering", "trend", "mechanism"]
+    """What the paper reports."""
     role: Literal["input", "calibrate", "predict"]
     applies: str = ""
     relation: str = ""
@@ -46,6 +60,19 @@ class Claim:
     less_than: float | None = None
     given: Mapping[str, Any] = attrs.field(factory=dict)
     """Other numbers and names that the judge needs; it gets them as keyword arguments."""
+    judged_as: JudgedKind | None = None
+    """What the verdict is about, where that is not what `kind` says."""
+    fails_if: str = ""
+    """What makes it fail, where no limits say so; written as `expression` is."""
+    by_construction: str = ""
+    """Why the verdict cannot fail, or only with another one. While it holds, it is not counted."""
+    cause: str = ""
+    """Why it fails: the mechanism that is missing, or the reason to accept it. Printed only when it fails."""
+
+    @property
+    def judged_kind(self) -> JudgedKind:
+        """Return what the verdict is about."""
+        return self.judged_as or _JUDGED_KINDS[self.kind]
 
     @property
     def reported(self) -> str:
@@ -60,16 +87,29 @@ class Claim:
     @property
     def evaluated(self) -> str:
         """Say what the judge evaluates, with all numbers put in. Raises KeyError for a number that is not stated."""
-        return self.expression.format_map({**attrs.asdict(self, recurse=False), **self.given})
+        return self._filled(self.expression)
+
+    @property
+    def failing(self) -> str:
+        """Say what makes the claim fail: figures beyond its limits, or what its entry says."""
+        if self.fails_if:
+            return self._filled(self.fails_if)
+        low, beyond, most, short_of = self._limits
+        edges = ((low, "below {:g}"), (beyond, "{:g} or less"), (most, "above {:g}"), (short_of, "{:g} or more"))
+        said = [text.format(edge) for edge, text in edges if edge is not None]
+        return f"a figure is {' or '.join(said)}" if said else ""
+
+    def _filled(self, text: str) -> str:
+        return text.format_map({**attrs.asdict(self, recurse=False), **self.given})
 
     def is_below(self, figure: float) -> bool:
         """Tell whether a figure is too small for the claim."""
-        least, beyond = (self.at_least, self.more_than) if self._has_limits else (self.lo, None)
+        least, beyond, _, _ = self._limits
         return (least is not None and figure < least) or (beyond is not None and figure <= beyond)
 
     def is_above(self, figure: float) -> bool:
         """Tell whether a figure is too large for the claim."""
-        most, short_of = (self.at_most, self.less_than) if self._has_limits else (self.hi, None)
+        _, _, most, short_of = self._limits
         return (most is not None and figure > most) or (short_of is not None and figure >= short_of)
 
     def admits(self, figure: float) -> bool:
@@ -81,21 +121,56 @@ class Claim:
         return [place for place, figure in figures.items() if not self.admits(figure)]
 
     @property
-    def _has_limits(self) -> bool:
-        return any(limit is not None for limit in (self.at_least, self.at_most, self.more_than, self.less_than))
+    def _limits(self) -> tuple[float | None, float | None, float | None, float | None]:
+        """Return the smallest figure, the one to exceed, the largest, and the one to stay below."""
+        stated = (self.at_least, self.more_than, self.at_most, self.less_than)
+        return stated if any(limit is not None for limit in stated) else (self.lo, None, self.hi, None)
 
 
 def claims_of(package: str) -> dict[str, Claim]:
     """Read the claims of the paper whose package this is, by id, in the order of its file.
 
-    Raises ValueError for two claims of one id.
+    Raises ClaimRefused.
     """
-    text = (importlib.resources.files(package) / "claims.toml").read_text(encoding="utf-8")
-    claims = msgspec.convert(tomllib.loads(text)["claim"], list[Claim])
+    file = importlib.resources.files(package) / "claims.toml"
+    return read_claims(file.read_text(encoding="utf-8"), str(file))
+
+
+def read_claims(text: str, file: str) -> dict[str, Claim]:
+    """Read the text of a file of claims, by id.
+
+    Raises ClaimRefused for what is no TOML, an unknown field, a field that is missing or has no such value, two claims
+    of one id, and a judged claim that nothing says how to fail.
+    """
+    try:
+        entries = tomllib.loads(text).get("claim", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ClaimRefused(f"{file}: is not valid TOML: {error}") from None
+    claims = [_claim(entry, f"{file}: claim {entry.get('id', number)}") for number, entry in enumerate(entries, 1)]
     by_id = {claim.id: claim for claim in claims}
     if len(by_id) < len(claims):
-        raise ValueError(f"{package}: {_repeated(claim.id for claim in claims)}: several claims have this id")
+        raise ClaimRefused(f"{file}: {_repeated(claim.id for claim in claims)}: several claims have this id")
     return by_id
+
+
+def _claim(entry: dict[str, Any], where: str) -> Claim:
+    fields = attrs.fields_dict(Claim)
+    for name in entry:
+        if name not in fields:
+            raise ClaimRefused(f"{where}: field {name}: there is none of this name{did_you_mean(name, fields)}")
+    try:
+        claim = msgspec.convert(entry, Claim)
+    except msgspec.ValidationError as error:
+        reason, _, field = str(error).partition(" - at `$.")
+        raise ClaimRefused(f"{where}: field {field.rstrip('`')}: {reason}" if field else f"{where}: {reason}") from None
+    for name in ("expression", "fails_if"):
+        try:
+            claim._filled(getattr(claim, name))
+        except KeyError as error:
+            raise ClaimRefused(f"{where}: field {name}: nothing of the claim is called {error}") from None
+    if claim.expression and not claim.failing:
+        raise ClaimRefused(f"{where}: field fails_if: is missing, and no limits say when the claim fails")
+    return claim
 
 
 def _repeated(ids: Iterable[str]) -> str:

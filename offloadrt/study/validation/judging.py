@@ -26,6 +26,7 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.claims import Claim, claims_of
+from offloadrt.study.validation.measured import longer
 
 T = TypeVar("T")
 
@@ -71,13 +72,13 @@ def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgem
 
 
 def not_rising(curve: Mapping[T, float]) -> list[tuple[T, T]]:
-    """List the neighbouring places of a curve between which it does not rise."""
-    return [(before, after) for before, after in pairwise(curve) if not curve[before] < curve[after]]
+    """List the neighbouring places of a positive curve between which it does not rise discernibly."""
+    return [(before, after) for before, after in pairwise(curve) if not longer(curve[after], curve[before])]
 
 
 def not_falling(curve: Mapping[T, float]) -> list[tuple[T, T]]:
-    """List the neighbouring places of a curve between which it does not fall."""
-    return [(before, after) for before, after in pairwise(curve) if not curve[before] > curve[after]]
+    """List the neighbouring places of a positive curve between which it does not fall discernibly."""
+    return [(before, after) for before, after in pairwise(curve) if not longer(curve[before], curve[after])]
 
 
 Answer = TypeVar("Answer")

@@ -6,6 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+DISCERNIBLE = 1.01
+"""The ratio from which one time counts as longer than another: real machines cannot tell less apart."""
+
+
+def longer(time: float, other: float) -> bool:
+    """Tell whether a time, or another positive figure, is discernibly larger than the other one."""
+    return time >= DISCERNIBLE * other
+
 
 def number(value: Any) -> float:
     """Read a measured figure that is a number."""

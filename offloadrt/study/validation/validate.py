@@ -1,13 +1,15 @@
 """`offloadrt validate`: what a paper reports, what the emulator says, and the verdict. No claim is hidden.
 
 A verdict is *holds*, *fails*, *depends on NAME* (another end of an entry's range, or another choice, turns it
-round) or *not applicable*. What the ranges do is in `ranges.py`.
+round) or *not applicable*. It is about a mechanism, a shape or a magnitude, which are counted apart; one that cannot
+fail is not counted. What the ranges do is in `ranges.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import get_args
 
 import attrs
 import msgspec
@@ -17,6 +19,7 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.validation.claims import Claim, JudgedKind
 from offloadrt.study.validation.judging import Extent, Judgement, hear
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
@@ -37,6 +40,14 @@ class Finding:
     reason: str = ""
     role: str = "predict"
     """`predict`, or `calibrate`: a figure that a parameter may be fitted to, so that its verdict proves nothing."""
+    kind: JudgedKind = "mechanism"
+    """What the verdict is about."""
+    fails_if: str = ""
+    """What makes it fail."""
+    by_construction: str = ""
+    """Why it holds whatever the emulator does; empty when it may fail, or has."""
+    cause: str = ""
+    """Why it fails: the mechanism that is missing, or the reason to accept it."""
 
 
 @attrs.frozen
@@ -55,21 +66,38 @@ class ValidationReport:
     runtime: str = ""
     """The profile of the offloading runtime."""
 
-    def counts(self, role: str | None = None) -> dict[str, int]:
-        """Count the claims, of one role or of both, by verdict; all that depend on something are one kind."""
+    def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
+        """Count the claims by verdict, of one role and one kind or of all.
+
+        All that depend on something are one verdict. A verdict that cannot fail is not counted.
+        """
         counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
-            kind = "depends" if finding.verdict.startswith("depends on") else finding.verdict.partition(":")[0]
-            counts[kind] += role is None or finding.role == role
-        return {kind: count for kind, count in counts.items() if count}
+            verdict = "depends" if finding.verdict.startswith("depends on") else finding.verdict.partition(":")[0]
+            counts[verdict] += (
+                not finding.by_construction and role in (None, finding.role) and kind in (None, finding.kind)
+            )
+        return {verdict: count for verdict, count in counts.items() if count}
 
     def counts_by_role(self) -> dict[str, dict[str, int]]:
         """Count the claims by verdict for each role that there is."""
         return {role: self.counts(role) for role in sorted({finding.role for finding in self.findings}, reverse=True)}
 
+    def counts_by_kind(self) -> dict[str, dict[str, int]]:
+        """Count the claims of role `predict` by verdict for each kind, and those that hold by construction."""
+        by_construction = sum(bool(finding.by_construction) for finding in self.findings)
+        return {
+            **{f"{kind}s": self.counts("predict", kind) for kind in get_args(JudgedKind)},
+            **({"by construction, not counted": {"holds": by_construction}} if by_construction else {}),
+        }
+
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""
-        counts = {"counts": self.counts(), "counts_by_role": self.counts_by_role()}
+        counts = {
+            "counts": self.counts(),
+            "counts_by_role": self.counts_by_role(),
+            "counts_by_kind": self.counts_by_kind(),
+        }
         return msgspec.json.encode({**msgspec.to_builtins(self), **counts})
 
 
@@ -120,18 +148,25 @@ def validate(
     findings = []
     for claim in claims:
         judgement, turned = judgements[claim.id], turns.turned.get(claim.id, [])
-        findings.append(
-            Finding(
-                claim.id,
-                claim.reported,
-                judgement.emulated,
-                claim.evaluated,
-                _verdict(judgement, turned),
-                _reason(judgement, turned, claim.id in turns.unlike),
-                claim.role,
-            )
-        )
+        reason = _reason(judgement, turned, claim.id in turns.unlike)
+        findings.append(_finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds))
     return ValidationReport(paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime)
+
+
+def _finding(claim: Claim, emulated: str, verdict: str, reason: str, holds: bool | None) -> Finding:
+    return Finding(
+        claim.id,
+        claim.reported,
+        emulated,
+        claim.evaluated,
+        verdict,
+        reason,
+        claim.role,
+        claim.judged_kind,
+        claim.failing,
+        claim.by_construction if verdict == "holds" else "",
+        claim.cause if holds is False else "",
+    )
 
 
 def _verdict(judgement: Judgement, turned: Sequence[MachineVariant]) -> str:

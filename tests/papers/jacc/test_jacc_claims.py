@@ -250,7 +250,7 @@ def test_longer_kernels_have_to_gain_more() -> None:
             "communication_s": exchange + 0.1 * of["rows"],
         }
 
-    assert judged("detail.longer_better", gains(10.0)).holds
+    assert judged("detail.longer_better", gains(1e4)).holds
     assert judged("detail.longer_better", gains(0.0)).holds is False
 
 

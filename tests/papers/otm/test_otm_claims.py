@@ -195,7 +195,7 @@ def synthetic(um: float, explicit: float = 1.0, large: float = 3.0) -> Measure:
         ("table2.fit_high", synthetic(2.0), True),
         ("table2.fit_high", synthetic(1.0), False),
         ("table2.fit_high", synthetic(2.01), False),
-        ("table2.fit_low", synthetic(0.99), True),
+        ("table2.fit_low", synthetic(0.98), True),
         ("table2.fit_low", synthetic(1.0), False),
         ("table2.over_high", synthetic(1.1), True),
         ("table2.over_high", synthetic(1.0), False),

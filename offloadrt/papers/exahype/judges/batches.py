@@ -8,7 +8,7 @@ from math import inf
 
 from offloadrt.papers.exahype.judges.curves import CASES, PROBES, ScalingGrid, bench, saturations, strong, weak
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_falling
-from offloadrt.study.validation.measured import listed, number
+from offloadrt.study.validation.measured import listed, longer, number
 
 
 @bench.judge("exahype.obs1.batching")
@@ -63,7 +63,7 @@ def scales_to_queues(grid: ScalingGrid, part: float) -> Hearing:
     emulated = f"Q = {queues}: map {gain_map:.3g} x, pool {gain_pool:.3g} x"
     if gain_map >= queues / part:
         return Judgement(emulated, False, "map scales nearly to the number of queues")
-    return Judgement(emulated, gain_pool > gain_map, "pool gains no more from threads than map")
+    return Judgement(emulated, longer(gain_pool, gain_map), "pool gains no more from threads than map")
 
 
 @bench.judge("exahype.obs3.sat_euler3d", "exahype.fig2.sat8")
@@ -86,5 +86,5 @@ def allocations_delay_kernels(grid: ScalingGrid) -> Hearing:
     reason = (
         f"under {grid.halt} allocations and frees leave running kernels alone, or wait for them without slowing them"
     )
-    rises = ratios[16] > 1.0 and ratios[1] <= ratios[4] <= ratios[16]
+    rises = longer(ratios[16], 1.0) and ratios[1] <= ratios[4] <= ratios[16]
     return Judgement(f"with neighbours {listed(ratios)}", rises, reason)

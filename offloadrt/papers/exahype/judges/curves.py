@@ -3,8 +3,7 @@
 t(T, n) is the time per volume update with T host threads and batches of n patches. Weak scaling (Figure 1) gives
 each thread 100 patches. Strong scaling (Figures 2 to 4) divides one amount of work; the paper made it so large
 that what a thread does first does not show, so t is what the second half of the work adds, per volume: 2 t(all) -
-t(half). What rises and what falls is read as the claim says it, however little: the figure is printed beside the
-verdict.
+t(half). What rises or falls does so by a per cent at least (`measured.DISCERNIBLE`).
 """
 
 from __future__ import annotations

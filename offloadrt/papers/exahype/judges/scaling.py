@@ -8,7 +8,7 @@ from itertools import pairwise
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, ScalingGrid, bench, strong
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_falling, unless
-from offloadrt.study.validation.measured import listed
+from offloadrt.study.validation.measured import listed, longer
 
 
 @bench.judge("exahype.fig2.*.plateau")
@@ -24,7 +24,7 @@ def plateau(grid: ScalingGrid, case: str, most_threads: int) -> Hearing:
         "a plateau and no rise: the serialised work per batch (table lock, driver context) costs the same however many "
         "threads wait for it"
     )
-    return Judgement(emulated, rise > 1.0, reason)
+    return Judgement(emulated, longer(curve[128], curve[best]), reason)
 
 
 @bench.judge("exahype.fig3.*.robust")
@@ -51,7 +51,7 @@ def batch_pays(grid: ScalingGrid, memory: str) -> Hearing:
         for a, b in not_falling(curve)
     ]
     small, large = curves["euler3d_p5"], curves["euler3d_p9"]
-    rising += [f"p = 9 is not better than p = 5 at n = {n}" for n in grid.alone if large[n] >= small[n]]
+    rising += [f"p = 9 is not better than p = 5 at n = {n}" for n in grid.alone if not longer(small[n], large[n])]
     gains = (f"{name}: {curve[grid.alone[0]] / curve[grid.alone[-1]]:.3g} x" for name, curve in curves.items())
     return Judgement(f"from n = 1 to {grid.alone[-1]}: {', '.join(gains)}", not rising, "; ".join(rising[:4]))
 
@@ -70,7 +70,7 @@ def penalty(grid: ScalingGrid) -> Hearing:
 def speedup_iff(grid: ScalingGrid, most_threads: int, largest: int) -> Hearing:
     t = yield from strong(grid, CASES["euler3d_p5"], "map", batches=grid.batches)
     places = {(count, n) for count in grid.threads[1:] for n in grid.batches}
-    fast = {(count, n) for count, n in places if t[1, n] / t[count, n] > 1.0}
+    fast = {(count, n) for count, n in places if longer(t[1, n], t[count, n])}
     expected = {(count, n) for count, n in places if count <= most_threads and n <= largest}
     emulated = f"speedup at {len(fast)} of {len(places)} places, expected at {len(expected)}"
     extra, lacking = (", ".join(map(str, sorted(some))) for some in (fast - expected, expected - fast))

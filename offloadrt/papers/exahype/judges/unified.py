@@ -5,7 +5,7 @@ from __future__ import annotations
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, UNIFIED_PROBES, ScalingGrid, bench, strong
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import listed, numbers
+from offloadrt.study.validation.measured import listed, longer, numbers
 
 
 @bench.judge("exahype.mech.um_variant")
@@ -53,8 +53,7 @@ def flat(grid: ScalingGrid, case: str) -> Hearing:
     part = curve[best] / curve[1]
     reason = (
         f"more threads help up to T = {best}: faults of the CPU, copies and kernels of several threads go on side by "
-        "side until the page-fault handler is the limit, and small blocks of several threads share the 2 MiB of which "
-        "one fault brings a part (alloc.managed_alignment)"
+        "side until the page-fault handler is the limit, and faults of several kernels share its batches"
     )
     return Reading(f"min / t(1) = {part:.3g}; t(T) at T = {listed(curve)}", part, reason)
 
@@ -95,6 +94,6 @@ def spread(grid: ScalingGrid, window_us: float, threads: int) -> Hearing:
             numbers(fact, "peak_bytes_per_s", "elapsed_s") for fact in (managed, pool)
         )
         emulated.append(f"{name}: peak {peak / pools_peak:.3g}, time {time / pools_time:.3g} of pool's")
-        wrong += [f"{name}: the peak is not lower"] if peak >= pools_peak else []
+        wrong += [f"{name}: the peak is not lower"] if not longer(pools_peak, peak) else []
         wrong += [f"{name}: the time is lower"] if time < pools_time else []
     return unless("; ".join(emulated), wrong)

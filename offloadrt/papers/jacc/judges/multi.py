@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from offloadrt.papers.jacc.judges.places import HIMENO_SIZES, AllIterations, BenchmarkGrid, all_iterations, bench
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, not_rising
-from offloadrt.study.validation.measured import listed, mean, numbers
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, not_rising, unless
+from offloadrt.study.validation.measured import listed, longer, mean, numbers
 
 DETAILED = ("BT", "CG", "EP", "SP", "Himeno")
 """Benchmarks whose rows of the detail table are judged."""
@@ -94,11 +94,14 @@ def other_factors(grid: BenchmarkGrid) -> Hearing:
     for name, alone, four in zip(DETAILED, results[::2], results[1::2], strict=True):
         total[name] = alone.of("total_s") / four.of("total_s")
         inner[name] = alone.both_s / four.both_s
-    wrong = [name for name in DETAILED if total[name] >= inner[name]]
-    emulated = f"total {listed(total)}; kernels and exchanges {listed(inner)}"
-    return Judgement(
-        emulated, not wrong, f"not {', '.join(wrong)}: what else the host does takes no longer with four GPUs"
-    )
+    more = [name for name in DETAILED if longer(total[name], inner[name])]
+    wrong = {
+        f"the total gains more in {', '.join(more)}": more,
+        "what else the host does takes no longer with four GPUs": not longer(
+            mean(inner.values()), mean(total.values())
+        ),
+    }
+    return unless(f"total {listed(total)}; kernels and exchanges {listed(inner)}", wrong)
 
 
 def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:

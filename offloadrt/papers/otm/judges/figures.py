@@ -15,7 +15,7 @@ from offloadrt.papers.otm.judges.places import (
 )
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.validation.judging import Asking, Hearing, Reading, unless
-from offloadrt.study.validation.measured import listed, mean, number
+from offloadrt.study.validation.measured import listed, longer, mean, number
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
@@ -60,8 +60,8 @@ def thrashing(grid: RodiniaGrid) -> Hearing:
 
     slow = {benchmark: each(benchmark, grid.over) / each(benchmark, grid.fitting) for benchmark in BENCHMARKS}
     wrong = {
-        "SRAD slows down as much as BFS": slow["bfs"] <= slow["srad"],
-        "CFD does not slow down": slow["cfd"] <= 1.0,
+        "SRAD slows down as much as BFS": not longer(slow["bfs"], slow["srad"]),
+        "CFD does not slow down": not longer(slow["cfd"], 1.0),
     }
     return unless(listed(slow), wrong)
 

@@ -25,7 +25,7 @@ from offloadrt.papers.otm.judges.places import (
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import listed, mean, number
+from offloadrt.study.validation.measured import listed, longer, mean, number
 
 PROGRAMS: dict[str, Callable[..., Any]] = {"bfs": Bfs.run, "cfd": Cfd.run, "srad": Srad.run}
 ALL_IMPLICIT, ALL_EXPLICIT = {"otm.threshold": "2"}, {"otm.threshold": "0"}
@@ -134,7 +134,7 @@ def place_matters_more(grid: RodiniaGrid) -> Hearing:
         best = min(explicit, implicit)
         place = max(host, best) / min(host, best)
         emulated.append(f"{benchmark}: place {place:.3g}, manner {manner:.3g}")
-        if place <= manner:
+        if not longer(place, manner):
             wrong.append(f"the manner of {benchmark}'s transfers makes more of a difference than the place")
     return unless("; ".join(emulated), wrong)
 

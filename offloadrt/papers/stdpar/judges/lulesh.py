@@ -20,7 +20,7 @@ from offloadrt.papers.stdpar.judges.places import (
 )
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import listed, number
+from offloadrt.study.validation.measured import listed, longer, number
 
 PM: Final = "never"
 NOTHING: Final[dict[str, Value]] = {"pool": "off", "elision": "off", "prefetch": "never"}
@@ -58,7 +58,7 @@ def memory_pool(grid: ApplicationGrid) -> Hearing:
         none = seconds(next(remaining))
         gains = {name: none / seconds(next(remaining)) for name in SINGLE}
         emulated.append(f"{size}: {', '.join(f'{name} {gain:.3g}' for name, gain in gains.items())}")
-        if gains["pool"] <= 1.0 or gains["pool"] < max(gains.values()):
+        if not longer(gains["pool"], 1.0) or gains["pool"] < max(gains.values()):
             wrong.append(f"at {size} {max(gains, key=lambda name: gains[name])} gains most")
     return Judgement("; ".join(emulated), not wrong, ", ".join(wrong))
 
@@ -112,7 +112,7 @@ def challenged(grid: ApplicationGrid) -> Hearing:
     for size in grid.lulesh:
         host, acpp, roc = (seconds(next(remaining)) for _ in ways)
         emulated.append(f"{size}: {acpp / host:.3g} and {roc / host:.3g}")
-        if min(acpp, roc) <= host:
+        if not longer(min(acpp, roc), host):
             wrong.append(f"offloading gains at {size}")
     return unless("t / t(host) " + ", ".join(emulated), wrong)
 

@@ -25,7 +25,7 @@ from offloadrt.papers.zerocopy.judges.places import (
 )
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import listed, number
+from offloadrt.study.validation.measured import listed, longer, number
 from offloadrt.trace import HOST_TIME
 
 SPECACCEL = "specaccel"
@@ -118,15 +118,17 @@ def _table2_of(grid: QmcpackGrid, benchmark: str) -> Asking[tuple[str, tuple[flo
 def order_of_spc(grid: QmcpackGrid) -> Hearing:
     emulated, (izc, usm, eager) = yield from _table2_of(grid, "spC")
     reason = "with arrays that are faulted in once, Eager Maps pays a call for every map afterwards and IZC nothing"
-    return Judgement(emulated, eager > izc >= usm > 1.0, reason)
+    return Judgement(emulated, longer(eager, izc) and izc >= usm and longer(usm, 1.0), reason)
 
 
 @bench.judge("mi300a.table2.order.ep")
 def order_of_ep(grid: QmcpackGrid) -> Hearing:
     emulated, (izc, usm, eager) = yield from _table2_of(grid, "ep")
     wrong = {
-        "Eager Maps is not slower than Copy: a prefault clears a page at the cost of the pool's allocation": eager >= 1,
-        "faults cost no more than prefaults": eager <= izc,
+        "Eager Maps is not slower than Copy: a prefault clears a page at the cost of the pool's allocation": not longer(
+            1.0, eager
+        ),
+        "faults cost no more than prefaults": not longer(eager, izc),
         f"IZC and USM differ by {abs(izc / usm - 1):.2g}": izc != usm,
     }
     return unless(emulated, wrong)
@@ -212,8 +214,10 @@ def faults_matter_in_ep(grid: QmcpackGrid) -> Hearing:
 def nearly_always_better(grid: QmcpackGrid) -> Hearing:
     of_spec = yield from spec_ratios(grid, configurations=(IZC, USM))
     of_qmcpack = yield from ratios(grid, (IZC, USM))
-    below = dict.fromkeys(benchmark for (benchmark, _), ratio in of_spec.items() if ratio < 1)
-    below |= dict.fromkeys(f"QMCPack {size} {count}T" for (size, count, _), ratio in of_qmcpack.items() if ratio < 1)
+    below = dict.fromkeys(benchmark for (benchmark, _), ratio in of_spec.items() if longer(1.0, ratio))
+    below |= dict.fromkeys(
+        f"QMCPack {size} {count}T" for (size, count, _), ratio in of_qmcpack.items() if longer(1.0, ratio)
+    )
     reason = "Copy is faster elsewhere as well"
     return Judgement(", ".join(below) or "none below 1", set(below) <= {"ep", "stencil"}, reason)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offloadrt.papers.zerocopy.judges.places import EAGER, IZC, S2, QmcpackGrid, bench, call, kernel_seconds, runs
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_rising
-from offloadrt.study.validation.measured import listed
+from offloadrt.study.validation.measured import listed, longer
 
 PREFAULT = "svm_attributes_set"
 
@@ -35,7 +35,7 @@ def saving(grid: QmcpackGrid) -> Hearing:
 def net(grid: QmcpackGrid) -> Hearing:
     results = yield from runs(grid, [(S2, 1, IZC), (S2, 1, EAGER)], grid.counted_fraction)
     izc, eager = (results[S2, 1, configuration].elapsed_s for configuration in (IZC, EAGER))
-    return Judgement(f"{eager:.4g} s against {izc:.4g} s", eager > izc, "prefaults cost less than they save")
+    return Judgement(f"{eager:.4g} s against {izc:.4g} s", longer(eager, izc), "prefaults cost less than they save")
 
 
 @bench.judge("mi300a.eager.concurrent")

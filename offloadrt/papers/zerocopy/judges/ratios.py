@@ -25,7 +25,7 @@ from offloadrt.papers.zerocopy.judges.places import (
 )
 from offloadrt.papers.zerocopy.judges.places import ratios as ratios_of
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import listed
+from offloadrt.study.validation.measured import listed, longer
 
 NOT_SO = "not so at {outside}"
 
@@ -134,7 +134,7 @@ def overlap_does_no_harm(grid: QmcpackGrid) -> Hearing:
         SHORT[configuration]: per_kernel_s[S2, 1, configuration] / per_kernel_s[S2, THREADS, configuration]
         for configuration in (COPY, IZC, USM)
     }
-    worse = [name for name, value in gain.items() if value < 1.0 or (name == SHORT[COPY] and value == 1.0)]
+    worse = [name for name, value in gain.items() if value < 1.0 or (name == SHORT[COPY] and not longer(value, 1.0))]
     reason = f"with 8 threads the same work takes longer under {', '.join(worse)}"
     return Judgement(f"1 thread over 8, time per kernel: {listed(gain)}", not worse, reason)
 
