@@ -32,7 +32,7 @@ ARITHMETIC = {"abs", "ceil", "float", "floor", "fsum", "int", "log", "max", "min
 """Functions whose value is a count when their argument is; other calls make something else of it (an error, a row)."""
 
 
-PER_ENTRY = {"fetch_entry", "preprocess_entry", "flush_entry"}
+PER_ENTRY = {"fetch_entry", "preprocess_entry", "service_entry", "flush_entry"}
 """Unit costs of an entry of the fault buffer, which the driver handles one after the other: the entries of a batch are
 its size, as the bytes of a copy are, and such a cost times their number is what the loop over them takes."""
 

@@ -23,8 +23,8 @@ class UvmCosts:
     """Work for an entry that is sorted and merged with its duplicates."""
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""
-    page: Annotated[float, "fault.service"]
-    """Work for a page of the block that has faults."""
+    service_entry: Annotated[float, "fault.service"]
+    """Work for an entry of a block."""
     unmap: Annotated[float, "block.unmap"]
     """Work on top, at each migration, for a block all of which the CPU has mapped; a part of a block costs its part."""
     dma_map: Annotated[float, "block.dma_map"]

@@ -40,7 +40,7 @@ class FaultHandlerStatistics:
     wait_s: float
     """Time that kernels were stalled besides what serving their own faults alone, and the copies, take."""
     blocks: int
-    """Blocks that were served; one that has faults in several batches counts in each."""
+    """Blocks that were served; one that has faults in several batches counts in each that has work for it."""
     block_s: float
     """Time that the service of these blocks took, without the copies."""
 
@@ -99,7 +99,7 @@ class UvmFaultHandler:
         entries = costs.batch_max - left
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at, served = sim.now, merged([one for fault in fetched for one in fault.pages])
-        different = how_many([*served.items()])
+        different, entries_of = how_many([*served.items()]), _by_block(fetched)
         await pay(costs.preprocess_entry * entries)
         preprocessed, moved_before, took = sim.now, counters.bytes_htod, dict[int, float]()
         await blocks.locks.read()  # advice must not change the rules within a batch
@@ -109,11 +109,11 @@ class UvmFaultHandler:
             counters.batches += 1
             counters.duplicates += entries - different
             for index in sorted(served):
-                took[index], put_off = await serve(index, served[index], seen[0].cause, copies)
+                took[index], put_off = await serve(index, served[index], entries_of[index], seen[0].cause, copies)
                 self._block_s += took[index]
+                self._served += took[index] > 0.0
                 if put_off:
                     served[index] &= ~put_off
-            self._served += len(took)
         finally:
             blocks.locks.release()
         served_at, nbytes = sim.now, counters.bytes_htod - moved_before
@@ -153,3 +153,13 @@ def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int
         fetched.append(fault if fault.entries <= room else fault.head(room))
         room -= fetched[-1].entries
     return fetched, room
+
+
+def _by_block(fetched: list[ManagedFault]) -> dict[int, int]:
+    """Return the entries of each block; the pages of a fault have as many each."""
+    found: dict[int, int] = {}
+    for fault in fetched:
+        total = how_many(fault.pages)
+        for index, pages in fault.pages:
+            found[index] = found.get(index, 0) + -(-fault.entries * pages.bit_count() // total)
+    return found

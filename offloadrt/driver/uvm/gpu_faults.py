@@ -22,8 +22,10 @@ class GpuFaults:
         self._counters = blocks.counters
         self._thrashing = thrashing
 
-    async def serve(self, index: int, faulted: int, cause: int, copies: list[Signal]) -> tuple[float, int]:
-        """Serve the faults on a block in one batch; copies that it submits are added to ``copies``.
+    async def serve(
+        self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal]
+    ) -> tuple[float, int]:
+        """Serve the faults on a block in one batch, so many entries; copies that it submits are added to ``copies``.
 
         Returns the seconds that its own work took, and the pages that are not to be had now (thrashing).
         """
@@ -48,7 +50,7 @@ class GpuFaults:
                     return sim.now - begin, throttled
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
-            cost = self._cost_of(block, faulted, brought)
+            cost = self._cost_of(block, entries, brought)
             arrival = await blocks.fetch(block, brought, cost, cause, evicts=True)
             if arrival:
                 if isinstance(arrival, Signal):
@@ -109,10 +111,10 @@ class GpuFaults:
         stays = block.prefers_host & ~wanted
         return brought & ~(stays | resident | block.remote)
 
-    def _cost_of(self, block: ManagedBlock, faulted: int, brought: int) -> float:
-        """Return the seconds of the driver's work for faults on pages of a block, and for the pages that they bring."""
+    def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
+        """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
         costs = self._costs
-        cost = costs.block + costs.page * faulted.bit_count() + self._blocks.map_for_copies(block, block.on_host)
+        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
             cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
         return cost

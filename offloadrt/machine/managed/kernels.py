@@ -1,9 +1,10 @@
 """Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
 
 A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each).
-Requests of several SMs that miss on one page at one time make one entry of the fault buffer.  While a kernel waits it
-leaves the SMs to others.  It is replayed when the handler has served a batch, whoever asked for that; what it still
-lacks it reports again, so that the buffer holds duplicates of what the handler has not fetched yet.
+A page that many blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet
+(``fault.reports``).  While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a
+batch, whoever asked for that; what it still lacks it reports again, so that the buffer holds duplicates of what the
+handler has not fetched yet.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.resident_kernel import ResidentKernel
 from offloadrt.machine.compute.resident_kernels import ResidentKernels
 from offloadrt.machine.links.remote_port import RemotePort
-from offloadrt.machine.managed.access import Accesses
+from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import ManagedSweep
+from offloadrt.machine.managed.window_order import order_of
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.share import Ticket
 from offloadrt.trace import events
@@ -44,6 +46,8 @@ class ManagedSpec:
     """Faults that a uTLB holds back."""
     sharers: Annotated[int, "utlb.sms"]
     """SMs that share a uTLB."""
+    reports: Annotated[float, "fault.reports"]
+    """How often a place that blocks on all SMs miss at one time is reported."""
     remote_bandwidth: Annotated[float, "remote.access_bw"]
     """Bandwidth of one direction of the link for kernels that reach host memory."""
     sector: Annotated[int, "remote.sector"]
@@ -79,12 +83,31 @@ class ManagedKernels:
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // self.spec.sharers) * self.spec.reported
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
+        order = order_of(launch, teams)
+        if order is not None and order.windows * held_back < swept:
+            order = None  # fewer blocks than are resident have pages to wait for: as if in the order of the iterations
+        windows = windows if order is None else order.windows
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
         resident.sweep = ManagedSweep.of(
-            resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
+            resident.packet.accesses,
+            windows,
+            longest,
+            1 if order is not None else max(1, int(ahead)),
+            self.pages,
+            self.sim.rng,
+            order,
         )
+        resident.sweep.reports = [self._reports(access, launch) for access in resident.packet.accesses]
         self._step(resident, resident.sweep)
+
+    def _reports(self, access: ManagedAccess, launch: Launch) -> float:
+        """Return how often one place of a sweep is reported: at most once by each block, which run on different SMs."""
+        if access.scattered or not access.nbytes:
+            return 1.0
+        width = launch.threads if launch.tile is None else launch.tile.width
+        blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
+        return min(max(blocks, 1), launch.teams, self.spec.reports)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
         """Let a kernel go on that has done a step; returns False when it was its last."""

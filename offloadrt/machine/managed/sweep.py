@@ -8,6 +8,9 @@ missing pages nothing happens that depends on pages, so a kernel runs *to its ne
 
 Teams none of whose threads goes beyond its first accesses make room for the next ones at once, where these find their
 pages: the accesses after the first level are those of several windows then.
+
+Where thread blocks come to the iterations in another order (``WindowOrder``), a window is that of its blocks.  A store
+does not hold its thread back, which goes on to the loads of its next iteration; but a block ends when its stores have.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.block import Picks, WatchedPages
 from offloadrt.machine.managed.page_sets import PageSets, by_block, how_many, joined
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, ManagedPages
+from offloadrt.machine.managed.window_order import WindowOrder
 
 _FEW = 4
 """Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
@@ -64,6 +68,10 @@ class ManagedSweep:
     """For each access at random, how many of its pages are missing."""
     drawn: list[int] = attrs.field(factory=list)
     """How many were when its hit was drawn."""
+    reports: list[float] = attrs.field(factory=list)
+    """For each access how often the GPU reports each place that it misses."""
+    order: WindowOrder | None = None
+    """The order in which thread blocks come to the iterations; None: that of the iterations."""
 
     @classmethod
     def of(
@@ -74,13 +82,14 @@ class ManagedSweep:
         ahead: int,
         pages: ManagedPages,
         rng: np.random.Generator,
+        order: WindowOrder | None = None,
     ) -> ManagedSweep:
         """Make the progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
             level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
         }
-        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses))
+        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses), order=order)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
         sweep.drawn = [0] * len(accesses)
@@ -112,17 +121,19 @@ class ManagedSweep:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         found: PageSets = ()
         self.entries = 0
-        for place in self.at_level[level]:
+        for place in self.at_level[level] if level or self.order is None else range(len(self.accesses)):
             access = self.accesses[place]
+            if not access.nbytes:
+                continue
             if access.scattered:
-                more = self._met(pages, place, rng)
+                more = self._met(pages, place, rng) if access.level == level else ()
+            elif self.order is not None:
+                more = self._missing_of(pages, place, self._ranges(pages, place, self.order, self.at, level))
             else:
                 more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
             if more:
                 self.entries += self._entries(pages, place, more)
                 found = joined(found, more) if found else more
-        if pages.page_size <= pages.reported:
-            self.entries = how_many(found)
         return found
 
     def _entries(self, pages: ManagedPages, place: int, missing: PageSets) -> int:
@@ -132,15 +143,15 @@ class ManagedSweep:
         an access that leaves places out to one place of each page.
         """
         access, size, count = self.accesses[place], pages.page_size, how_many(missing)
-        if size <= pages.reported or access.scattered or self.picks[place] is not None:
-            return count
-        begin, end = (access.begin + self._byte(access, window) for window in (self.at, self.end))
-        count *= size // pages.reported
-        if _has(missing[0], begin // size, pages):
-            count -= begin % size // pages.reported
-        if _has(missing[-1], (end - 1) // size, pages):
-            count -= (size - 1 - (end - 1) % size) // pages.reported
-        return count
+        if size > pages.reported and not access.scattered and self.picks[place] is None:
+            count *= size // pages.reported
+            if self.order is None:
+                begin, end = (access.begin + self._byte(access, window) for window in (self.at, self.end))
+                if _has(missing[0], begin // size, pages):
+                    count -= begin % size // pages.reported
+                if _has(missing[-1], (end - 1) // size, pages):
+                    count -= (size - 1 - (end - 1) % size) // pages.reported
+        return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
         """Set ``until``: the next window that lacks something, or where the step ends.
@@ -162,6 +173,8 @@ class ManagedSweep:
         """Find the first window of [first, last) in which a swept access misses a page; ``last``: there is none."""
         access = self.accesses[place]
         if access.nbytes:
+            if self.order is not None:
+                return self._ordered_up_to(pages, place, self.order, first, last)
             page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
@@ -182,7 +195,9 @@ class ManagedSweep:
         """Tell whether its present step may touch a page of [low, high)."""
         for access in self.accesses:
             begin, end = (
-                self._all(pages, access) if access.scattered else self._pages(pages, access, self.at, self.until)
+                self._all(pages, access)
+                if access.scattered or self.order is not None
+                else self._pages(pages, access, self.at, self.until)
             )
             if access.nbytes and begin < high and low < end:
                 return True
@@ -201,12 +216,12 @@ class ManagedSweep:
         All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
         these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
         """
-        if picks is not None:
+        if picks is not None and self.order is None:
             size = pages.page_size
             low, high = (-(-(access.begin + self._byte(access, one)) // size) for one in (self.at, self.until))
             low = low if self.at else access.begin // size
             return pages.remote_among(picks, low, high) / max(picks.count, 1)
-        if access.scattered:
+        if access.scattered or self.order is not None:
             low, high = self._all(pages, access)
             part = (self.until - self.at) / self.windows
         else:
@@ -225,6 +240,49 @@ class ManagedSweep:
         nbytes, windows, size = access.nbytes, self.windows, pages.page_size
         low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
         return low // size, -(-high // size) if high > low else low // size
+
+    def _ranges(
+        self, pages: ManagedPages, place: int, order: WindowOrder, window: int, level: int
+    ) -> list[tuple[int, int]]:
+        """Return the pages [low, high) of a swept argument that the threads of a window touch at a level.
+
+        Stores that wait for loads are those of the iteration before at level 0, and a thread's last ones at their own.
+        """
+        access = self.accesses[place]
+        if access.level and access.reads == ():
+            if level == 0:
+                cells = [] if order.begins(window) else order.cells(window - 1)
+            else:
+                cells = order.cells(window) if order.ends(window) and level == access.level else []
+        else:
+            cells = order.cells(window) if level == access.level else []
+        size, begin, nbytes, total = pages.page_size, access.begin, access.nbytes, order.total
+        return [
+            ((begin + nbytes * low // total) // size, -(-(begin + nbytes * high // total) // size))
+            for low, high in cells
+        ]
+
+    def _missing_of(self, pages: ManagedPages, place: int, ranges: list[tuple[int, int]]) -> PageSets:
+        """Return the pages of some ranges, ascending, that have no translation."""
+        found: dict[int, int] = {}
+        for low, high in ranges:
+            for index, those in pages.unmapped(low, high, self.picks[place]):
+                found[index] = found.get(index, 0) | those
+        return [*found.items()]
+
+    def _ordered_up_to(self, pages: ManagedPages, place: int, order: WindowOrder, first: int, last: int) -> int:
+        """Find the first window of [first, last) in which an access misses a page; ``last``: there is none."""
+        access, picks = self.accesses[place], self.picks[place]
+        if pages.next_unmapped(*self._all(pages, access), picks) < 0:
+            return last
+        for window in range(first, last):
+            for level in sorted({0, access.level}):
+                ranges = self._ranges(pages, place, order, window, level)
+                if not ranges or pages.next_unmapped(ranges[0][0], ranges[-1][1], picks) < 0:
+                    continue
+                if any(pages.next_unmapped(low, high, picks) >= 0 for low, high in ranges):
+                    return window
+        return last
 
     def _all(self, pages: ManagedPages, access: ManagedAccess) -> tuple[int, int]:
         size = pages.page_size
