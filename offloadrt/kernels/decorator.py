@@ -12,7 +12,7 @@ It takes two kinds of bodies:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import Literal, overload
 
 from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.errors import KernelError
@@ -32,6 +32,7 @@ def kernel(
     bytes_per_iteration: float | None = None,
     threads_per_team: int = 128,
     registers_per_thread: int = 32,
+    precision: Literal["double", "single"] = "double",
     efficiency: float = 1.0,
     dependent_accesses: float = 0.0,
     loads_in_flight: float | None = None,
@@ -50,6 +51,7 @@ def kernel(
     bytes_per_iteration: float | None = None,
     threads_per_team: int = 128,
     registers_per_thread: int = 32,
+    precision: Literal["double", "single"] = "double",
     efficiency: float = 1.0,
     dependent_accesses: float = 0.0,
     loads_in_flight: float | None = None,
@@ -74,6 +76,7 @@ def kernel(
                 y[i] = a * x[i] + y[i]
 
     collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
+    precision: of its floating-point operations.
     arrays: what a body over views does with its arrays, for those who ask (`ArrayUse`).
     Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset.
     """
@@ -87,6 +90,7 @@ def kernel(
             bytes_per_iteration=bytes_per_iteration or 0.0,
             threads_per_team=threads_per_team,
             registers_per_thread=registers_per_thread,
+            precision=precision,
             efficiency=efficiency,
             dependent_accesses=dependent_accesses,
             loads_in_flight=loads_in_flight,

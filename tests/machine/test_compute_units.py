@@ -7,6 +7,7 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import LaunchOutOfResources, SMLimits, load
+from offloadrt.machine.compute.compute_spec import ComputeSpec
 from offloadrt.machine.messages import DrainKernels, KernelPacket, ResumeKernels, SuspendKernels
 from offloadrt.sim import Signal
 from offloadrt.trace import events
@@ -255,3 +256,11 @@ def test_the_time_of_kernels_that_may_not_start_is_known(rig):
     device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3)
     alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
     assert device.compute.statistics().wait_s == pytest.approx((1 + 2) * alone)
+
+
+def test_a_kernel_in_single_precision_takes_the_rate_of_single_precision():
+    spec = load("t4").read(ComputeSpec)
+    double = Kernel("double", flops_per_iteration=1e6).launch(4000, 256)
+    single = Kernel("single", flops_per_iteration=1e6, precision="single").launch(4000, 256)
+    ratio = spec.flops_single / spec.flops
+    assert spec.time_alone(double) == pytest.approx(ratio * spec.time_alone(single)) and ratio > 30

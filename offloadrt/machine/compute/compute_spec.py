@@ -20,6 +20,7 @@ class ComputeSpec:
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]
+    flops_single: Annotated[float, "gpu.fp32"]
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
     sector: Annotated[int, "mem.sector"]
@@ -80,7 +81,8 @@ class ComputeSpec:
 
     def _flops(self, launch: Launch) -> float:
         """Return the flop/s of a launch's code when all SMs are busy."""
-        return self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
+        peak = self.flops_single if launch.kernel.precision == "single" else self.flops
+        return peak * launch.kernel.efficiency * self.limits.working_lanes(launch)
 
     def _filled(self, launch: Launch, teams: int) -> float:
         """Return the SMs whose arithmetic units so many teams keep busy, at most all."""
