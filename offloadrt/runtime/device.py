@@ -79,7 +79,7 @@ class OffloadDevice:
         """Build a device of the runtime.
 
         host_program: for a configuration that places objects; table_policy: who enters the device table next, None for
-        the profile's ``lock.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
+        the profile's ``table.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
@@ -120,7 +120,7 @@ class OffloadDevice:
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         suffix = f" {number}" if number else ""
         self.table = PresentTable()
-        policy = lock_policy(spec.text("lock.handoff") if table_policy is None else table_policy)
+        policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
         self.table_arbiter = TableArbiter(machine, f"device table{suffix}", policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")

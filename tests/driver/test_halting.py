@@ -16,7 +16,7 @@ def beside_a_kernel(rig, halt, call, overrides=None):
 
     Returns (seconds of the call, how much longer the kernel took than alone, the rig).
     """
-    hardware = rig({"driver.halt": halt, **(overrides or {})})
+    hardware = rig({"driver.halt": halt, "driver.handoff": "fifo", "driver.handover": 0, **(overrides or {})})
     driver, sim = hardware.driver, hardware.sim
     alone = driver.device.compute.spec.time_alone(LONG)
     seconds = []

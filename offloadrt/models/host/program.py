@@ -45,7 +45,7 @@ class OffloadProgram(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
     configuration, allocator, table_policy: names, or objects of one's own, for every device; without a policy that of
-    the profile's `lock.handoff` says who enters the device table next. phantom: are arrays made without values
+    the profile's `table.handoff` says who enters the device table next. phantom: are arrays made without values
     unless they say otherwise? host_program: what a compiler knows of it, for a configuration that places objects.
     ValueError for a name that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what
     the configuration asks for.

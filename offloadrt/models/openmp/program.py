@@ -33,7 +33,7 @@ class OpenMP(OffloadProgram[HostThread]):
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
     `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
     blocks (`llvm`, `direct`, `malloc`). table_policy: who enters the device table next (`fifo`, `barging`; None: as the
-    profile's `lock.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
+    profile's `table.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
     unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
     `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
     that does not exist, and for `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what

@@ -10,6 +10,6 @@ from offloadrt.papers.exahype.judges import batches, mechanisms, scaling, unifie
 from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc")
 
 __all__ = ["PAPER", "batches", "mechanisms", "scaling", "unified"]
