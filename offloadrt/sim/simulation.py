@@ -54,10 +54,9 @@ class Simulation(trio.abc.Clock):
 
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
 
-    It has more members than other classes, in three groups: what programs use (``run``, ``spawn``, ``sleep``, scopes
-    and nurseries), what primitives are made of (``park``, ``until_due``, ``advance_without_switch``, ``pause``), and
-    Trio's clock. They share the fields below, which each step reads: a layer between them would cost a call in every
-    step.
+    Wide because three groups of members share the fields below, which each step reads: what programs use (``run``,
+    ``spawn``, ``sleep``, scopes and nurseries), what primitives are made of (``park``, ``until_due``,
+    ``advance_without_switch``, ``pause``), and Trio's clock. A layer between them would cost a call in every step.
     """
 
     __slots__ = (
