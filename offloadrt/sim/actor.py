@@ -198,6 +198,7 @@ class Actor:
         """
         sim = self.sim
         first = (sim.now, self.index - BEFORE_ALL, self)
+        # An actor that waits for no primitive may have a timer, as it sleeps or is served: that is brought forward.
         if (target := self.waits_for) is not None and target.forget(self) is not False:
             self.waits_for = None
             heappush(sim.heap, first)
@@ -247,6 +248,7 @@ class Actor:
         self.send = self.wake
         self.sim.running = None
         self.sim.expected = self.task
+        # Trio reschedules the task. The trampoline gets the second argument as its next step, which ends the slice.
         await reattach_detached_coroutine_object(self.task, return_to_trio)
 
     @uninterrupted
