@@ -71,6 +71,7 @@ class RWLock:
             return False
         self.waiters = left
         self._wait_s += self.sim.now - actor.waits_since
+        # Behind a writer that gives up there may be readers, who can come in now.
         self._grant()
         return True
 
@@ -93,6 +94,7 @@ class RWLock:
             sim.operations_left -= 1
         else:
             yield from sim.pause(me)
+        # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
         if not self.waiters and self._free_for(write):
             self._take(me, write)
         else:
@@ -149,6 +151,7 @@ class RWLock:
             raise RuntimeError(f"{me.name} downgrades {self.name!r}, which it does not hold for writing")
         self.writer = None
         self._write_hold_s += sim.now - self._since
+        # As Linux's downgrade_write does: the readers at the head of the queue are woken too, writers are not.
         self._take(me, False)
         self._grant()
 

@@ -25,6 +25,9 @@ class UvmBlocks:
     """The blocks of one device and what may be done to one; the caller holds its lock (``UvmLocks``).
 
     ``kernels`` is what the device's compute units know of managed memory.
+
+    Wide because it has one method for each thing that NVIDIA's driver does to a block, and they share
+    locks and counters.
     """
 
     def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels) -> None:

@@ -45,7 +45,7 @@ class ComputeSpec:
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
-    def time_alone(self, launch: Launch) -> float:
+    def seconds_on_idle_device(self, launch: Launch) -> float:
         """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.

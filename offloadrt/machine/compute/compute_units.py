@@ -250,7 +250,8 @@ class ComputeUnits:
         if known is None or known[0] is not launch:
             if len(self._times) > _REMEMBERED:
                 self._times.clear()
-            known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
+            spec = self.spec
+            known = self._times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch))
         return known[1:]
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:

@@ -35,7 +35,10 @@ _SPARSE: Final = 16
 
 
 class ManagedPages:
-    """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages."""
+    """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages.
+
+    Wide because blocks and the GPU's page table hold the same facts twice, and must be changed together.
+    """
 
     def __init__(self, block_size: int, page_size: int) -> None:
         if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:

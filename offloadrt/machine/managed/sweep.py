@@ -31,7 +31,10 @@ _ALL = 1.0 - 1e-6
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
+    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step.
+
+    Wide because where a kernel is, what it comes to next and what it misses follow from one another.
+    """
 
     accesses: Accesses
     windows: int
