@@ -180,6 +180,7 @@ class ManagedPages:
                 alike = self._all & ~(resident | remote)
                 more = local + over
         table, offset, fill = block.table, block.offset, self._fills[state]
+        # A whole block of one state, the most frequent case, is one copy of bytes instead of one for each run of pages.
         if alike == self._all:
             table[offset : offset + self.per_block] = fill
         else:

@@ -154,6 +154,7 @@ class ManagedSweep:
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1
         self.step_windows = self.until - self.at
+        # A hit was drawn with the pages that were missing then. More are missing now, so each is drawn again.
         self.hits = [-1] * len(self.hits)
         self.plan(pages, rng)
         self.at, self.end, self.step_windows = at, end, longest
@@ -222,9 +223,12 @@ class ManagedSweep:
         if mean <= 0.0:
             return ()
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
+        # The window of the hit has at least one such access, whose moment is drawn by inversion; behind it they come as
+        # a Poisson process again.
         draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
         watch = self.watches[place]
         assert watch is not None
+        # Many missing pages: draw some of them. Few: ask each whether it is met. Its chance is the same either way.
         if watch.missing > _FEW * draws:
             return pages.draw_unmapped(watch, draws, rng)
         found = pages.unmapped_numbers(watch.low, watch.high)
@@ -249,6 +253,8 @@ class ManagedSweep:
         assert watch is not None
         if self.hits[place] < window or watch.missing > self.drawn[place]:
             self.drawn[place] = watch.missing
+            # Accesses at random are independent, so the windows up to the first hit are distributed geometrically.
+            # Drawing the number of windows at once spares a draw for each window, and has the same distribution.
             chance = -math.expm1(-self._mean(place))
             self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
         return self.hits[place]
