@@ -13,6 +13,7 @@ from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source.function_source import Source, is_loop_nest, text
 from offloadrt.kernels.source.other_loops import refuse_loops
 from offloadrt.kernels.source.subset import read
+from offloadrt.kernels.source.unrolling import unrolled
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
@@ -22,7 +23,7 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
     """
     source = Source.of(function, "kernel")
     if is_loop_nest(source):
-        return of_source(kernel, source, collapse)
+        return of_source(kernel, unrolled(source), collapse)
     refuse_loops(source)
     return kernel
 

@@ -1,7 +1,7 @@
 """The kernels that BT, SP and LU share in their right-hand sides, over five fields of a cube of points.
 
 Fields are ``u[m, k, j, i]``. One source serves the three directions: (dk, dj, di) is the step to the next point. The
-public codes have a statement for each of the five fields, and so have these.
+public codes have a statement for each of the five fields, and so have these, as loops over `FIELDS` are unrolled.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from offloadrt.kernels import Kernel, kernel
 Doubles = NDArray[np.float64]
 AXES = {"x": (0, 0, 1), "y": (0, 1, 0), "z": (1, 0, 0)}
 """The step along each axis."""
+FIELDS = (0, 1, 2, 3, 4)
 
 
 def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
@@ -71,11 +72,8 @@ def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> 
     for k in range(nk):
         for j in range(nj):
             for i in range(ni):
-                target[0, k, j, i] = source[0, k, j, i]
-                target[1, k, j, i] = source[1, k, j, i]
-                target[2, k, j, i] = source[2, k, j, i]
-                target[3, k, j, i] = source[3, k, j, i]
-                target[4, k, j, i] = source[4, k, j, i]
+                for m in FIELDS:
+                    target[m, k, j, i] = source[m, k, j, i]
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
@@ -83,11 +81,8 @@ def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> N
     for k in range(1, nk - 1):
         for j in range(1, nj - 1):
             for i in range(1, ni - 1):
-                target[0, k, j, i] = target[0, k, j, i] * factor
-                target[1, k, j, i] = target[1, k, j, i] * factor
-                target[2, k, j, i] = target[2, k, j, i] * factor
-                target[3, k, j, i] = target[3, k, j, i] * factor
-                target[4, k, j, i] = target[4, k, j, i] * factor
+                for m in FIELDS:
+                    target[m, k, j, i] = target[m, k, j, i] * factor
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
@@ -95,11 +90,8 @@ def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> N
     for k in range(1, nk - 1):
         for j in range(1, nj - 1):
             for i in range(1, ni - 1):
-                target[0, k, j, i] = target[0, k, j, i] + source[0, k, j, i]
-                target[1, k, j, i] = target[1, k, j, i] + source[1, k, j, i]
-                target[2, k, j, i] = target[2, k, j, i] + source[2, k, j, i]
-                target[3, k, j, i] = target[3, k, j, i] + source[3, k, j, i]
-                target[4, k, j, i] = target[4, k, j, i] + source[4, k, j, i]
+                for m in FIELDS:
+                    target[m, k, j, i] = target[m, k, j, i] + source[m, k, j, i]
 
 
 def flux(
@@ -134,24 +126,13 @@ def flux(
                     + c * (u[0, k + dk, j + dj, i + di] - 2.0 * u[0, k, j, i] + u[0, k - dk, j - dj, i - di])
                     - d * (u[0, k + dk, j + dj, i + di] * ahead - u[0, k - dk, j - dj, i - di] * behind)
                 )
-                rhs[1, k, j, i] = (
-                    rhs[1, k, j, i]
-                    + c * (u[1, k + dk, j + dj, i + di] - 2.0 * u[1, k, j, i] + u[1, k - dk, j - dj, i - di])
-                    - d * (u[1, k + dk, j + dj, i + di] * ahead - u[1, k - dk, j - dj, i - di] * behind)
-                    + d * press
-                )
-                rhs[2, k, j, i] = (
-                    rhs[2, k, j, i]
-                    + c * (u[2, k + dk, j + dj, i + di] - 2.0 * u[2, k, j, i] + u[2, k - dk, j - dj, i - di])
-                    - d * (u[2, k + dk, j + dj, i + di] * ahead - u[2, k - dk, j - dj, i - di] * behind)
-                    + d * press
-                )
-                rhs[3, k, j, i] = (
-                    rhs[3, k, j, i]
-                    + c * (u[3, k + dk, j + dj, i + di] - 2.0 * u[3, k, j, i] + u[3, k - dk, j - dj, i - di])
-                    - d * (u[3, k + dk, j + dj, i + di] * ahead - u[3, k - dk, j - dj, i - di] * behind)
-                    + d * press
-                )
+                for m in (1, 2, 3):
+                    rhs[m, k, j, i] = (
+                        rhs[m, k, j, i]
+                        + c * (u[m, k + dk, j + dj, i + di] - 2.0 * u[m, k, j, i] + u[m, k - dk, j - dj, i - di])
+                        - d * (u[m, k + dk, j + dj, i + di] * ahead - u[m, k - dk, j - dj, i - di] * behind)
+                        + d * press
+                    )
                 rhs[4, k, j, i] = (
                     rhs[4, k, j, i]
                     + c * (u[4, k + dk, j + dj, i + di] - 2.0 * u[4, k, j, i] + u[4, k - dk, j - dj, i - di])
@@ -178,41 +159,14 @@ def dissipation(
     for k in range(k0, k1):
         for j in range(j0, j1):
             for i in range(i0, i1):
-                rhs[0, k, j, i] = rhs[0, k, j, i] - d * (
-                    u[0, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[0, k - dk, j - dj, i - di]
-                    + 6.0 * u[0, k, j, i]
-                    - 4.0 * u[0, k + dk, j + dj, i + di]
-                    + u[0, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[1, k, j, i] = rhs[1, k, j, i] - d * (
-                    u[1, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[1, k - dk, j - dj, i - di]
-                    + 6.0 * u[1, k, j, i]
-                    - 4.0 * u[1, k + dk, j + dj, i + di]
-                    + u[1, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[2, k, j, i] = rhs[2, k, j, i] - d * (
-                    u[2, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[2, k - dk, j - dj, i - di]
-                    + 6.0 * u[2, k, j, i]
-                    - 4.0 * u[2, k + dk, j + dj, i + di]
-                    + u[2, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[3, k, j, i] = rhs[3, k, j, i] - d * (
-                    u[3, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[3, k - dk, j - dj, i - di]
-                    + 6.0 * u[3, k, j, i]
-                    - 4.0 * u[3, k + dk, j + dj, i + di]
-                    + u[3, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[4, k, j, i] = rhs[4, k, j, i] - d * (
-                    u[4, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[4, k - dk, j - dj, i - di]
-                    + 6.0 * u[4, k, j, i]
-                    - 4.0 * u[4, k + dk, j + dj, i + di]
-                    + u[4, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
+                for m in FIELDS:
+                    rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
+                        u[m, k - 2 * dk, j - 2 * dj, i - 2 * di]
+                        - 4.0 * u[m, k - dk, j - dj, i - di]
+                        + 6.0 * u[m, k, j, i]
+                        - 4.0 * u[m, k + dk, j + dj, i + di]
+                        + u[m, k + 2 * dk, j + 2 * dj, i + 2 * di]
+                    )
 
 
 def dissipation_at_walls(
@@ -233,18 +187,9 @@ def dissipation_at_walls(
     for k in range(k0, k1):
         for j in range(j0, j1):
             for i in range(i0, i1):
-                rhs[0, k, j, i] = rhs[0, k, j, i] - d * (
-                    5.0 * u[0, k, j, i] - 4.0 * u[0, k + dk, j + dj, i + di] + u[0, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[1, k, j, i] = rhs[1, k, j, i] - d * (
-                    5.0 * u[1, k, j, i] - 4.0 * u[1, k + dk, j + dj, i + di] + u[1, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[2, k, j, i] = rhs[2, k, j, i] - d * (
-                    5.0 * u[2, k, j, i] - 4.0 * u[2, k + dk, j + dj, i + di] + u[2, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[3, k, j, i] = rhs[3, k, j, i] - d * (
-                    5.0 * u[3, k, j, i] - 4.0 * u[3, k + dk, j + dj, i + di] + u[3, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[4, k, j, i] = rhs[4, k, j, i] - d * (
-                    5.0 * u[4, k, j, i] - 4.0 * u[4, k + dk, j + dj, i + di] + u[4, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
+                for m in FIELDS:
+                    rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
+                        5.0 * u[m, k, j, i]
+                        - 4.0 * u[m, k + dk, j + dj, i + di]
+                        + u[m, k + 2 * dk, j + 2 * dj, i + 2 * di]
+                    )

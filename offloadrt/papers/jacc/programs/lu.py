@@ -24,7 +24,7 @@ from offloadrt.papers.jacc.programs.benchmark import (
     Timed,
     call,
 )
-from offloadrt.papers.jacc.programs.fields import AXES, Doubles, between, named
+from offloadrt.papers.jacc.programs.fields import AXES, FIELDS, Doubles, between, named
 from offloadrt.papers.jacc.programs.lu_planes import PLANES, clear_blocks, points_of
 from offloadrt.papers.jacc.programs.lu_right_hand_side import ERHS, RHS
 
@@ -36,11 +36,8 @@ def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
-                rsd[0, k, j, i] = dt * rsd[0, k, j, i]
-                rsd[1, k, j, i] = dt * rsd[1, k, j, i]
-                rsd[2, k, j, i] = dt * rsd[2, k, j, i]
-                rsd[3, k, j, i] = dt * rsd[3, k, j, i]
-                rsd[4, k, j, i] = dt * rsd[4, k, j, i]
+                for m in FIELDS:
+                    rsd[m, k, j, i] = dt * rsd[m, k, j, i]
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
@@ -48,11 +45,8 @@ def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
-                u[0, k, j, i] = u[0, k, j, i] + t * rsd[0, k, j, i]
-                u[1, k, j, i] = u[1, k, j, i] + t * rsd[1, k, j, i]
-                u[2, k, j, i] = u[2, k, j, i] + t * rsd[2, k, j, i]
-                u[3, k, j, i] = u[3, k, j, i] + t * rsd[3, k, j, i]
-                u[4, k, j, i] = u[4, k, j, i] + t * rsd[4, k, j, i]
+                for m in FIELDS:
+                    u[m, k, j, i] = u[m, k, j, i] + t * rsd[m, k, j, i]
 
 
 def clear_norms(norms: Doubles) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from offloadrt.papers.jacc.programs.fields import AXES, Doubles, dissipation, dissipation_at_walls, named
+from offloadrt.papers.jacc.programs.fields import AXES, FIELDS, Doubles, dissipation, dissipation_at_walls, named
 
 
 def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
@@ -12,11 +12,8 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
     for k in range(n):
         for j in range(n):
             for i in range(n):
-                rsd[0, k, j, i] = -frct[0, k, j, i]
-                rsd[1, k, j, i] = -frct[1, k, j, i]
-                rsd[2, k, j, i] = -frct[2, k, j, i]
-                rsd[3, k, j, i] = -frct[3, k, j, i]
-                rsd[4, k, j, i] = -frct[4, k, j, i]
+                for m in FIELDS:
+                    rsd[m, k, j, i] = -frct[m, k, j, i]
                 inverse = 1.0 / u[0, k, j, i]
                 rho_i[k, j, i] = inverse
                 qs[k, j, i] = (
@@ -45,21 +42,10 @@ def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t
     for k in range(1, n - 1):
         for j in range(1, n - 1):
             for i in range(1, n - 1):
-                rsd[0, k, j, i] = rsd[0, k, j, i] - t * (
-                    flux[0, k + dk, j + dj, i + di] - flux[0, k - dk, j - dj, i - di]
-                )
-                rsd[1, k, j, i] = rsd[1, k, j, i] - t * (
-                    flux[1, k + dk, j + dj, i + di] - flux[1, k - dk, j - dj, i - di]
-                )
-                rsd[2, k, j, i] = rsd[2, k, j, i] - t * (
-                    flux[2, k + dk, j + dj, i + di] - flux[2, k - dk, j - dj, i - di]
-                )
-                rsd[3, k, j, i] = rsd[3, k, j, i] - t * (
-                    flux[3, k + dk, j + dj, i + di] - flux[3, k - dk, j - dj, i - di]
-                )
-                rsd[4, k, j, i] = rsd[4, k, j, i] - t * (
-                    flux[4, k + dk, j + dj, i + di] - flux[4, k - dk, j - dj, i - di]
-                )
+                for m in FIELDS:
+                    rsd[m, k, j, i] = rsd[m, k, j, i] - t * (
+                        flux[m, k + dk, j + dj, i + di] - flux[m, k - dk, j - dj, i - di]
+                    )
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
@@ -89,26 +75,12 @@ def second_difference(
                 rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
                     u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
                 )
-                rsd[1, k, j, i] = (
-                    rsd[1, k, j, i]
-                    + c * (u[1, k - dk, j - dj, i - di] - 2.0 * u[1, k, j, i] + u[1, k + dk, j + dj, i + di])
-                    + t * (flux[1, k + dk, j + dj, i + di] - flux[1, k, j, i])
-                )
-                rsd[2, k, j, i] = (
-                    rsd[2, k, j, i]
-                    + c * (u[2, k - dk, j - dj, i - di] - 2.0 * u[2, k, j, i] + u[2, k + dk, j + dj, i + di])
-                    + t * (flux[2, k + dk, j + dj, i + di] - flux[2, k, j, i])
-                )
-                rsd[3, k, j, i] = (
-                    rsd[3, k, j, i]
-                    + c * (u[3, k - dk, j - dj, i - di] - 2.0 * u[3, k, j, i] + u[3, k + dk, j + dj, i + di])
-                    + t * (flux[3, k + dk, j + dj, i + di] - flux[3, k, j, i])
-                )
-                rsd[4, k, j, i] = (
-                    rsd[4, k, j, i]
-                    + c * (u[4, k - dk, j - dj, i - di] - 2.0 * u[4, k, j, i] + u[4, k + dk, j + dj, i + di])
-                    + t * (flux[4, k + dk, j + dj, i + di] - flux[4, k, j, i])
-                )
+                for m in (1, 2, 3, 4):
+                    rsd[m, k, j, i] = (
+                        rsd[m, k, j, i]
+                        + c * (u[m, k - dk, j - dj, i - di] - 2.0 * u[m, k, j, i] + u[m, k + dk, j + dj, i + di])
+                        + t * (flux[m, k + dk, j + dj, i + di] - flux[m, k, j, i])
+                    )
 
 
 def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
@@ -116,11 +88,8 @@ def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
     for j in range(1, n - 1):
         for i in range(1, n - 1):
             for k in range(n):
-                utmp[0, j, i, k] = u[0, k, j, i]
-                utmp[1, j, i, k] = u[1, k, j, i]
-                utmp[2, j, i, k] = u[2, k, j, i]
-                utmp[3, j, i, k] = u[3, k, j, i]
-                utmp[4, j, i, k] = u[4, k, j, i]
+                for m in FIELDS:
+                    utmp[m, j, i, k] = u[m, k, j, i]
                 utmp[5, j, i, k] = rho_i[k, j, i]
 
 

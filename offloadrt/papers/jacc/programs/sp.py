@@ -13,6 +13,7 @@ import numpy as np
 from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, KernelCall, Timed, call
 from offloadrt.papers.jacc.programs.fields import (
     AXES,
+    FIELDS,
     Doubles,
     add_fields,
     between,
@@ -31,11 +32,8 @@ def transpose(source: Doubles, target: Doubles, n: int) -> None:
     for a in range(n):
         for h in range(n):
             for b in range(n):
-                target[0, a, h, b] = source[0, a, b, h]
-                target[1, a, h, b] = source[1, a, b, h]
-                target[2, a, h, b] = source[2, a, b, h]
-                target[3, a, h, b] = source[3, a, b, h]
-                target[4, a, h, b] = source[4, a, b, h]
+                for m in FIELDS:
+                    target[m, a, h, b] = source[m, a, b, h]
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
@@ -112,16 +110,13 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(1, n - 1):
-                lhsp[0, a, h, b] = lhs[0, a, h, b]
+                for m in (0, 2, 4):
+                    lhsp[m, a, h, b] = lhs[m, a, h, b]
+                    lhsm[m, a, h, b] = lhs[m, a, h, b]
                 lhsp[1, a, h, b] = lhs[1, a, h, b] - t2 * speed[a, b, h - 1]
-                lhsp[2, a, h, b] = lhs[2, a, h, b]
                 lhsp[3, a, h, b] = lhs[3, a, h, b] + t2 * speed[a, b, h + 1]
-                lhsp[4, a, h, b] = lhs[4, a, h, b]
-                lhsm[0, a, h, b] = lhs[0, a, h, b]
                 lhsm[1, a, h, b] = lhs[1, a, h, b] + t2 * speed[a, b, h - 1]
-                lhsm[2, a, h, b] = lhs[2, a, h, b]
                 lhsm[3, a, h, b] = lhs[3, a, h, b] - t2 * speed[a, b, h + 1]
-                lhsm[4, a, h, b] = lhs[4, a, h, b]
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -132,19 +127,16 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
                 factor = 1.0 / lhs[2, a, h, b]
                 lhs[3, a, h, b] = lhs[3, a, h, b] * factor
                 lhs[4, a, h, b] = lhs[4, a, h, b] * factor
-                rhs[0, a, h, b] = rhs[0, a, h, b] * factor
-                rhs[1, a, h, b] = rhs[1, a, h, b] * factor
-                rhs[2, a, h, b] = rhs[2, a, h, b] * factor
+                for m in (0, 1, 2):
+                    rhs[m, a, h, b] = rhs[m, a, h, b] * factor
                 lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
                 lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
-                rhs[0, a, h + 1, b] = rhs[0, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[0, a, h, b]
-                rhs[1, a, h + 1, b] = rhs[1, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[1, a, h, b]
-                rhs[2, a, h + 1, b] = rhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[2, a, h, b]
+                for m in (0, 1, 2):
+                    rhs[m, a, h + 1, b] = rhs[m, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[m, a, h, b]
                 lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
                 lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
-                rhs[0, a, h + 2, b] = rhs[0, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[0, a, h, b]
-                rhs[1, a, h + 2, b] = rhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[1, a, h, b]
-                rhs[2, a, h + 2, b] = rhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[2, a, h, b]
+                for m in (0, 1, 2):
+                    rhs[m, a, h + 2, b] = rhs[m, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[m, a, h, b]
 
 
 def eliminate_one(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -197,15 +189,10 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n - 3, -1, -1):
-                rhs[0, a, h, b] = (
-                    rhs[0, a, h, b] - lhs[3, a, h, b] * rhs[0, a, h + 1, b] - lhs[4, a, h, b] * rhs[0, a, h + 2, b]
-                )
-                rhs[1, a, h, b] = (
-                    rhs[1, a, h, b] - lhs[3, a, h, b] * rhs[1, a, h + 1, b] - lhs[4, a, h, b] * rhs[1, a, h + 2, b]
-                )
-                rhs[2, a, h, b] = (
-                    rhs[2, a, h, b] - lhs[3, a, h, b] * rhs[2, a, h + 1, b] - lhs[4, a, h, b] * rhs[2, a, h + 2, b]
-                )
+                for m in (0, 1, 2):
+                    rhs[m, a, h, b] = (
+                        rhs[m, a, h, b] - lhs[3, a, h, b] * rhs[m, a, h + 1, b] - lhs[4, a, h, b] * rhs[m, a, h + 2, b]
+                    )
                 rhs[3, a, h, b] = (
                     rhs[3, a, h, b] - lhsp[3, a, h, b] * rhs[3, a, h + 1, b] - lhsp[4, a, h, b] * rhs[3, a, h + 2, b]
                 )
