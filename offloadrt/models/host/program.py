@@ -128,7 +128,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Make a host thread in the words of the model."""
 
     def _places_of(self, number: int) -> tuple[Arena, Arena]:
-        """Heap and stack of a thread; they outlive the team that it is in."""
+        """Return heap and stack of a thread; they outlive the team that it is in."""
         memory = self.machine.host_memory
         if number not in self._places:
             self._places[number] = (Arena.heap(memory), Arena.stack(memory))

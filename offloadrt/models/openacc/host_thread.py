@@ -197,7 +197,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
+        """Run ``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(

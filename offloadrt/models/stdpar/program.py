@@ -112,7 +112,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def elided(self) -> int:
-        """Barriers behind offloaded algorithms at which nobody waited."""
+        """Count the barriers behind offloaded algorithms at which nobody waited."""
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:
