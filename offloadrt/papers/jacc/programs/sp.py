@@ -6,6 +6,7 @@ solver and a, b across it. As in `bt`, one source serves the three directions.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -29,11 +30,9 @@ from offloadrt.papers.jacc.programs.fields import (
 
 def transpose(source: Doubles, target: Doubles, n: int) -> None:
     """Transpose lines along the last dimension into lines along the one before."""
-    for a in range(n):
-        for h in range(n):
-            for b in range(n):
-                for m in FIELDS:
-                    target[m, a, h, b] = source[m, a, b, h]
+    for a, h, b in product(range(n), range(n), range(n)):
+        for m in FIELDS:
+            target[m, a, h, b] = source[m, a, b, h]
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
@@ -203,17 +202,15 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
     """Transform the fields of each point to other variables."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                t1 = c * rhs[0, k, j, i] * v[k, j, i]
-                t2 = 0.5 * (rhs[3, k, j, i] + rhs[4, k, j, i]) * w[k, j, i]
-                t3 = qs[k, j, i] * (rhs[3, k, j, i] - rhs[4, k, j, i])
-                rhs[0, k, j, i] = -rhs[1, k, j, i]
-                rhs[1, k, j, i] = rhs[0, k, j, i]
-                rhs[2, k, j, i] = c * t3 / speed[k, j, i]
-                rhs[3, k, j, i] = -t1 + t2
-                rhs[4, k, j, i] = t1 + t2
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        t1 = c * rhs[0, k, j, i] * v[k, j, i]
+        t2 = 0.5 * (rhs[3, k, j, i] + rhs[4, k, j, i]) * w[k, j, i]
+        t3 = qs[k, j, i] * (rhs[3, k, j, i] - rhs[4, k, j, i])
+        rhs[0, k, j, i] = -rhs[1, k, j, i]
+        rhs[1, k, j, i] = rhs[0, k, j, i]
+        rhs[2, k, j, i] = c * t3 / speed[k, j, i]
+        rhs[3, k, j, i] = -t1 + t2
+        rhs[4, k, j, i] = t1 + t2
 
 
 RHS: Final = {
