@@ -63,7 +63,10 @@ class RuntimeCosts:
 
 
 class OffloadDevice:
-    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors."""
+    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors.
+
+    Wide because it joins the parts of a device, and every operation on it is also told to the tool here.
+    """
 
     def __init__(
         self,

@@ -99,6 +99,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
             actor.value = await fn(*args)
         else:
             actor.value = await _interruptible(fn, args)
+        # Whom it has cancelled goes on before it ends.
         if sim.trio_has_work:
             await sim.pause(actor, cancellable=False)
     except (trio.Cancelled, Expired):

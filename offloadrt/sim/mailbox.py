@@ -169,6 +169,7 @@ class Mailbox:
         me = sim.running or sim.current
         if self.items:
             return (yield from self._take(me))
+        # A time that has passed still takes a timer: whoever is due at this instant already can leave a message first.
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
@@ -188,6 +189,7 @@ class Mailbox:
         """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
         sim = self.sim
         me = sim.running or sim.current
+        # Nobody runs between the put and the wait, so the reply cannot come too early.
         call = Request(self, me, message)
         self.put(call)
         return sim.park(me, call)
@@ -212,5 +214,6 @@ class Expiry:
         self.fired = True
         actor = self.target
         if self.box.forget(actor):
+            # First in the queue: a strategy does not choose whether a time is up.
             actor.value = TIMED_OUT
             self.box.sim.ready.appendleft(actor)

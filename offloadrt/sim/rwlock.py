@@ -71,6 +71,7 @@ class RWLock:
             return False
         self.waiters = left
         self._wait_s += self.sim.now - actor.waits_since
+        # Behind a writer that gives up there may be readers, who can come in now.
         self._grant()
         return True
 
@@ -93,6 +94,7 @@ class RWLock:
         if not sim.operations_left:
             return self._acquire_after_pause(me, write)
         sim.operations_left -= 1
+        # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
         if self.waiters or not self._free_for(write):
             return self._wait(me, write)
         self._take(me, write)
@@ -162,6 +164,7 @@ class RWLock:
             raise RuntimeError(f"{me.name} downgrades {self.name!r}, which it does not hold for writing")
         self.writer = None
         self._write_hold_s += sim.now - self._since
+        # As Linux's downgrade_write does: the readers at the head of the queue are woken too, writers are not.
         self._take(me, False)
         self._grant()
 

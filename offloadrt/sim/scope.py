@@ -108,6 +108,7 @@ class TimeoutScope:
         if error is self._expired or (swallowed and error is not None):
             self.timed_out = True
         elif isinstance(error, BaseExceptionGroup):
+            # Out of a nursery the expiry comes in a group; the errors of others in it are not this scope's to swallow.
             mine, others = error.split(lambda part: part is self._expired)
             if mine is not None and others is not None:
                 raise others

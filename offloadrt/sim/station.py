@@ -97,6 +97,7 @@ class Station:
         """Free one server: the next in the queue starts its service at once."""
         if self.waiters:
             sim = self.sim
+            # Who leaves sets the successor's timer, so a visit is one suspension, whether it had to wait or not.
             actor, dt = self.waiters.popleft()
             self._wait_s += sim.now - actor.waits_since
             sim.timers_set = number = sim.timers_set + 1

@@ -96,6 +96,8 @@ class Trampoline:
     def _end_slice(self, step: Any) -> None:
         """Put back ``step``, which the slice was too short for: whoever is to make it keeps its place."""
         item: Any = self._sim.running
+        # Whose step it is decides what to put back. A fence has left the heap, so it counts as due. A late
+        # cancellation is delivered now: it takes no turn of its own. All others go back to the head of the queue.
         if step is return_to_trio:
             return
         if isinstance(step, LateCancel):

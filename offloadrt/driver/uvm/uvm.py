@@ -18,7 +18,8 @@ from offloadrt.driver.uvm.host_faults import HostFaults
 from offloadrt.driver.uvm.migration_worker import MigrationWorker
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
 from offloadrt.machine import Device, Machine, ProfileError
-from offloadrt.machine.managed.pages import REMOTE, ManagedPages
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.translations import REMOTE
 from offloadrt.sim import Mailbox, RWLock
 
 Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]

@@ -33,7 +33,10 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """A kernel's source, read."""
+    """A kernel's source, read.
+
+    Wide because it is the one list of what a kernel's source says, which costs, reports and compilers read.
+    """
 
     file: str
     line: int

@@ -106,6 +106,8 @@ class MemoryTraffic:
             self.pool.leave(kernels.pop(gone))
         for come, draw in drawing.items():
             if come not in kernels:
+                # An amount without end: only the rate matters. A kernel leaves when it ends, not when it has moved its
+                # bytes.
                 kernels[come] = self.pool.enter(math.inf, draw)
         for ticket, one in list(resident.items()):
             part = self.pool.share.rate(kernels[one]) / one.draw if one in kernels else 1.0
@@ -127,6 +129,7 @@ class MemoryTraffic:
         """Give what is left of each copy its share of the bandwidth."""
         for flow in self.flows:
             if flow.draw and flow.part is None:
+                # Up to now there was enough for all, so the copy has had its whole rate since it began.
                 left = max(flow.traffic - (self.sim.now - flow.begun) * flow.draw, 0.0)
                 flow.part = self.pool.enter(left, flow.draw)
                 self.dividing.rise()

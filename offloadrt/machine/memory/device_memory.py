@@ -67,8 +67,8 @@ class DeviceArray:
 class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
-    ``fill`` is the value of each byte that nobody has written; default 0.  The class has one method for each question
-    that the driver libraries and the unified-memory driver ask, hence more than fifteen.
+    ``fill`` is the value of each byte that nobody has written; default 0.  Wide because it has one method for each
+    question that the driver libraries and the unified-memory driver ask.
     """
 
     __slots__ = (

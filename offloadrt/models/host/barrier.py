@@ -18,6 +18,7 @@ class Barrier:
         self._arrived += 1
         if self._arrived == self.parties:
             self._arrived = 0
+            # The gate of the next round is in place before anybody goes on: a thread may be back at once.
             gate, self._open = self._open, Signal(self.sim, "barrier")
             gate.set()
         else:

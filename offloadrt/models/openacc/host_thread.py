@@ -51,7 +51,10 @@ Running = Coroutine[Any, Any, object]
 
 
 class HostThread(ProgramThread):
-    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device."""
+    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device.
+
+    Wide because it has one method for each directive and routine of OpenACC, by the standard's name.
+    """
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ Place = HostArray | Section | DevicePointer
 
 
 class MemoryRoutines(ProgramThread):
-    """What a host thread can call besides directives."""
+    """What a host thread can call besides directives. Wide because it has one method for each routine of OpenMP."""
 
     def __init__(
         self,

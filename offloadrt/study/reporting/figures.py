@@ -180,7 +180,7 @@ def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Se
         area.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right"} if crowded else {}))
     elif figure.log and ticks[0] > 0:
         area.set_xscale("log", base=2)
-    if figure.log and not figure.baseline and min(heights) > 0:
+    if figure.log and not (figure.bars or figure.baseline) and min(heights) > 0:
         area.set_yscale("log")
     if not names and len(ticks) <= 12:
         ticks = spaced(ticks, log=figure.log and ticks[0] > 0)

@@ -79,8 +79,8 @@ class Run:
     too, unless `hash` is False. `on_progress` is called with (done, total) as a long program advances. Raises UserError
     for a gear, strategy or machine that does not exist.
 
-    This class has more members than others here because it is all that scripts and tests hold: each of them is one line
-    on the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`, `statistics`, the program).
+    Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
+    `trace`, `options`, `machine`, `windows`, `statistics`, the program).
     """
 
     __slots__ = (

@@ -26,7 +26,10 @@ _Name = TypeVar("_Name", bound=str)
 
 @attrs.frozen
 class Setup:
-    """One experiment. `create` checks what a user gives."""
+    """One experiment. `create` checks what a user gives.
+
+    Wide because it has one field for each parameter of the paper's experiments.
+    """
 
     equations: Equations
     geometry: PatchGeometry

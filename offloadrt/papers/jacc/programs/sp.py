@@ -6,6 +6,7 @@ solver and a, b across it. As in `bt`, one source serves the three directions.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, KernelCall, Timed, call
 from offloadrt.papers.jacc.programs.fields import (
     AXES,
+    FIELDS,
     Doubles,
     add_fields,
     between,
@@ -28,14 +30,9 @@ from offloadrt.papers.jacc.programs.fields import (
 
 def transpose(source: Doubles, target: Doubles, n: int) -> None:
     """Transpose lines along the last dimension into lines along the one before."""
-    for a in range(n):
-        for h in range(n):
-            for b in range(n):
-                target[0, a, h, b] = source[0, a, b, h]
-                target[1, a, h, b] = source[1, a, b, h]
-                target[2, a, h, b] = source[2, a, b, h]
-                target[3, a, h, b] = source[3, a, b, h]
-                target[4, a, h, b] = source[4, a, b, h]
+    for a, h, b in product(range(n), range(n), range(n)):
+        for m in FIELDS:
+            target[m, a, h, b] = source[m, a, b, h]
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
@@ -112,16 +109,13 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(1, n - 1):
-                lhsp[0, a, h, b] = lhs[0, a, h, b]
+                for m in (0, 2, 4):
+                    lhsp[m, a, h, b] = lhs[m, a, h, b]
+                    lhsm[m, a, h, b] = lhs[m, a, h, b]
                 lhsp[1, a, h, b] = lhs[1, a, h, b] - t2 * speed[a, b, h - 1]
-                lhsp[2, a, h, b] = lhs[2, a, h, b]
                 lhsp[3, a, h, b] = lhs[3, a, h, b] + t2 * speed[a, b, h + 1]
-                lhsp[4, a, h, b] = lhs[4, a, h, b]
-                lhsm[0, a, h, b] = lhs[0, a, h, b]
                 lhsm[1, a, h, b] = lhs[1, a, h, b] + t2 * speed[a, b, h - 1]
-                lhsm[2, a, h, b] = lhs[2, a, h, b]
                 lhsm[3, a, h, b] = lhs[3, a, h, b] - t2 * speed[a, b, h + 1]
-                lhsm[4, a, h, b] = lhs[4, a, h, b]
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -132,19 +126,16 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
                 factor = 1.0 / lhs[2, a, h, b]
                 lhs[3, a, h, b] = lhs[3, a, h, b] * factor
                 lhs[4, a, h, b] = lhs[4, a, h, b] * factor
-                rhs[0, a, h, b] = rhs[0, a, h, b] * factor
-                rhs[1, a, h, b] = rhs[1, a, h, b] * factor
-                rhs[2, a, h, b] = rhs[2, a, h, b] * factor
+                for m in (0, 1, 2):
+                    rhs[m, a, h, b] = rhs[m, a, h, b] * factor
                 lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
                 lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
-                rhs[0, a, h + 1, b] = rhs[0, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[0, a, h, b]
-                rhs[1, a, h + 1, b] = rhs[1, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[1, a, h, b]
-                rhs[2, a, h + 1, b] = rhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[2, a, h, b]
+                for m in (0, 1, 2):
+                    rhs[m, a, h + 1, b] = rhs[m, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[m, a, h, b]
                 lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
                 lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
-                rhs[0, a, h + 2, b] = rhs[0, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[0, a, h, b]
-                rhs[1, a, h + 2, b] = rhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[1, a, h, b]
-                rhs[2, a, h + 2, b] = rhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[2, a, h, b]
+                for m in (0, 1, 2):
+                    rhs[m, a, h + 2, b] = rhs[m, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[m, a, h, b]
 
 
 def eliminate_one(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -197,15 +188,10 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
     for a in range(1, n - 1):
         for b in range(1, n - 1):
             for h in range(n - 3, -1, -1):
-                rhs[0, a, h, b] = (
-                    rhs[0, a, h, b] - lhs[3, a, h, b] * rhs[0, a, h + 1, b] - lhs[4, a, h, b] * rhs[0, a, h + 2, b]
-                )
-                rhs[1, a, h, b] = (
-                    rhs[1, a, h, b] - lhs[3, a, h, b] * rhs[1, a, h + 1, b] - lhs[4, a, h, b] * rhs[1, a, h + 2, b]
-                )
-                rhs[2, a, h, b] = (
-                    rhs[2, a, h, b] - lhs[3, a, h, b] * rhs[2, a, h + 1, b] - lhs[4, a, h, b] * rhs[2, a, h + 2, b]
-                )
+                for m in (0, 1, 2):
+                    rhs[m, a, h, b] = (
+                        rhs[m, a, h, b] - lhs[3, a, h, b] * rhs[m, a, h + 1, b] - lhs[4, a, h, b] * rhs[m, a, h + 2, b]
+                    )
                 rhs[3, a, h, b] = (
                     rhs[3, a, h, b] - lhsp[3, a, h, b] * rhs[3, a, h + 1, b] - lhsp[4, a, h, b] * rhs[3, a, h + 2, b]
                 )
@@ -216,17 +202,15 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
     """Transform the fields of each point to other variables."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                t1 = c * rhs[0, k, j, i] * v[k, j, i]
-                t2 = 0.5 * (rhs[3, k, j, i] + rhs[4, k, j, i]) * w[k, j, i]
-                t3 = qs[k, j, i] * (rhs[3, k, j, i] - rhs[4, k, j, i])
-                rhs[0, k, j, i] = -rhs[1, k, j, i]
-                rhs[1, k, j, i] = rhs[0, k, j, i]
-                rhs[2, k, j, i] = c * t3 / speed[k, j, i]
-                rhs[3, k, j, i] = -t1 + t2
-                rhs[4, k, j, i] = t1 + t2
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        t1 = c * rhs[0, k, j, i] * v[k, j, i]
+        t2 = 0.5 * (rhs[3, k, j, i] + rhs[4, k, j, i]) * w[k, j, i]
+        t3 = qs[k, j, i] * (rhs[3, k, j, i] - rhs[4, k, j, i])
+        rhs[0, k, j, i] = -rhs[1, k, j, i]
+        rhs[1, k, j, i] = rhs[0, k, j, i]
+        rhs[2, k, j, i] = c * t3 / speed[k, j, i]
+        rhs[3, k, j, i] = -t1 + t2
+        rhs[4, k, j, i] = t1 + t2
 
 
 RHS: Final = {
