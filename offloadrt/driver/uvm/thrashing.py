@@ -36,7 +36,7 @@ class ThrashingRules:
     nap: Annotated[float, "thrash.nap"]
     """Length of a period in which one side is throttled."""
     pin: Annotated[float, "thrash.pin"]
-    """For how long a pinned page stays where it is."""
+    """Seconds for which a pinned page stays where it is."""
 
 
 class Hint(enum.Enum):
@@ -46,7 +46,7 @@ class Hint(enum.Enum):
     THROTTLE = "throttle"
     """The page is not to be had before the end of the period."""
     PIN = "pin"
-    """It goes to the host, or stays there, and the device reaches it over the link."""
+    """The page goes to the host, or stays there, and the device reaches it over the link."""
 
 
 @attrs.define(eq=False)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 _ARRAY: Final = 8
-"""Up to so many numbers are drawn one by one."""
+"""The most numbers that are drawn one by one; of more, numpy draws an array faster."""
 
 
 def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:

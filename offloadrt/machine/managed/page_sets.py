@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 PageSets = Sequence[tuple[int, int]]
-"""In the order in which they were met; no page twice."""
+"""Pages in the order in which they were met; no page twice."""
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:

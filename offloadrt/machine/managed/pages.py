@@ -40,7 +40,7 @@ class ManagedPages:
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
-        """By name of the object; what belongs to none has the name ""."""
+        """What became of the pages of each object, by its name; "" stands for pages of no object."""
         self._all = (1 << self.per_block) - 1
         self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
 

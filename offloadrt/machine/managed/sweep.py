@@ -39,7 +39,7 @@ class ManagedSweep:
     windows: int
     step_windows: int
     levels: tuple[int, ...]
-    """From 0, the kernel's first accesses, even when all of these find device memory."""
+    """The levels of its accesses, ascending; 0 (the first accesses) is always one of them."""
     at_level: dict[int, list[int]]
     """The places of the accesses of each level."""
     ahead: int = 1
