@@ -87,7 +87,7 @@ class ComputeUnits:
         self.traffic: MemoryTraffic | None = None
         """Divides the memory's bandwidth between kernels and copies, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
-        """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
+        """Called with (device, packet, begin, end) when a kernel of the program ends; None: nobody listens."""
         self.kernels = ResidentKernels(sim, device, spec, trace)
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
