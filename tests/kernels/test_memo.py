@@ -7,7 +7,7 @@ import pickle
 from offloadrt.kernels.memo import Memo
 
 
-def test_it_forgets_everything_rather_than_grow() -> None:
+def test_a_memo_forgets_everything_rather_than_grow() -> None:
     memo: Memo[int, str] = Memo(2)
     memo[1], memo[2] = "one", "two"
     assert memo == {1: "one", 2: "two"}
@@ -15,7 +15,7 @@ def test_it_forgets_everything_rather_than_grow() -> None:
     assert memo == {3: "three"}
 
 
-def test_it_goes_to_another_process() -> None:
+def test_a_memo_goes_to_another_process() -> None:
     memo: Memo[int, str] = Memo(2)
     memo[1] = "one"
     there = pickle.loads(pickle.dumps(memo))
