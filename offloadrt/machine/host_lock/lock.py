@@ -80,11 +80,7 @@ class HostLock:
         if self._holds or not sim.operations_left or (self.waiting and self.policy.hands_over):
             return self._wait(LockRequest(self, me, (dt, begin, nbytes, changes)))
         sim.operations_left -= 1
-        self._holds[me] = (dt, begin, nbytes, changes)
-        self._hold_s -= sim.now
-        self._acquired += 1
-        if sim.observer is not None:
-            sim.observer.lock_acquired(self, me)
+        self._grant(me, (dt, begin, nbytes, changes))
         return self._begin_work(me, dt) if dt else PASSED
 
     @uninterrupted
@@ -149,10 +145,8 @@ class HostLock:
         """Do the first work of a hold that ``me`` has taken itself; it is done already if nobody else is due before."""
         sim = self.sim
         begin = sim.now
-        self._cores.begin(me, dt if self._noise is None else self._noise(dt))
-        if not sim.advance_without_switch(me):
+        if not self._cores.begin(me, dt if self._noise is None else self._noise(dt)):
             return self._at_work(me, begin)
-        self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
         return PASSED
 
