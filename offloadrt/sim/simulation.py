@@ -336,22 +336,14 @@ class Simulation(trio.abc.Clock):
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
         """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
 
-        It has when ``actor`` is the one that runs, and nothing else is to happen before: then time passes here, the
-        actor goes on without a switch, and what happens is the same in both gears. The timer takes its number in the
-        order of timers, but need not go through the heap. Otherwise the actor is to be suspended. ``timer`` is what is
-        to stand in the heap, if not ``actor`` itself.
+        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
+        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
         self.timers_set = number = self.timers_set + 1
         heap = self.heap
-        # What is due at the same time was set before, and comes first. With a trap the actor is a Trio task, or a
-        # cancellation waits for it to park: it must not go on then.
-        if (
-            self.running is not actor
-            or self.ready
-            or not self.advances_left
-            or actor.trap is not None
-            or (heap and heap[0][0] <= due)
-        ):
+        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
+        alone = self.running is actor and not self.ready and self.advances_left and actor.trap is None
+        if not alone or (heap and heap[0][0] <= due):  # of two timers for one time the older comes first
             heappush(heap, (due, number, timer or actor))
             return False
         self.advances_left -= 1
