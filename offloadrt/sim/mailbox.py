@@ -90,6 +90,7 @@ class Mailbox:
         self.reply_name = f"a reply from {name}"
         self.items: deque[Any] = deque()
         self.getters: deque[Actor] = deque()
+        # Nobody, until somebody says who serves: `tuple()` is empty.
         self.served_for: Any = tuple
         self._put = 0
         sim.primitives.append(self)
@@ -107,6 +108,7 @@ class Mailbox:
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
+            # The message goes to the getter and not through the queue, where a running actor could take it before.
             getter.value = item
             self.sim.ready.append(getter)
         else:
@@ -178,6 +180,7 @@ class Mailbox:
         try:
             return (yield from sim.park(me, self))
         finally:
+            # A timer that nobody needs must go: virtual time would advance to it.
             if not expiry.fired:
                 remove(sim.heap, expiry)
 

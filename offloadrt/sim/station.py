@@ -75,6 +75,8 @@ class Station:
             self._waited += 1
             self.waiters.append((me, dt))
             visit = sim.park(me, self)
+        # It tells a visit that is cut short what it has to give up: `forget` sets it when the actor leaves the queue,
+        # else the actor leaves a server.
         me.value = None
         try:
             yield from visit

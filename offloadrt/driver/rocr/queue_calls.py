@@ -67,6 +67,8 @@ class QueueCalls:
         lock = self.locks[queue]
         await lock.enter(cost)
         try:
+            # Barrier and kernel go into the queue under one hold of its lock, so no other thread's packet comes
+            # between.
             if unfinished is not None:
                 self._device.hsa_queues.queues[queue].submit(BarrierPacket(cause, unfinished))
             stream.submit(

@@ -17,7 +17,7 @@ from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 
 
@@ -58,14 +58,17 @@ class UvmBlocks:
             while not take(pages.block_size):
                 if not (evicts and await self.evict_one(cause)):
                     return False
+            # It can be evicted from now on, but nobody does so while its lock is held.
             pages.lru[block.index] = block
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
             block.host_mapped &= ~moved
         brought &= block.valid  # what was freed meanwhile stays away
+        # Pages that nobody has touched have no bytes to move: they appear in device memory.
         if moved != brought:
             self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        # The translations come last: until the bytes are there, a kernel that meets these pages faults.
         pages.set_state(block, brought, LOCAL)
         if not brought:
             self.release(block)
@@ -106,6 +109,7 @@ class UvmBlocks:
         else:
             if (first := next(iter(lru.values()), None)) is None:
                 return False
+            # All are worked on. The first that is given up may have made room itself, so the caller looks again.
             await locks.take(first)
             locks.give(first)
             return True
@@ -113,6 +117,7 @@ class UvmBlocks:
         try:
             if block.accessed_by:
                 await self.stop_queues(block, block.resident, cause)
+            # The translations go before the bytes, so that no kernel writes to a page that is on its way.
             gone = block.resident
             self.unmap(block, gone)
             self.counters.evictions += 1

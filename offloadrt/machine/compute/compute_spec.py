@@ -75,6 +75,8 @@ class ComputeSpec:
 
     def _roofline(self, launch: Launch) -> float:
         """Return the seconds that arithmetic or memory takes, whichever is more."""
+        # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
+        # less than a factor of two: the sum of the two times is at most twice the longer one.
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
         return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
 

@@ -87,7 +87,7 @@ class ComputeUnits:
         self.traffic: MemoryTraffic | None = None
         """Divides the memory's bandwidth between kernels and copies, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
-        """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
+        """Called with (device, packet, begin, end) when a kernel of the program ends; None: nobody listens."""
         self.kernels = ResidentKernels(sim, device, spec, trace)
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
@@ -115,6 +115,7 @@ class ComputeUnits:
             message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
             self.account()
             if message is TIMED_OUT:
+                # Only the latency of a launch is over: no kernel can have ended.
                 if ends > sim.now + _NEAR:
                     self._start()
                     continue
@@ -146,12 +147,14 @@ class ComputeUnits:
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
+        # The reply is left to `_retire`, which finds out when no kernel is resident any more.
         self._draining.append(call)
 
     async def _suspend(self, message: SuspendKernels, call: Request) -> None:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
+        # The kernels stop before they are saved: from here on none of them makes progress.
         self._share.halt(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
@@ -195,9 +198,12 @@ class ComputeUnits:
             if resident.packet.blit is None:
                 self._tally.wall_s += now - resident.start
                 self._tally.alone_s += resident.alone
+            # The body computes all of a kernel's results at its end, on the memory of that moment. Nobody can see a
+            # difference, unless the kernel races with something that runs at the same time, or waits for it.
             if resident.packet.run is not None:
                 resident.packet.run()
             self._end(resident)
+        # A stalled kernel has not ended either: its page comes, and then it runs on. Draining waits for it too.
         if self._draining and not self._resident and not self._stalled:
             for call in self._draining:
                 call.reply()
@@ -206,6 +212,7 @@ class ComputeUnits:
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
+        # Those that were held up come first: packets start in the order in which their queues handed them over.
         while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
             self._delayed.fall()
             self._begin(waiting.popleft())
@@ -246,6 +253,8 @@ class ComputeUnits:
 
     def _time(self, launch: Launch) -> tuple[float, float]:
         """Return the seconds that a launch takes alone, and the SMs that it fills."""
+        # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
+        # can get its id.
         known = self._times.get(id(launch))
         if known is None or known[0] is not launch:
             if len(self._times) > _REMEMBERED:
@@ -323,6 +332,7 @@ class ComputeUnits:
         dt = now - self._last_accounted
         self._last_accounted = now
         self._share.advance(now)
+        # A device that is suspended without a kernel is idle, not halted: nothing is held up.
         if self._suspends and (self._resident or self._stalled):
             self._tally.halted_s += dt
         elif self._resident:

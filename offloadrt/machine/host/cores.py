@@ -145,6 +145,8 @@ class Cores:
             self._busy -= 1
             self._busy_s += sim.now
         else:
+            # The core passes from one to the other without being idle. Its successor's timer is set here, so waiting
+            # and working are one suspension of that thread.
             successor, dt = self._waiters.popleft()
             successor.waits_for = None
             self._wait_s += sim.now - successor.waits_since

@@ -226,7 +226,7 @@ class HostLock:
 
     @property
     def owner(self) -> Actor | None:
-        """Who holds it; of several holders the one that has held it longest."""
+        """Return who holds it; of several holders the one that has held it longest."""
         return next(iter(self._holds), None)
 
     def statistics(self) -> LockStatistics:

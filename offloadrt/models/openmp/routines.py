@@ -317,7 +317,7 @@ class MemoryRoutines(ProgramThread):
             await self.program.devices[0].plugin.host_touch(span.address, span.nbytes)
 
     def _piece(self, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
-        """Bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
+        """Return the bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
         array, begin = _host_place(place)
         if not array.holds(begin + offset, length):
             raise OutsideArray(

@@ -141,7 +141,7 @@ async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
-    """Pointers that were copied back hold device addresses: put the host's own values back."""
+    """Put the host's own values back into pointers that were copied back, and so hold device addresses."""
     if array is None or array.bytes is None:
         return
     for shadow in entry.shadow_pointers.values():

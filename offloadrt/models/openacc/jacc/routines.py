@@ -113,7 +113,7 @@ class Jacc:
 
     @property
     def communication_s(self) -> float:
-        """Seconds of all exchanges between devices, also of those for the host, and of combining partial values."""
+        """Return the seconds of all exchanges between devices, for the host too, and of combining partial values."""
         return self._exchange.seconds
 
     @property

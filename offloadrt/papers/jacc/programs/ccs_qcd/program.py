@@ -192,7 +192,7 @@ class Lattice:
         alpha, omega, beta = (number[name] for name in ("alpha", "omega", "beta"))
         return (
             *self._operator("p", "q"),
-            call(vectors.product, rt, q, sums, *size),
+            call(vectors.scalar_product, rt, q, sums, *size),
             OnHost((sums,), self._alpha),
             call(vectors.step_alpha, x, r, p, q, sums, alpha, *size),
             OnHost((sums,)),

@@ -1,30 +1,36 @@
-"""Loops over numbers that are written one by one, which are unrolled before a kernel is read.
+"""Short forms of loops, which are written out before a kernel is read.
 
-``for m in (0, 1, 2): flux[m, i] = 0.0`` is three statements of the kernel, with 0, 1 and 2 in the place of ``m``: it
-stands for code whose authors wrote the statements out, or whose compiler unrolls the loop. The tuple may be a global,
-or one that the kernel's function closes over; with several variables its members are tuples, as in
-``for m, q in ((0, 1), (1, 0))``.
+``for k, j in product(range(n), range(m))`` is two loops, one in the other (`itertools.product`).
+
+``for m in (0, 1, 2): flux[m, i] = 0.0`` is three statements, with 0, 1 and 2 in the place of ``m``: it stands for code
+whose authors wrote the statements out, or whose compiler unrolls the loop. The tuple may be a global, or one that the
+kernel's function closes over; with several variables its members are tuples, as in ``for m, q in ((0, 1), (1, 0))``.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import itertools
 from collections.abc import Sequence
 
 import attrs
 
-from offloadrt.kernels.source.function_source import Source, first_line, text
+from offloadrt.kernels.source.function_source import Source, first_line, range_of, text
 
 
-def unrolled(source: Source) -> Source:
-    """Return the source with its loops over numbers unrolled.
+def written_out(source: Source) -> Source:
+    """Return the source with its short loops written out.
 
-    Raises SourceRefused for another loop inside of one, and where its variable gets another value.
+    Raises SourceRefused for a range of a product that depends on its variables, for another loop inside of a loop over
+    numbers, and where the variable of such a loop gets another value.
     """
-    if not any(isinstance(node, ast.For) and _numbers(source, node) for node in source.nodes):
-        return source
-    return attrs.evolve(source, tree=_Unroller(source).visit(copy.deepcopy(source.tree)))
+    loops = [node for node in source.nodes if isinstance(node, ast.For)]
+    if any(_ranges(source, loop) for loop in loops):
+        source = attrs.evolve(source, tree=_Nesting(source).visit(copy.deepcopy(source.tree)))
+    if any(_numbers(source, loop) for loop in loops):
+        source = attrs.evolve(source, tree=_Unrolling(source).visit(copy.deepcopy(source.tree)))
+    return source
 
 
 def _variables(loop: ast.For) -> list[str]:
@@ -44,7 +50,40 @@ def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]
     return passes if of_numbers and all(len(entry) == len(_variables(loop)) for entry in passes) else ()
 
 
-class _Unroller(ast.NodeTransformer):
+def _ranges(source: Source, loop: ast.For) -> Sequence[ast.expr]:
+    """Return the ranges of a product, one for each variable; nothing for another kind of loop."""
+    if not isinstance(loop.iter, ast.Call) or loop.iter.keywords or loop.orelse:
+        return ()
+    function, _, attribute = text(loop.iter.func).partition(".")
+    called = source.names.get(function)
+    ranges = loop.iter.args if (getattr(called, attribute, None) if attribute else called) is itertools.product else []
+    are_ranges = all(range_of(argument) is not None for argument in ranges)
+    return ranges if are_ranges and isinstance(loop.target, ast.Tuple) and len(ranges) == len(_variables(loop)) else ()
+
+
+class _Nesting(ast.NodeTransformer):
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_For(self, loop: ast.For) -> ast.For:
+        self.generic_visit(loop)
+        ranges = _ranges(self.source, loop)
+        if not ranges:
+            return loop
+        variables = set(_variables(loop))
+        for argument in ranges:
+            if any(isinstance(node, ast.Name) and node.id in variables for node in ast.walk(argument)):
+                self.source.refuse(loop, f"{text(argument)} depends on the product around it", "write nested loops")
+        assert isinstance(loop.target, ast.Tuple)
+        nested: list[ast.stmt] = loop.body
+        for target, argument in reversed(list(zip(loop.target.elts, ranges, strict=True))):
+            nested = [ast.copy_location(ast.For(target, argument, nested, []), loop)]
+        (outermost,) = nested
+        assert isinstance(outermost, ast.For)
+        return outermost
+
+
+class _Unrolling(ast.NodeTransformer):
     def __init__(self, source: Source) -> None:
         self.source = source
         assigned = [
