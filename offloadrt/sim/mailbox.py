@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Awaitable, Generator
-from heapq import heappush
 from typing import Any, Final
 
 import attrs
@@ -175,9 +174,7 @@ class Mailbox:
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
-        sim.timers_set = number = sim.timers_set + 1
-        heappush(sim.heap, (time, number, expiry))
-        if sim.advance_without_switch(me, expiry):  # nobody is there who could leave a message before
+        if sim.set_timer(me, time, expiry):  # nobody is there who could leave a message before
             return TIMED_OUT
         self.getters.append(me)
         try:

@@ -25,7 +25,7 @@ longer ones than 300 steps are no faster.
 """
 
 ADVANCES = 4 * SLICE
-"""Timers that may pass in a slice by `Simulation.advance_without_switch`: they are no steps, but take real time too."""
+"""Timers that may pass in a slice by `Simulation.set_timer`: they are no steps, but take real time too."""
 
 _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 

@@ -368,7 +368,7 @@ class MemoryRoutines(ProgramThread):
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
-            addresses.append(pointer.address if pointer.is_present else None)
+            addresses.append(None if pointer.entry is None else pointer.address)
 
         where = await self._call(name, device, look)
         return addresses[0], where
