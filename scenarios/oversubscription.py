@@ -15,6 +15,7 @@ from offloadrt.study.scripts.parameters import Value
 async def oversubscription(
     run: Run,
     gib: Annotated[float, Range(1e-3, 4096)] = 12.0,
+    factor: Annotated[float, Range(1e-3, 100)] = 1.0,
     order: Order = "seq",
     advised: Advised = "none",
     warm_up: Annotated[int, Range(0, 1000)] = 2,
@@ -26,7 +27,8 @@ async def oversubscription(
     """Launches that copy a word of each page from an array that the host has written to one that nobody has touched.
 
     Parameters:
-        gib: of both arrays together
+        gib: what is multiplied by the factor to be the size of both arrays together, such as the memory of the device
+        factor: by which it is multiplied
         order: of the pages: in 65536 chunks, or at random
         advised: what the program asks for before the first launch, for both arrays
         warm_up: launches that are not timed
@@ -38,5 +40,7 @@ async def oversubscription(
     run.options = cuda.CUDAOptions(phantom=True)
     FaultRules(batch_limit, threshold, prefetch).apply(run)
     loop = KernelLoop(run)
-    await run.parallel(lambda t: pages.oversubscribed(t, loop, round(gib * 2**30), order, advised, warm_up, launches))
+    await run.parallel(
+        lambda t: pages.oversubscribed(t, loop, round(factor * gib * 2**30), order, advised, warm_up, launches)
+    )
     return {"launch_s": run.elapsed / launches, **loop.figures()}

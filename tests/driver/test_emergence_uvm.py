@@ -86,7 +86,7 @@ def test_what_is_lost_is_the_waiting(uvm, contended):
 @pytest.mark.parametrize("threads", [1, N])
 def test_a_batch_takes_its_unit_costs_besides_its_blocks_however_many_kernels_fault(uvm, threads):
     _, rig = elapsed(uvm, OBJECTS[0], threads)
-    costs, (batch,) = rig.uvm.costs, rig.driver.fault_batches()
+    costs, (batch,) = rig.uvm.handler.costs, rig.driver.fault_batches()
     assert batch.faults == threads * PAGE / rig.machine.spec.value("page.gpu_fault")
     assert batch.fetched - batch.begin == pytest.approx(costs.fetch + batch.faults * costs.fetch_entry)
     assert batch.preprocessed - batch.fetched == pytest.approx(batch.faults * costs.preprocess_entry)

@@ -17,6 +17,11 @@ from offloadrt.study import execute, find_scenario
 PINNED = Path(__file__).parent / "pinned"
 
 CASES: dict[str, list[dict[str, Any]]] = {
+    "allocations": [
+        {"nbytes": 1 << 12, "repeats": 3},
+        {"nbytes": 1 << 24, "repeats": 2, "memory": "managed", "threads": 2},
+        {"nbytes": 1 << 20, "repeats": 2, "memory": "pinned"},
+    ],
     "cufft": [{"n": 1 << 20}],
     "exahype": [
         {"threads": 3, "batch": 2, "patches": 5},
@@ -59,6 +64,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"benchmark": "EP", "step": "var_opt", "compiler": "gcc", "fraction": 0.004},
     ],
     "jacc_strategies": [{"benchmark": "Himeno", "strategy": "macc", "gpus": 2, "fraction": 0.002}],
+    "launches": [{"repeats": 5}, {"repeats": 5, "threads": 3, "elements": 100_000}],
+    "link_copies": [
+        {"nbytes": 1 << 20, "repeats": 2},
+        {"nbytes": 1 << 22, "repeats": 2, "direction": "d2h", "memory": "pageable", "threads": 2},
+    ],
+    "mutex": [{"sharing": 1, "milliseconds": 0.02}, {"sharing": 8, "milliseconds": 0.1}],
     "one_warp": [{}, {"prefetch": True}],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
     "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],

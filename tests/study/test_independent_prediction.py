@@ -252,3 +252,21 @@ values = [{{ name = "{value}", unit = "{unit}" }}]"""
     assert planned.point is not None, planned.reason
     assert planned.point.scenario.endswith(f":{scenario}")
     assert {key: planned.point.parameters[key] for key in parameters} == parameters
+
+
+CALLS = [
+    ("a100-launch", "kernel launch rate", "A100", "raw_back_to_back", "us", "launches", "back_to_back_s", {}),
+    ("a100-malloc", "cudaMalloc by size", "A100", "16MiB", "us", "allocations", "alloc_s", {"nbytes": 16 << 20}),
+    ("v-copy", "copy by size", "TITAN V", "pageable_d2h_4KiB", "us", "link_copies", "copy_s", {"memory": "pageable"}),
+    ("mutex", "n threads share a mutex", "E5-2680 v4", "64_threads", "us", "mutex", "operation_s", {"sharing": 64}),
+]
+
+
+@pytest.mark.parametrize(("name", "what", "machine", "value", "unit", "scenario", "figure", "parameters"), CALLS)
+def test_the_rules_know_benchmarks_of_calls(name, what, machine, value, unit, scenario, figure, parameters):
+    text = f'[[result]]\nid = "{name}"\nkind = "k"\nmachine = "{machine}"\nwhat = "{what}"\n'
+    (measured,) = parse(f'{text}values = [{{ name = "{value}", unit = "{unit}" }}]', "f.toml")
+    (planned,) = plan(measured, package_rules(), "f.toml").values
+    assert planned.point is not None, planned.reason
+    assert planned.point.scenario.endswith(f":{scenario}") and planned.figure == figure
+    assert parameters.items() <= planned.point.parameters.items()

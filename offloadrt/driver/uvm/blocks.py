@@ -21,7 +21,7 @@ from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 from offloadrt.sim import Signal
 
@@ -30,6 +30,9 @@ class UvmBlocks:
     """The blocks of one device and what may be done to one; the caller holds its lock (``UvmLocks``).
 
     ``kernels`` is what the device's compute units know of managed memory.
+
+    Wide because it has one method for each thing that NVIDIA's driver does to a block, and they share
+    locks and counters.
     """
 
     def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels) -> None:
@@ -65,6 +68,7 @@ class UvmBlocks:
                     return False
                 if isinstance(evicted, Signal):
                     written = evicted
+            # It can be evicted from now on, but nobody does so while its lock is held.
             pages.lru[block.index] = block
         await self.pay(cost)
         moved = brought & block.populated
@@ -95,6 +99,7 @@ class UvmBlocks:
     def _arrived(self, block: ManagedBlock, brought: int) -> None:
         """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
         brought &= block.valid
+        # Pages that nobody has touched have no bytes to move: they appear in device memory.
         self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
         self.pages.set_state(block, brought, LOCAL)
         if not brought:
@@ -126,6 +131,8 @@ class UvmBlocks:
 
     def pay(self, dt: float) -> Awaitable[None]:
         """Let one of the driver's own threads work for ``dt`` seconds."""
+        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
+        # predicted too fast, by at most the time of these steps.
         return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
@@ -155,6 +162,7 @@ class UvmBlocks:
         else:
             if (first := next(iter(lru.values()), None)) is None:
                 return False
+            # All are worked on. The first that is given up may have made room itself, so the caller looks again.
             await locks.take(first)
             locks.give(first)
             return True
@@ -163,6 +171,7 @@ class UvmBlocks:
         try:
             if block.accessed_by:
                 await self.stop_queues(block, block.resident, cause)
+            # The translations go before the bytes, so that no kernel writes to a page that is on its way.
             gone = block.resident
             self.unmap(block, gone)
             self.counters.evictions += 1

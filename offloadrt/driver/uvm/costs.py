@@ -8,8 +8,8 @@ import attrs
 
 
 @attrs.frozen
-class UvmCosts:
-    """Seconds; bytes that move come on top, at the link's rate."""
+class BatchCosts:
+    """What a batch of faults costs besides the service of its blocks; seconds."""
 
     batch_max: Annotated[int, "fault.batch_max"]
     """Entries that the handler takes from the buffer at a time."""
@@ -21,6 +21,18 @@ class UvmCosts:
     """Work for the fetch of an entry."""
     preprocess_entry: Annotated[float, "fault.preprocess"]
     """Work for an entry that is sorted and merged with its duplicates."""
+    flush: Annotated[float, "fault.replay"]
+    """Work for the flush and the replay at the end of a batch."""
+    flush_entry: Annotated[float, "fault.flush"]
+    """Work for an entry that the flush drops."""
+    duplicates: Annotated[float, "fault.update_put"]
+    """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
+
+
+@attrs.frozen
+class UvmCosts:
+    """Seconds; bytes that move come on top, at the link's rate."""
+
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""
     service_entry: Annotated[float, "fault.service"]
@@ -29,12 +41,6 @@ class UvmCosts:
     """Work on top, at each migration, for a block all of which the CPU has mapped; a part of a block costs its part."""
     dma_map: Annotated[float, "block.dma_map"]
     """Work on top, once, for a block all of which has memory on the host: the copy engines have to reach it."""
-    flush: Annotated[float, "fault.replay"]
-    """Work for the flush and the replay at the end of a batch."""
-    flush_entry: Annotated[float, "fault.flush"]
-    """Work for an entry that the flush drops."""
-    duplicates: Annotated[float, "fault.update_put"]
-    """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
     evict: Annotated[float, "evict.block"]
     """Work for the eviction of a block."""
     host_fault: Annotated[float, "fault.cpu_managed"]
@@ -54,4 +60,4 @@ class UvmCosts:
     advise: Annotated[float, "advise.call"]
     """Host time of cuMemAdvise."""
     restore: Annotated[float, "usm.restore"]
-    """For how long the device's queues stop when it loses pages that its kernels cannot fault for; 0: they do not."""
+    """Seconds for which the queues stop when the device loses pages that kernels cannot fault for; 0: they go on."""

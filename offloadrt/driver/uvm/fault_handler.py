@@ -20,6 +20,7 @@ import math
 import attrs
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.costs import BatchCosts
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.machine.level import LevelOverTime
@@ -52,6 +53,7 @@ class UvmFaultHandler:
     """
 
     def __init__(self, blocks: UvmBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:
+        self.costs = blocks.machine.spec.read(BatchCosts)
         self._blocks = blocks
         self._faults = faults
         self._sim = blocks.sim
@@ -72,7 +74,7 @@ class UvmFaultHandler:
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever."""
         blocks, get = self._blocks, self.mailbox.get
-        compute, interrupt = blocks.device.compute.mailbox, blocks.costs.interrupt
+        compute, interrupt = blocks.device.compute.mailbox, self.costs.interrupt
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
@@ -94,7 +96,7 @@ class UvmFaultHandler:
     async def _batch(self, seen: list[ManagedFault]) -> ReplayFaults:
         """Fetch, preprocess, serve, flush; return the replay when its time has come."""
         blocks, serve, sim = self._blocks, self._faults.serve, self._sim
-        costs, counters, pay, begin = blocks.costs, blocks.counters, blocks.pay, sim.now
+        costs, counters, pay, begin = self.costs, blocks.counters, blocks.pay, sim.now
         fetched, left = _fetch(seen, costs.batch_max)
         entries = costs.batch_max - left
         await pay(costs.fetch + costs.fetch_entry * entries)
@@ -108,6 +110,7 @@ class UvmFaultHandler:
             self._faults.unpin()
             counters.batches += 1
             counters.duplicates += entries - different
+            # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
                 took[index], put_off = await serve(index, served[index], entries_of[index], seen[0].cause, copies)
                 self._block_s += took[index]
@@ -131,7 +134,7 @@ class UvmFaultHandler:
 
     def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
         """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
-        costs = self._blocks.costs
+        costs = self.costs
         own_s = math.fsum([took[index] for index in dict(fault.pages)])
         if own_s:
             own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries

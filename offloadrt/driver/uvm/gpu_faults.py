@@ -34,6 +34,7 @@ class GpuFaults:
         await locks.take(block)  # a prefetch or a host thread may work on it
         begin, arrival = sim.now, None
         try:
+            # Others may have brought a page while the batch waited for this block.
             wanted = faulted & ~(block.resident | block.remote)
             self._count(block, faulted, wanted)
             if not wanted:
@@ -108,6 +109,7 @@ class GpuFaults:
             return wanted
         big = max(costs.big_page // self._pages.page_size, 1)
         brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold, thrashes)
+        # A page that is to stay on the host comes only for a fault of its own.
         stays = block.prefers_host & ~wanted
         return brought & ~(stays | resident | block.remote)
 

@@ -24,7 +24,7 @@ POINTS_A_PASS: Final = 4096
 """Points that a thread block transforms in shared memory: 32 KiB of single-precision complex numbers."""
 
 
-@kernel(collapse=2, threads_per_team=BLOCK)
+@kernel(collapse=2, threads_per_team=BLOCK, precision="single")
 def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
     """Multiply two square matrices."""
     for i in range(n):
@@ -35,7 +35,7 @@ def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
             c[i, j] = total
 
 
-@kernel(threads_per_team=BLOCK)
+@kernel(threads_per_team=BLOCK, precision="single")
 def butterflies(data: Floats, stages: int, cosine: float, sine: float) -> None:
     """Do some stages of a transform on what a block holds: one complex product and sum a stage and point."""
     for i in range(data.shape[0]):

@@ -26,21 +26,21 @@ CHUNKS: Final = 256 * 256
 """Threads of the oversubscribed programs, each with a contiguous chunk of pages."""
 
 
-@kernel(threads_per_team=BLOCK)
+@kernel(threads_per_team=BLOCK, precision="single")
 def increment(data: Floats, pages: Ints, words: int) -> None:
     """Read and write one word of each page that is listed, a thread a page."""
     for k in range(len(pages)):
         data[expect(pages[k] * words, near=1)] = data[expect(pages[k] * words, near=1)] + 1.0
 
 
-@kernel(threads_per_team=LANES)
+@kernel(threads_per_team=LANES, precision="single")
 def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
     """Add with each lane on a page of its own."""
     for lane in range(lanes):
         c[lane * words] = a[lane * words] + b[lane * words]
 
 
-@kernel(threads_per_team=BLOCK)
+@kernel(threads_per_team=BLOCK, precision="single")
 def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
     """Copy one word of each page, a chunk of pages a thread."""
     for thread in range(threads):
@@ -48,7 +48,7 @@ def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words:
             target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
 
 
-@kernel(threads_per_team=BLOCK)
+@kernel(threads_per_team=BLOCK, precision="single")
 def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages: int, words: int) -> None:
     """Copy one word of each page, in an order that is listed."""
     for thread in range(threads):

@@ -20,14 +20,14 @@ TILE: Final = 16
 PAGE_WORDS: Final = 4096 // 4
 
 
-@kernel(threads_per_team=BLOCK)
+@kernel(threads_per_team=BLOCK, precision="single")
 def triad(a: Floats, b: Floats, c: Floats, factor: float) -> None:
     """Compute STREAM's triad."""
     for i in range(len(c)):
         c[i] = a[i] + factor * b[i]
 
 
-@kernel(collapse=2, threads_per_team=TILE * TILE)
+@kernel(collapse=2, threads_per_team=TILE * TILE, precision="single")
 def five_point(source: Floats, target: Floats, n: int) -> None:
     """Average the four neighbours of each inner point."""
     for i in range(1, n - 1):
@@ -35,7 +35,7 @@ def five_point(source: Floats, target: Floats, n: int) -> None:
             target[i, j] = 0.25 * (source[i - 1, j] + source[i + 1, j] + source[i, j - 1] + source[i, j + 1])
 
 
-@kernel(threads_per_team=BLOCK)
+@kernel(threads_per_team=BLOCK, precision="single")
 def touch(data: Floats, pages: int, words: int) -> None:
     """Write one word of each page, a thread a page."""
     for page in range(pages):
