@@ -63,7 +63,10 @@ class RuntimeCosts:
 
 
 class OffloadDevice:
-    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors."""
+    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors.
+
+    Wide because it joins the parts of a device, and every operation on it is also told to the tool here.
+    """
 
     def __init__(
         self,
@@ -272,7 +275,7 @@ class OffloadDevice:
         return array.managed or self.configuration.migrates
 
     def block_size(self, address: int) -> int | None:
-        """Bytes of the block that the runtime allocated at this device address."""
+        """Return the bytes of the block that the runtime allocated at this device address."""
         return self._blocks.get(address)
 
     @property
@@ -301,7 +304,7 @@ class OffloadDevice:
         )
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of every lock of this device, by name."""
+        """Return the statistics of every lock of this device, by name."""
         found = {
             self.table_lock.name: self.table_lock.statistics(),
             f"{self.entry_locks.name} locks": self.entry_locks.statistics(),

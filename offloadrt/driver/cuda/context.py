@@ -92,6 +92,7 @@ class Context:
         await self.lock.enter(dt)
         try:
             stream = packet.stream
+            # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
             while (first := stream.full(self.costs.stream_depth)) is not None:
                 begin = self.sim.now
                 await first.wait()

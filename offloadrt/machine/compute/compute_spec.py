@@ -16,7 +16,10 @@ from offloadrt.machine.compute.occupancy import SMLimits
 
 @attrs.frozen
 class ComputeSpec:
-    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
+    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds.
+
+    Wide because it has one field for each entry of the profile from which a kernel's time follows.
+    """
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]
@@ -46,7 +49,7 @@ class ComputeSpec:
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
-    def time_alone(self, launch: Launch) -> float:
+    def seconds_on_idle_device(self, launch: Launch) -> float:
         """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
@@ -76,6 +79,8 @@ class ComputeSpec:
 
     def _roofline(self, launch: Launch) -> float:
         """Return the seconds that arithmetic or memory takes, whichever is more."""
+        # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
+        # less than a factor of two: the sum of the two times is at most twice the longer one.
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
         return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
 
