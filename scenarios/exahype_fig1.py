@@ -11,6 +11,7 @@ from offloadrt.papers.exahype.program import Experiment, Setup
 
 @scenario(
     machine="alex-a100",
+    runtime="nvhpc",
     figure=figures.EXAHYPE_FIG1,
     sweep={"batch": (1, 2, 4, 8, 16, 32), "threads": (1, 2, 4, 8, 16, 32, 64, 128)},
 )

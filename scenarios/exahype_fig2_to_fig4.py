@@ -65,7 +65,8 @@ def strong_scaling(name: str, memory: Literal["map", "pool", "managed"], title: 
         return {"time_per_volume_s": run.elapsed / setup.total_volumes}
 
     update.__doc__ = DESCRIPTION.format(name=name, title=title, patches=ENOUGH if memory == "map" else TWICE)
-    return scenario(name=name, machine="alex-a100", figure=figures.strong_scaling(title), sweep=SWEEP)(update)
+    figure = figures.strong_scaling(title)
+    return scenario(name=name, machine="alex-a100", runtime="nvhpc", figure=figure, sweep=SWEEP)(update)
 
 
 exahype_fig2 = strong_scaling("exahype_fig2", "map", "with map clauses")

@@ -237,8 +237,11 @@ def compare(
 
 @app.command
 def validate(
+    file: Path | None = None,
+    /,
     *,
     paper: str = "exahype",
+    independent: Annotated[bool, Parameter(negative=())] = False,
     quick: Annotated[bool, Parameter(negative=())] = False,
     ranges: Annotated[bool, Parameter(negative=())] = False,
     machine: Machine = None,
@@ -248,12 +251,17 @@ def validate(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Compare what the emulator says with what a paper reports, claim by claim.
+    """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
 
     Parameters
     ----------
+    file:
+        With --independent, a TOML file of measured results, instead of those that come with the package.
     paper:
         Whose claims.
+    independent:
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
+        machine's ranges, and the accuracy for each kind.
     quick:
         Fewer runs; the report says which.
     ranges:
@@ -265,10 +273,16 @@ def validate(
     """
     from offloadrt import papers
     from offloadrt.cli import render
+    from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.validation.validate import validate as judge
 
+    if independent:
+        _predict(file, processors() if jobs is None else jobs, as_json=json)
+        return
+    if file is not None:
+        raise UserError(f"{file}: a file of measured results is for --independent")
     workers = jobs if jobs is not None else processors()
     options = options_of(machine, runtime, 0, "turbo", "fifo", set_, 1, False)
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
@@ -288,3 +302,20 @@ def validate(
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
         console().print(*render.validation(report), sep="\n")
+
+
+def _predict(file: Path | None, jobs: int, *, as_json: bool) -> None:
+    """Predict the measured results of a file, or those of the package, and print the report."""
+    from offloadrt.cli import independent
+    from offloadrt.papers.independent import results, rules
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.independent.measured import read
+    from offloadrt.study.independent.prediction import predict
+
+    entries = results() if file is None else read(file)
+    with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
+        report = predict(entries, rules(), str(file or "results.toml"), pool, jobs=jobs, advanced=advanced)
+    if as_json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*independent.predictions(report), sep="\n")

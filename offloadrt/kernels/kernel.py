@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -49,6 +49,10 @@ def _fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must lie in (0, 1]")
 
 
+def _as_tuple(arrays: Sequence[ArrayUse]) -> tuple[ArrayUse, ...]:
+    return tuple(arrays)
+
+
 def _name_of(instance: object) -> str:
     if isinstance(instance, Launch):
         return instance.kernel.name
@@ -60,13 +64,15 @@ class Kernel:
     """The body of a target region and its costs per iteration of the distributed loop.
 
     Called as ``kernel(*args)`` it runs its body on the host, which gives reference results.
+
+    Wide because it has one field for each thing that a program may declare of a kernel.
     """
 
     name: str
     body: Body | None = None
     """Called as ``body(*args)`` when the kernel ends; None for a phantom kernel."""
     flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
-    """Double-precision operations of one iteration."""
+    """Operations of one iteration, in the kernel's precision."""
     bytes_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Bytes that one iteration moves between the device's memory and its compute units."""
     threads_per_team: int = attrs.field(default=128, validator=_positive)
@@ -81,9 +87,11 @@ class Kernel:
     """
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
+    precision: Literal["double", "single"] = "double"
+    """In which its floating-point operations count, whatever its arrays hold; devices have a rate for each."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
     """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
-    arrays: tuple[ArrayUse, ...] = ()
+    arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
     """What it does with its arrays: read from its source, or declared (empty when neither)."""
     analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
     """What its source says; None for a kernel that is declared by its costs."""
@@ -181,7 +189,7 @@ class Launch:
 
     @property
     def flops(self) -> float:
-        """Double-precision operations of the whole launch."""
+        """Floating-point operations of the whole launch."""
         return self.iterations * self.kernel.flops_per_iteration
 
     @property

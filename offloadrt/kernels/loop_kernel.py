@@ -12,6 +12,7 @@ from offloadrt.kernels.execution.nest_body import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source.function_source import Source, is_loop_nest, text
 from offloadrt.kernels.source.other_loops import refuse_loops
+from offloadrt.kernels.source.short_loops import written_out
 from offloadrt.kernels.source.subset import read
 
 
@@ -20,7 +21,7 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
 
     Raises SourceRefused, and KernelError when the source cannot be read.
     """
-    source = Source.of(function, "kernel")
+    source = written_out(Source.of(function, "kernel"))
     if is_loop_nest(source):
         return of_source(kernel, source, collapse)
     refuse_loops(source)

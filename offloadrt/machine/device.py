@@ -89,8 +89,7 @@ class Device:
     A discrete device has ``engines`` and ``queues``; an APU has ``rings``, ``hsa_queues`` and ``faults``.  What the
     other kind has is empty, and ``faults`` is None.  ``pages`` is the device's page table for host memory.
 
-    The class is the list of a device's parts, so it has more than fifteen attributes; each part is an object with a job
-    of its own.
+    Wide because it is the list of a device's parts; each part is an object with a job of its own.
     """
 
     def __init__(

@@ -63,7 +63,10 @@ class RuntimeCosts:
 
 
 class OffloadDevice:
-    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors."""
+    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors.
+
+    Wide because it joins the parts of a device, and every operation on it is also told to the tool here.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class OffloadDevice:
         """Build a device of the runtime.
 
         host_program: for a configuration that places objects; table_policy: who enters the device table next, None for
-        the profile's ``lock.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
+        the profile's ``table.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
@@ -120,7 +123,7 @@ class OffloadDevice:
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         suffix = f" {number}" if number else ""
         self.table = PresentTable()
-        policy = lock_policy(spec.text("lock.handoff") if table_policy is None else table_policy)
+        policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
         self.table_arbiter = TableArbiter(machine, f"device table{suffix}", policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
         self.entry_locks = EntryLocks(sim, f"entry{suffix}")
@@ -272,7 +275,7 @@ class OffloadDevice:
         return array.managed or self.configuration.migrates
 
     def block_size(self, address: int) -> int | None:
-        """Bytes of the block that the runtime allocated at this device address."""
+        """Return the bytes of the block that the runtime allocated at this device address."""
         return self._blocks.get(address)
 
     @property
@@ -301,7 +304,7 @@ class OffloadDevice:
         )
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of every lock of this device, by name."""
+        """Return the statistics of every lock of this device, by name."""
         found = {
             self.table_lock.name: self.table_lock.statistics(),
             f"{self.entry_locks.name} locks": self.entry_locks.statistics(),

@@ -35,6 +35,8 @@ class HostArray:
     reading it raises TypeError.
     pointer_address: where the pointer variable of a heap array lives (for ``link``: the reference pointer), 0 if there
     is none.
+
+    Wide because every part of the runtime asks an array for its shape, its addresses, its bytes or its sections.
     """
 
     name: str

@@ -83,7 +83,7 @@ def return_to_trio(_: Any = None) -> Any:
 class Scheduler(Protocol):
     """What actors, scopes, nurseries, stories and the watch use of `Simulation`, which says what each member is.
 
-    It has more members than a class should have, because it is the whole inner surface of the scheduler in one place.
+    Wide because it is the whole inner surface of the scheduler in one place.
     """
 
     now: float
@@ -116,6 +116,9 @@ class Actor:
 
     Its other fields are the scheduler's, but for two that belong to the actor's owner: ``cause``, the number of the
     directive that the actor works for (0: none), and ``data``, where floors above keep what they know of a host thread.
+
+    Wide because the scheduler reads and writes these fields in every step: an object between would cost a look-up
+    each.
     """
 
     __slots__ = (
@@ -181,6 +184,7 @@ class Actor:
     def wake(self, _: Any) -> Any:
         """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
         sim = self.sim
+        # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task
         reschedule(task, GO)
         sim.running = self
@@ -195,6 +199,7 @@ class Actor:
         """
         sim = self.sim
         first = (sim.now, self.index - BEFORE_ALL, self)
+        # An actor that waits for no primitive may have a timer, as it sleeps or is served: that is brought forward.
         if (target := self.waits_for) is not None and target.forget(self) is not False:
             self.waits_for = None
             heappush(sim.heap, first)
@@ -244,6 +249,7 @@ class Actor:
         self.send = self.wake
         self.sim.running = None
         self.sim.expected = self.task
+        # Trio reschedules the task. The trampoline gets the second argument as its next step, which ends the slice.
         await reattach_detached_coroutine_object(self.task, return_to_trio)
 
     @uninterrupted

@@ -86,6 +86,8 @@ class Lock:
         """Wait until the lock is mine. Await it at once: a free lock is taken by the call."""
         sim = self.sim
         me = sim.running or sim.current
+        # Nobody runs between this call and its await. So a free lock is taken here, and an acquisition without a wait
+        # makes no generator.
         if self.owner is None and sim.operations_left:
             sim.operations_left -= 1
             self._take(me)
@@ -96,6 +98,7 @@ class Lock:
     @types.coroutine
     def _acquire(self, me: Actor) -> Generator[Any, Any, None]:
         sim = self.sim
+        # The pause comes before the look at the owner, because others may take the lock during it.
         if sim.operations_left:
             sim.operations_left -= 1
         else:
@@ -110,6 +113,7 @@ class Lock:
             yield from sim.park(me, self)
             self._wait_s += sim.now - me.waits_since
             while self.owner is not me and self.owner is not None:  # barging: somebody was faster
+                # To the head, because it has waited longest. (A futex would queue it last.)
                 self.waiters.appendleft(me)
                 yield from sim.park(me, self)
                 self._wait_s += sim.now - me.waits_since
@@ -135,6 +139,8 @@ class Lock:
             sim.observer.lock_released(self, me)
         if self.waiters:
             successor = self.waiters.popleft()
+            # Under fifo the successor owns the lock from now on, and not from its next step on: nobody can take it
+            # between.
             self.owner = successor if self.handoff == "fifo" else None
             sim.ready.append(successor)
         else:

@@ -33,6 +33,7 @@ class Nursery:
             sim.operations_left -= 1
         else:
             await sim.pause(me)
+        # Only a task that Trio steps can open a nursery of Trio's. The body runs detached again.
         self._detached = me.detached
         if self._detached:
             await me.attach()
@@ -53,6 +54,7 @@ class Nursery:
         assert self._trio is not None, "open the nursery with 'async with'"
         sim = self._sim
         cancel(sim, self._trio.cancel_scope)
+        # Trio delivers the cancellation in a pass of its own, which must come before this actor does more than wait.
         sim.trio_has_work = True
         if sim.turbo:
             sim.ready.appendleft(_LOOK_AT_TRIO)
@@ -64,6 +66,7 @@ class Nursery:
         assert self._trio is not None
         sim = self._sim
         me = sim.current
+        # Trio complains of a raw call by the name of its own internals: the story says what to do instead.
         if error is not None:
             error = story.explained(sim, me, error)
             kind = type(error)
@@ -71,6 +74,7 @@ class Nursery:
             await sim.pause(me, cancellable=False)
         if me.detached:
             await me.attach()
+        # It waits for the children in Trio, where a timeout reaches it only through Trio's cancel scope.
         outer, section = me.raw_section, RawSection(self._trio.cancel_scope)
         if outer is None:
             me.raw_section = section

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import Actor, uninterrupted
+from offloadrt.sim.actor import PASSED, Actor, uninterrupted
 from offloadrt.sim.lock import LockStatistics
 from offloadrt.sim.simulation import Simulation
 
@@ -71,37 +71,52 @@ class RWLock:
             return False
         self.waiters = left
         self._wait_s += self.sim.now - actor.waits_since
+        # Behind a writer that gives up there may be readers, who can come in now.
         self._grant()
         return True
 
+    @uninterrupted
     def acquire_read(self) -> Awaitable[None]:
-        """Wait until I am a reader."""
+        """Wait until I am a reader. Await it at once: a free lock is taken by the call."""
         return self._acquire(False)
 
+    @uninterrupted
     def acquire_write(self) -> Awaitable[None]:
-        """Wait until I am the writer."""
+        """Wait until I am the writer. Await it at once: a free lock is taken by the call."""
         return self._acquire(True)
 
     @uninterrupted
-    @types.coroutine
-    def _acquire(self, write: bool) -> Generator[Any, Any, None]:
+    def _acquire(self, write: bool) -> Awaitable[None]:
         sim = self.sim
         me = sim.running or sim.current
         if self.writer is me or me in self.readers:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
-        if sim.operations_left:
-            sim.operations_left -= 1
-        else:
-            yield from sim.pause(me)
-        if not self.waiters and self._free_for(write):
-            self._take(me, write)
-        else:
-            self._contended += 1
-            if sim.observer is not None:
-                sim.observer.lock_waited(self, me)
-            self.waiters.append((me, write))
-            yield from sim.park(me, self)
-            self._wait_s += sim.now - me.waits_since
+        if not sim.operations_left:
+            return self._acquire_after_pause(me, write)
+        sim.operations_left -= 1
+        # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
+        if self.waiters or not self._free_for(write):
+            return self._wait(me, write)
+        self._take(me, write)
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+        return PASSED
+
+    @uninterrupted
+    async def _acquire_after_pause(self, me: Actor, write: bool) -> None:
+        await self.sim.pause(me)
+        await self._acquire(write)
+
+    @uninterrupted
+    @types.coroutine
+    def _wait(self, me: Actor, write: bool) -> Generator[Any, Any, None]:
+        sim = self.sim
+        self._contended += 1
+        if sim.observer is not None:
+            sim.observer.lock_waited(self, me)
+        self.waiters.append((me, write))
+        yield from sim.park(me, self)
+        self._wait_s += sim.now - me.waits_since
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
 
@@ -149,6 +164,7 @@ class RWLock:
             raise RuntimeError(f"{me.name} downgrades {self.name!r}, which it does not hold for writing")
         self.writer = None
         self._write_hold_s += sim.now - self._since
+        # As Linux's downgrade_write does: the readers at the head of the queue are woken too, writers are not.
         self._take(me, False)
         self._grant()
 

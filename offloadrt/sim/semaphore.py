@@ -69,6 +69,7 @@ class Semaphore:
     @uninterrupted
     async def _acquire_after_pause(self, me: Actor) -> None:
         await self.sim.pause(me)
+        # From the beginning, because others may have taken the units during the pause.
         await self.acquire()
 
     @uninterrupted

@@ -54,10 +54,9 @@ class Simulation(trio.abc.Clock):
 
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
 
-    It has more members than other classes, in three groups: what programs use (``run``, ``spawn``, ``sleep``, scopes
-    and nurseries), what primitives are made of (``park``, ``until_due``, ``advance_without_switch``, ``pause``), and
-    Trio's clock. They share the fields below, which each step reads: a layer between them would cost a call in every
-    step.
+    Wide because three groups of members share the fields below, which each step reads: what programs use (``run``,
+    ``spawn``, ``sleep``, scopes and nurseries), what primitives are made of (``park``, ``until_due``,
+    ``set_timer``, ``pause``), and Trio's clock. A layer between them would cost a call in every step.
     """
 
     __slots__ = (
@@ -191,6 +190,7 @@ class Simulation(trio.abc.Clock):
         self._watch.root = current_task()
         self._watch.begin(dormant=not self.turbo)  # where Trio makes no steps, it costs nothing to look at all
         try:
+            # Outside of the actors' nursery: daemons outlast the actors, and an error of the watchdog ends all of them.
             async with trio.open_nursery() as service:
                 self._service = service
                 self.by_scheduler = True
@@ -216,6 +216,8 @@ class Simulation(trio.abc.Clock):
 
     def current_time(self) -> float:
         """Return the virtual time; Trio asks once in each pass of its loop, between the hook below and the tasks."""
+        # The pass after a `reschedule` of the scheduler runs that one task; any other pass runs tasks that Trio has
+        # woken.
         if self.expected is not None:
             self.expected = None
         elif self._watch.dormant:
@@ -275,6 +277,8 @@ class Simulation(trio.abc.Clock):
         """Resume who is due before Trio's next ``deadline``; a fence in the heap stands for it."""
         if deadline <= self.now:
             return 0
+        # Number 0: before the timers of that instant, and after interruptions, whose numbers are negative. A number of
+        # its own would depend on how often Trio has asked, because a fence is put in anew each time.
         fence = Fence()
         heappush(self.heap, (deadline, 0, fence))
         sleep = self.deadline_to_sleep_time(inf)
@@ -325,22 +329,25 @@ class Simulation(trio.abc.Clock):
             yield from me.interrupted()
         return me.value
 
-    def until_due(self, me: Actor) -> Awaitable[None]:
-        """Wait for the timer that ``me`` has just set for itself."""
-        return PASSED if self.advance_without_switch(me) else _suspended(me)
+    def until_due(self, me: Actor, due: float) -> Awaitable[None]:
+        """Wait until virtual time ``due``."""
+        return PASSED if self.set_timer(me, due) else _suspended(me)
 
-    def advance_without_switch(self, me: Actor, timer: Any = None) -> bool:
-        """Let time pass to the timer that ``me`` has just set, if it is the next thing to happen; False if it is not.
+    def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
+        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
 
-        An actor that is alone then goes on without a switch, and what happens is the same in both gears: the timer is
-        popped here as the trampoline would pop it. ``timer`` is what stands in the heap, if that is not ``me`` itself.
-        An actor that parks without a timer may ask as well: the answer is False.
+        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
+        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
+        self.timers_set = number = self.timers_set + 1
         heap = self.heap
-        if self.ready or not self.advances_left or me.trap is not None or not heap or heap[0][2] is not (timer or me):
+        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
+        alone = self.running is actor and not self.ready and self.advances_left and actor.trap is None
+        if not alone or (heap and heap[0][0] <= due):  # of two timers for one time the older comes first
+            heappush(heap, (due, number, timer or actor))
             return False
         self.advances_left -= 1
-        self.now = heappop(heap)[0]
+        self.now = due
         return True
 
     @uninterrupted
@@ -349,6 +356,8 @@ class Simulation(trio.abc.Clock):
         """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
         self.trio_has_work = False
         if not self.operations_left:
+            # Operations that passed without a wait count as steps, so that `look_around` notices a loop over free
+            # locks.
             self._steps += SLICE
             self.operations_left = SLICE
         self.ready.appendleft(me)

@@ -16,7 +16,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
 
     It is what actors do most, so it is a closure (its names are found faster than fields), and in the gear ``turbo`` it
     looks itself who is next: setting a timer and taking the least one is one operation on the heap. When the least
-    one is its own, that is what `Simulation.advance_without_switch` does.
+    one is its own, that is what `Simulation.set_timer` does.
     """
     heap, ready = sim.heap, sim.ready
     popleft = ready.popleft
@@ -39,6 +39,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
                 item = popleft()
             else:
                 sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
+                # Nobody is due before. It may go on only so often in a slice, or Trio would never get its look.
                 if item is me and sim.advances_left:
                     sim.advances_left -= 1
                     return

@@ -83,12 +83,15 @@ class TrioWatch(trio.abc.Instrument):
         if sim.by_scheduler or sim.violation is not None or sim.ending:
             return
         actor = task.context.get(SELF)
+        # A new task is no violation: Trio takes new tasks in any order, and an actor's first step only parks it.
         if actor is None or actor.sim is not sim or inspect.getcoroutinestate(task.coro) == inspect.CORO_CREATED:
             return
         waker = task_in_a_step()
         if waker is None and sim.running is not None and sim.running.is_actor:
             sim.violation = DetachedTrioCall(story.detached_call(sim, sim.running))
             return
+        # Neither a task of the run nor a deadline has woken it: then it was the world outside, as a thread that is
+        # done.
         if (waker is None and not sim.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
             sim.violation = self._outside(task, "was woken by")
             return
@@ -98,6 +101,8 @@ class TrioWatch(trio.abc.Instrument):
         if self._passes is None:
             self._passes = _Passes()
             trio.lowlevel.add_instrument(self._passes)
+        # Trio runs the tasks of one pass in random order. Whom a step wakes runs in the next pass, all others in this
+        # one.
         batch = self._passes.count + (waker is not None)
         other, self._woken = self._woken, task
         same_batch, self._woken_in = batch == self._woken_in, batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
@@ -29,7 +29,7 @@ def assert_sound(rig):
         for bit in range(pages.per_block):
             page = block.index * pages.per_block + bit
             state = LOCAL if block.resident >> bit & 1 else REMOTE if block.remote >> bit & 1 else UNMAPPED
-            assert pages.how_many(state, page, page + 1) == 1
+            assert pages.translations.how_many(state, page, page + 1) == 1
     assert memory.managed == len(pages.lru) * BLOCK <= memory.capacity - memory.used
     arrived = counters.bytes_htod + counters.first_on_gpu * PAGE
     assert arrived - counters.bytes_dtoh == pages.resident_pages() * PAGE

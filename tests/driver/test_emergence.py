@@ -164,9 +164,9 @@ def test_the_loss_at_a_lock_is_its_waiting(rig):
     assert many.machine.host_time.seconds["driver lock"] == pytest.approx(many.driver.context.statistics().wait_s)
 
 
-def test_a_woken_thread_pays_for_the_hand_over_while_it_owns_the_lock(rig):
+def test_a_lock_that_is_handed_over_is_owned_by_the_thread_that_wakes_up(rig):
     def held(threads):
-        overrides = CALLS | {"driver.handover": "3 us", "driver.stream_create": 0.0}
+        overrides = CALLS | {"driver.handoff": "fifo", "driver.handover": "3 us", "driver.stream_create": 0.0}
         _, many = elapsed(rig, Contended("driver.context", allocates, per_acquisition, overrides), threads)
         return many.driver.context.statistics(), many
 
@@ -179,7 +179,7 @@ def test_a_woken_thread_pays_for_the_hand_over_while_it_owns_the_lock(rig):
 
 def test_barging_lets_a_running_thread_overtake(rig):
     def order(handoff):
-        hardware = rig({"lock.handoff": handoff, "driver.handover": 0.0})
+        hardware = rig({"driver.handoff": handoff, "driver.handover": 0.0})
         done = []
 
         async def body(number):

@@ -16,9 +16,9 @@ def beside_a_kernel(rig, halt, call, overrides=None):
 
     Returns (seconds of the call, how much longer the kernel took than alone, the rig).
     """
-    hardware = rig({"driver.halt": halt, **(overrides or {})})
+    hardware = rig({"driver.halt": halt, "driver.handoff": "fifo", "driver.handover": 0, **(overrides or {})})
     driver, sim = hardware.driver, hardware.sim
-    alone = driver.device.compute.spec.time_alone(LONG)
+    alone = driver.device.compute.spec.seconds_on_idle_device(LONG)
     seconds = []
 
     async def computes():
@@ -74,7 +74,7 @@ async def transfer(driver, stream, block):
 )
 def test_allocations_and_frees(rig, halt, call, waits, cost, stops):
     seconds, longer, hardware = beside_a_kernel(rig, halt, call)
-    alone = hardware.driver.device.compute.spec.time_alone(LONG)
+    alone = hardware.driver.device.compute.spec.seconds_on_idle_device(LONG)
     drained = hardware.machine.host_time.seconds["drain"]
     assert seconds == pytest.approx(cost + drained)
     assert longer == pytest.approx(stops, abs=1e-9)
@@ -159,7 +159,7 @@ def evictions(rig, patience):
 
     hardware.run(computes)
     did = driver.device.compute.statistics()
-    return waited, queues.count, did.wall_s - driver.device.compute.spec.time_alone(LONG)
+    return waited, queues.count, did.wall_s - driver.device.compute.spec.seconds_on_idle_device(LONG)
 
 
 def test_whoever_evicts_pages_waits_until_the_queues_have_stopped(rig):

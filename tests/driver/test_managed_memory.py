@@ -14,7 +14,8 @@ from property_examples import examples
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.machine.managed.draws import divided
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
 
 # the tree prefetcher
@@ -58,10 +59,12 @@ def test_the_byte_table_finds_what_a_dictionary_says(changes):
     expected = [page for page in range(low, high) if states.get(page, UNMAPPED) == UNMAPPED]
     assert pages.next_unmapped(low, high) == (expected[0] if expected else -1)
     for state in (LOCAL, REMOTE):
-        assert pages.how_many(state, low, high) == sum(low <= p < high and s == state for p, s in states.items())
-    drawn = pages.draw_unmapped(pages.watch(low, high), 20, np.random.default_rng(1))
+        assert pages.translations.how_many(state, low, high) == sum(
+            low <= p < high and s == state for p, s in states.items()
+        )
+    drawn = pages.translations.draw_unmapped(pages.translations.watch(low, high), 20, np.random.default_rng(1))
     assert drawn and set(numbers(drawn)) <= set(expected)
-    assert numbers(pages.unmapped(low, high)) == pages.unmapped_numbers(low, high) == expected
+    assert numbers(pages.unmapped(low, high)) == pages.translations.unmapped_numbers(low, high) == expected
 
 
 @given(st.lists(st.integers(0, 20000), min_size=1, max_size=5).filter(any), st.integers(1, 300), st.integers(0, 99))

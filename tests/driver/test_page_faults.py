@@ -25,7 +25,7 @@ SMALL = Kernel("small", None, 1e6, 0.0, 256).launch(4)
 
 
 def alone(rig, launch=SMALL):
-    return LATENCY + rig.kfd.device.compute.spec.time_alone(launch)
+    return LATENCY + rig.kfd.device.compute.spec.seconds_on_idle_device(launch)
 
 
 @pytest.mark.parametrize("launch", [SMALL, Kernel("empty").launch(1)], ids=lambda one: one.kernel.name)
@@ -45,7 +45,7 @@ def test_the_kth_of_m_ranges_is_met_after_k_parts_of_the_work(apu):
     rig = apu()
     rig.run(lambda: rig.kernel(SMALL, rig.array(4 * HUGE, touched=True)))
     begins = [row.time_ps for row in rig.trace.events if isinstance(row, events.PageFaultBegin)]
-    part = rig.kfd.device.compute.spec.time_alone(SMALL) / 4
+    part = rig.kfd.device.compute.spec.seconds_on_idle_device(SMALL) / 4
     assert begins == pytest.approx([1e12 * (LATENCY + k * (part + SERVICE)) for k in range(4)], abs=2)
 
 
@@ -181,7 +181,7 @@ def test_a_prefault_excludes_the_service_of_faults(apu):
     ends = rig.together(lambda: rig.kfd.svm_attributes_set(*ours), lambda: rig.kernel(SMALL, theirs))
     prefaulted = CALL + LOCKED + 1000 * INSERT
     assert ends[0] == pytest.approx(prefaulted)
-    work = rig.kfd.device.compute.spec.time_alone(SMALL)
+    work = rig.kfd.device.compute.spec.seconds_on_idle_device(SMALL)
     assert ends[1] == pytest.approx(prefaulted + SERVICE + work), "it waited for the lock"
     assert rig.faults.wait_s == pytest.approx(prefaulted - 5e-6)
 
@@ -198,7 +198,7 @@ def test_a_range_that_is_prefaulted_while_the_fault_waits_costs_nothing_more(apu
     array = rig.array(1000 * HUGE, touched=True)
     ends = rig.together(lambda: rig.kfd.svm_attributes_set(*array), lambda: rig.kernel(SMALL, array))
     assert rig.faults.faults == 0 and rig.faults.duplicates == 1
-    assert ends[1] == pytest.approx(ends[0] + rig.kfd.device.compute.spec.time_alone(SMALL))
+    assert ends[1] == pytest.approx(ends[0] + rig.kfd.device.compute.spec.seconds_on_idle_device(SMALL))
 
 
 def test_what_the_host_touched_first_need_not_be_populated(apu):
@@ -380,7 +380,7 @@ def test_a_suspended_device_serves_faults_and_works_on_afterwards(apu):
         await suspends()
 
     ends = rig.together(lambda: rig.kernel(SMALL, array), later)
-    assert ends[0] == pytest.approx(ends[1] + rig.kfd.device.compute.spec.time_alone(SMALL))
+    assert ends[0] == pytest.approx(ends[1] + rig.kfd.device.compute.spec.seconds_on_idle_device(SMALL))
 
 
 def test_both_gears_have_the_same_history(apu):

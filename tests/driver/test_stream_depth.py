@@ -54,7 +54,7 @@ def test_the_kernels_run_as_they_do_in_a_stream_without_end(rig: Callable[..., A
 
 
 def test_calls_for_other_streams_wait_for_the_lock(rig: Callable[..., Any]) -> None:
-    hardware = rig({"driver.stream_depth": DEPTH})
+    hardware = rig({"driver.stream_depth": DEPTH, "driver.handoff": "fifo", "driver.handover": 0})
     taken: list[float] = []
 
     async def fill() -> None:

@@ -7,6 +7,7 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import LaunchOutOfResources, SMLimits, load
+from offloadrt.machine.compute.compute_spec import ComputeSpec
 from offloadrt.machine.messages import DrainKernels, KernelPacket, ResumeKernels, SuspendKernels
 from offloadrt.sim import Signal
 from offloadrt.trace import events
@@ -65,26 +66,26 @@ def test_a_kernel_alone_takes_its_roofline_time(device, launch, seconds):
 def test_dependent_accesses_come_on_top_of_the_roofline(rig):
     device = Device(rig({"mem.latency": "0.5 us"}))
     chained = Kernel("chained", None, 1e6, 0.0, 256, dependent_accesses=40.0).launch(FULL // 16)
-    plain = device.compute.spec.time_alone(Kernel("plain", None, 1e6, 0.0, 256).launch(FULL // 16))
+    plain = device.compute.spec.seconds_on_idle_device(Kernel("plain", None, 1e6, 0.0, 256).launch(FULL // 16))
     device.rig.run(lambda: device.run(chained))
     assert device.rig.sim.now == pytest.approx(LATENCY + plain + 40 * 0.5e-6)
 
 
 def test_a_launch_may_take_a_serial_time_besides(device):
-    alone = device.compute.spec.time_alone(FLOPS.launch(4))
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(4))
     device.rig.run(lambda: device.run(FLOPS.launch(4), serial_s=3e-6))
     assert device.rig.sim.now == pytest.approx(LATENCY + alone + 3e-6)
 
 
 def test_a_discrete_device_does_not_ask_what_a_kernel_touches(device):
-    alone = device.compute.spec.time_alone(FLOPS.launch(4))
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(4))
     device.rig.run(lambda: device.run(FLOPS.launch(4), touches=((0x1000, 1 << 30),)))
     assert device.rig.sim.now == pytest.approx(LATENCY + alone)
     assert device.rig.machine.devices[0].fault_statistics().faults == 0
 
 
 def test_two_kernels_that_fill_the_machine_take_twice_as_long(device):
-    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(FULL))
     ends = device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 2)
     assert ends == pytest.approx([LATENCY + 2 * alone] * 2)
 
@@ -92,20 +93,20 @@ def test_two_kernels_that_fill_the_machine_take_twice_as_long(device):
 def test_small_kernels_run_side_by_side(device):
     small = FLOPS.launch(FULL // 16)
     ends = device.rig.together(*[lambda: device.run(small)] * 8)
-    assert ends == pytest.approx([LATENCY + device.compute.spec.time_alone(small)] * 8)
+    assert ends == pytest.approx([LATENCY + device.compute.spec.seconds_on_idle_device(small)] * 8)
 
 
 def test_a_small_kernel_is_not_slowed_by_a_large_one(device):
     small, large = FLOPS.launch(FULL // 16), FLOPS.launch(FULL)
     spec = device.compute.spec
-    work = spec.time_alone(small) * spec.demand(small) + spec.time_alone(large) * 108
+    work = spec.seconds_on_idle_device(small) * spec.demand(small) + spec.seconds_on_idle_device(large) * 108
     ends = device.rig.together(lambda: device.run(small), lambda: device.run(large))
-    assert ends == pytest.approx([LATENCY + spec.time_alone(small), LATENCY + work / 108])
+    assert ends == pytest.approx([LATENCY + spec.seconds_on_idle_device(small), LATENCY + work / 108])
 
 
 def test_shares_are_redivided_when_a_kernel_comes(device):
     spec, sim = device.compute.spec, device.rig.sim
-    alone = spec.time_alone(FLOPS.launch(FULL))
+    alone = spec.seconds_on_idle_device(FLOPS.launch(FULL))
 
     async def later():
         await sim.sleep(alone / 2)
@@ -119,7 +120,7 @@ def test_no_more_kernels_are_resident_than_the_limit(rig):
     device = Device(rig({"gpu.max_concurrent_kernels": 4}))
     small = FLOPS.launch(1)
     ends = device.rig.together(*[lambda: device.run(small)] * 10)
-    alone = device.compute.spec.time_alone(small)
+    alone = device.compute.spec.seconds_on_idle_device(small)
     assert ends == pytest.approx([LATENCY + wave * alone for wave in (1, 1, 1, 1, 2, 2, 2, 2, 3, 3)])
     assert device.compute.statistics().most_resident == 4
 
@@ -157,7 +158,7 @@ def test_time_and_work_are_conserved(rig, launches, halts):
     bodies = [lambda row=row: kernel(*row) for row in launches] + [lambda row=row: halt(*row) for row in halts]
     device.rig.together(*bodies)
     did = device.compute.statistics()
-    work = sum(spec.time_alone(w.launch(teams)) * spec.demand(w.launch(teams)) for _, teams, w in launches)
+    work = sum(spec.seconds_on_idle_device(w.launch(teams)) * spec.demand(w.launch(teams)) for _, teams, w in launches)
     assert did.busy_s + did.idle_s == pytest.approx(sim.now)
     assert did.halted_s <= did.idle_s + 1e-12
     assert did.sm_s == pytest.approx(work)
@@ -166,7 +167,7 @@ def test_time_and_work_are_conserved(rig, launches, halts):
 
 def test_a_drain_waits_for_running_kernels_and_holds_back_new_ones(device):
     sim = device.rig.sim
-    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(FULL))
 
     async def drains():
         await sim.sleep(LATENCY + alone / 2)
@@ -191,7 +192,7 @@ def test_draining_an_idle_device_does_not_wait(device):
 
 def test_suspensions_are_counted_and_stop_progress(device):
     sim = device.rig.sim
-    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(FULL))
 
     async def suspends(when, length):
         await sim.sleep(when)
@@ -222,7 +223,7 @@ def test_saving_and_restoring_visits_each_resident_kernel(rig):
         device.resume()
 
     ends = device.rig.together(*[lambda: device.run(small)] * 3, suspends)
-    assert ends[:3] == pytest.approx([LATENCY + device.compute.spec.time_alone(small) + 6e-3] * 3)
+    assert ends[:3] == pytest.approx([LATENCY + device.compute.spec.seconds_on_idle_device(small) + 6e-3] * 3)
 
 
 @pytest.mark.parametrize(
@@ -253,5 +254,13 @@ def test_a_team_that_does_not_fit_is_an_error(threads, registers):
 def test_the_time_of_kernels_that_may_not_start_is_known(rig):
     device = Device(rig({"gpu.max_concurrent_kernels": 1, "launch.latency": 0.0}))
     device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3)
-    alone = device.compute.spec.time_alone(FLOPS.launch(FULL))
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(FULL))
     assert device.compute.statistics().wait_s == pytest.approx((1 + 2) * alone)
+
+
+def test_a_kernel_in_single_precision_takes_the_rate_of_single_precision():
+    spec = load("t4").read(ComputeSpec)
+    double = Kernel("double", flops_per_iteration=1e6).launch(4000, 256)
+    single = Kernel("single", flops_per_iteration=1e6, precision="single").launch(4000, 256)
+    ratio = spec.flops_single / spec.flops
+    assert spec.time_alone(double) == pytest.approx(ratio * spec.time_alone(single)) and ratio > 30

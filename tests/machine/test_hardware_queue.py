@@ -15,7 +15,7 @@ class Streams:
     def __init__(self, rig, overrides=None):
         self.rig = rig({"launch.latency": 0.0, **(overrides or {})})
         self.sim, self.device = self.rig.sim, self.rig.machine.devices[0]
-        self.alone = self.device.compute.spec.time_alone(ONE)
+        self.alone = self.device.compute.spec.seconds_on_idle_device(ONE)
 
     def open(self, count):
         return [self.device.open_stream() for _ in range(count)]

@@ -17,7 +17,7 @@ class Queues:
         self.device = self.rig.machine.devices[0]
         self.queues = self.device.hsa_queues
         spec = self.device.compute.spec
-        self.alone = spec.launch_latency + spec.time_alone(SMALL)
+        self.alone = spec.launch_latency + spec.seconds_on_idle_device(SMALL)
 
     def take(self):
         stream = self.device.open_stream()

@@ -24,7 +24,7 @@ def loads(in_flight: float, per_iteration: float = 64.0, **more: float) -> Kerne
 
 
 def seconds(launch: Launch) -> float:
-    return V100.time_alone(launch)
+    return V100.seconds_on_idle_device(launch)
 
 
 @given(teams=st.integers(1, 4000), in_flight=st.floats(0.25, 32))

@@ -73,22 +73,22 @@ def test_every_machine_says_what_its_memory_gives_at_least() -> None:
 def test_a_step_takes_its_bytes_up_to_a_sector(of: Kernel, apart: int, moved: int) -> None:
     launch = filled(of, Phantom((apart * N,)), Phantom((N,)), N)
     assert launch.bytes == 16 * N
-    assert P100.time_alone(launch) == pytest.approx((moved + 8) * N / P100.bandwidth, rel=1e-2)
+    assert P100.seconds_on_idle_device(launch) == pytest.approx((moved + 8) * N / P100.bandwidth, rel=1e-2)
 
 
 def test_both_sides_of_a_branch_take_what_straight_code_takes() -> None:
     straight, either = (filled(of, Phantom((N,)), Phantom((N,)), N) for of in (copy, branching))
-    assert P100.time_alone(either) == P100.time_alone(straight)
+    assert P100.seconds_on_idle_device(either) == P100.seconds_on_idle_device(straight)
 
 
 def test_a_gather_takes_a_sector_an_access_of_the_memory_or_of_the_sms() -> None:
     """An array that fits in the cache costs the memory next to nothing, but sectors still come to the SMs."""
     fitting, larger = int(P100.cache) // 8, int(P100.cache) // 8 + 1
     plain = 16 * N / P100.bandwidth
-    assert P100.time_alone(picked(larger)) == pytest.approx(plain + P100.sector * N / P100.bandwidth)
+    assert P100.seconds_on_idle_device(picked(larger)) == pytest.approx(plain + P100.sector * N / P100.bandwidth)
     of_memory = (16 * N + P100.cache) / P100.bandwidth
     of_sms = (16 + P100.sector) * N / (P100.sms * P100.sm_bandwidth)
-    assert P100.time_alone(picked(fitting)) == pytest.approx(max(of_memory, of_sms))
+    assert P100.seconds_on_idle_device(picked(fitting)) == pytest.approx(max(of_memory, of_sms))
 
 
 def test_few_threads_wait_for_latency_wherever_the_elements_lie() -> None:
@@ -96,4 +96,4 @@ def test_few_threads_wait_for_latency_wherever_the_elements_lie() -> None:
         of.launch(1, 128, arguments=(Phantom((16 * N,)), Phantom((N,)), N)) for of in (copy, every_sixteenth)
     )
     latency_bound = attrs.evolve(P100, sm_bandwidth=P100.bandwidth)
-    assert latency_bound.time_alone(near) == latency_bound.time_alone(apart)
+    assert latency_bound.seconds_on_idle_device(near) == latency_bound.seconds_on_idle_device(apart)

@@ -187,7 +187,7 @@ def test_the_division_of_the_sms_keeps_kernels_within_the_bandwidth(launches):
     share = FairShare(float(spec.sms))
     tickets = [share.join(0.0, 1.0, spec.demand(launch)) for launch in launches]
     drawn = [
-        share.rate(ticket) / spec.demand(launch) * launch.bytes / spec.time_alone(launch)
+        share.rate(ticket) / spec.demand(launch) * launch.bytes / spec.seconds_on_idle_device(launch)
         for ticket, launch in zip(tickets, launches, strict=True)
     ]
     assert math.fsum(drawn) <= BANDWIDTH * (1 + 1e-9)

@@ -159,6 +159,20 @@ def test_a_user_who_gives_up_leaves_its_share_to_the_others():
     assert ends == pytest.approx([1.0 + 1.5])
 
 
+def test_a_user_who_gives_up_alone_leaves_nothing_behind():
+    sim = Simulation(gear="turbo")
+    pool = SharedPool(sim, 2.0, "pool")
+
+    async def main():
+        with sim.move_on_after(1.0):
+            await pool.serve(10.0)
+        assert (pool.share.users, pool.share.delivered) == (0, 2.0)
+        await pool.serve(3.0)
+
+    sim.run(main)
+    assert (sim.now, pool.share.delivered) == (2.5, 5.0)
+
+
 def test_uncontended_everybody_has_the_whole():
     sim = Simulation(gear="turbo")
     pool = SharedPool(sim, 2.0, "pool", uncontended=True)

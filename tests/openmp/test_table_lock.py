@@ -370,9 +370,10 @@ def test_the_trace_shows_who_waits_for_the_table(rig: MakeRig) -> None:
 
 
 def test_whoever_waited_for_the_table_and_nobody_else_pays_the_hand_over() -> None:
-    """Also when the entries were locked meanwhile."""
+    """Also when the entries were locked meanwhile; of a lock that is handed over."""
     run = Run(record=True)
     run.phantom = True
+    run.set("table.handoff", "fifo")
     run.set("table.handover", "10 ms")
     shared: list[omp.HostArray] = []
     kernel = Kernel("touch", bytes_per_iteration=8.0)

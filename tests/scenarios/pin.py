@@ -17,6 +17,12 @@ from offloadrt.study import execute, find_scenario
 PINNED = Path(__file__).parent / "pinned"
 
 CASES: dict[str, list[dict[str, Any]]] = {
+    "allocations": [
+        {"nbytes": 1 << 12, "repeats": 3},
+        {"nbytes": 1 << 24, "repeats": 2, "memory": "managed", "threads": 2},
+        {"nbytes": 1 << 20, "repeats": 2, "memory": "pinned"},
+    ],
+    "cufft": [{"n": 1 << 20}],
     "exahype": [
         {"threads": 3, "batch": 2, "patches": 5},
         {"threads": 3, "batch": 2, "patches": 5, "memory": "pool"},
@@ -58,9 +64,21 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"benchmark": "EP", "step": "var_opt", "compiler": "gcc", "fraction": 0.004},
     ],
     "jacc_strategies": [{"benchmark": "Himeno", "strategy": "macc", "gpus": 2, "fraction": 0.002}],
+    "launches": [{"repeats": 5}, {"repeats": 5, "threads": 3, "elements": 100_000}],
+    "link_copies": [
+        {"nbytes": 1 << 20, "repeats": 2},
+        {"nbytes": 1 << 22, "repeats": 2, "direction": "d2h", "memory": "pageable", "threads": 2},
+    ],
+    "mutex": [{"sharing": 1, "milliseconds": 0.02}, {"sharing": 8, "milliseconds": 0.1}],
+    "one_warp": [{}, {"prefetch": True}],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
     "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],
     "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],
+    "oversubscription": [
+        {"gib": 0.5, "warm_up": 0, "launches": 2},
+        {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
+        {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
+    ],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
         {"threads": 2, "n": 256, "configuration": "managed"},
@@ -73,6 +91,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"threads": 2, "fraction": 0.001, "configuration": "eager_maps"},
         {"threads": 1, "fraction": 0.0005, "size": "S24"},
     ],
+    "rmat_bfs": [{"scale": 10}, {"scale": 19, "prefetch": False}],
     "rodinia": [
         {"benchmark": "bfs", "size_gb": 0.1},
         {"benchmark": "bfs", "size_gb": 1e-5, "phantom": False},
@@ -81,6 +100,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"benchmark": "srad", "size_gb": 0.1},
         {"benchmark": "srad", "size_gb": 1e-5, "phantom": False, "placement": "explicit"},
     ],
+    "sgemm": [{"n": 512}],
+    "sparse_pages": [{"gib": 0.0625, "per_block": 8, "passes": 2}, {"gib": 0.0625, "per_block": 2, "prefetch": False}],
     "specaccel": [
         {"benchmark": "stencil", "fraction": 0.001, "configuration": "copy"},
         {"benchmark": "lbm", "fraction": 0.01, "configuration": "usm"},
@@ -88,6 +109,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"benchmark": "spC", "fraction": 0.01, "configuration": "eager_maps"},
         {"benchmark": "bt", "fraction": 0.01, "configuration": "copy"},
         {"benchmark": "bt", "fraction": 0.01, "configuration": "implicit_zero_copy", "lose_translation": True},
+    ],
+    "stencil": [
+        {"n": 1000, "iterations": 4},
+        {"n": 1000, "iterations": 2, "threshold": 10, "batch_limit": 64},
+        {"n": 8000, "iterations": 2, "occupied_mib": 14500},
     ],
     "stdpar": [
         {"application": "babelstream", "size": 1 << 16, "steps": 3},
@@ -103,6 +129,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "stdpar_lulesh": [{"size": 4, "variant": "mp+se+pm", "steps": 1}],
     "stdpar_lulesh_mi100": [{"size": 4, "variant": "mp+se+xnack", "steps": 1}],
     "stdpar_miniapps": [{"application": "minibude", "implementation": "native", "steps": 1}],
+    "stream": [{"elements": 1 << 20}, {"elements": 1 << 20, "prefetch": False}],
+    "touch_pages": [{"nbytes": 1 << 22, "prefetch": False}],
     "unified_memory": [
         {"size_gb": 0.2, "reuse": 2, "read_back": 1 << 22},
         {"size_gb": 0.2, "placement": "prefetch"},

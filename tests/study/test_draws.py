@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from toys import UNKNOWN
+from unknowns import UNKNOWN
 
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.executors import InProcess
@@ -18,13 +18,13 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import DRAWS, OfTakenInputs, Share, draws_of
+from offloadrt.study.validation.draws import DRAWS, OfTakenInputs, DrawnShare, draws_of
 from offloadrt.study.validation.judging import Bench, Hearing, JudgingGrid, Reading
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.validate import validate
 
 MACHINE = "integrated-gpu"
-SCENARIO = f"{Path(__file__).parent / 'toys.py'}:with_unknown"
+SCENARIO = f"{Path(__file__).parent / 'unknowns.py'}:with_unknown"
 INPUTS = {UNKNOWN.name: UNKNOWN}
 
 
@@ -82,19 +82,19 @@ def test_the_largest_value_that_is_affordable() -> None:
 def test_a_run_takes_an_input_elsewhere_and_says_so() -> None:
     scenario = find_scenario(SCENARIO)
     mean = execute(scenario, {})
-    assert mean.elapsed_s == 4.0 and mean.inputs == {"toys.unknown": 4.0} and not mean.options
-    low = execute(scenario, {}, inputs={"toys.unknown": "low", "elsewhere.other": "high"})
-    assert low.elapsed_s == 1.0 and low.options == {"inputs": {"toys.unknown": "low"}}
+    assert mean.elapsed_s == 4.0 and mean.inputs == {"unknowns.unknown": 4.0} and not mean.options
+    low = execute(scenario, {}, inputs={"unknowns.unknown": "low", "elsewhere.other": "high"})
+    assert low.elapsed_s == 1.0 and low.options == {"inputs": {"unknowns.unknown": "low"}}
     assert execute(scenario, {"takes_it": False}).inputs == {}
 
 
 def test_inputs_are_named_by_modules_and_taken_within_a_body() -> None:
-    import toys
+    import unknowns
 
-    assert inputs_of(toys) == INPUTS
-    with inputs_at({"toys.unknown": 1.0}) as taken:
+    assert inputs_of(unknowns) == INPUTS
+    with inputs_at({"unknowns.unknown": 1.0}) as taken:
         assert UNKNOWN.at("low") == 16.0
-    assert taken == {"toys.unknown": 16.0} and UNKNOWN.at("low") == 1.0
+    assert taken == {"unknowns.unknown": 16.0} and UNKNOWN.at("low") == 1.0
 
 
 def test_draws_fill_each_range_evenly() -> None:
@@ -122,8 +122,8 @@ def test_the_share_in_which_a_claim_holds() -> None:
     findings = {finding.claim: finding for finding in report.findings}
     assert findings["toy.short"].share == "16 of 64 draws", "a quarter of a space that is filled evenly"
     assert findings["toy.fixed"].share == "64 of 64 draws"
-    assert findings["toy.short"].verdict == findings["toy.long"].verdict == "depends on toys.unknown"
-    assert "the other way round with toys.unknown = low" in findings["toy.short"].reason
+    assert findings["toy.short"].verdict == findings["toy.long"].verdict == "depends on unknowns.unknown"
+    assert "the other way round with unknowns.unknown = low" in findings["toy.short"].reason
     assert "64 draws (Sobol) of 2 entries of the machine and 1 inputs of the programs together" in report.ranges[-3]
     assert report.ranges[-2:] == ["toy.short holds in 16 of 64 draws", "toy.long holds in 27 of 64 draws"]
 
@@ -162,4 +162,4 @@ def test_runs_that_do_not_take_an_input_are_made_once() -> None:
 
 
 def test_a_share_in_words() -> None:
-    assert str(Share(3, 60)) == "3 of 60 draws"
+    assert str(DrawnShare(3, 60)) == "3 of 60 draws"

@@ -60,7 +60,7 @@ def test_what_the_user_set_and_what_the_machine_is_is_no_variant() -> None:
     variants = variants_of(profiles.load("alex-a100", overrides), PAPER.candidates, options)
     varied = {key for variant in variants for key in (variant.key, *variant.options.range_end)}
     assert not varied & {"alloc.cudaFree", "driver.halt", "driver.halt_save_restore", "driver.api"}
-    assert {"driver.free_visits_streams", "alloc.cudaMalloc_small", "lock.handoff"} < varied
+    assert {"driver.free_visits_streams", "alloc.cudaMalloc_small", "driver.handoff"} < varied
     for variant in variants:
         assert variant.options.machine == "alex-a100"
         assert overrides.items() <= dict(variant.options.overrides).items()

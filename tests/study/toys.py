@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from offloadrt import Figure, ParameterError, Range, Run, scenario
 from offloadrt.sim import Lock
-from offloadrt.study.input_range import InputRange
 
 
 @scenario(
@@ -41,15 +40,6 @@ async def queueing(
         for _ in range(threads):
             nursery.spawn(body)
     return {"per_thread_s": run.elapsed / threads, "contended": lock.statistics().contended, "note": note}
-
-
-UNKNOWN = InputRange(1.0, 16.0, "s", "invented", name="toys.unknown")
-
-
-@scenario(machine="integrated-gpu")
-async def with_unknown(run: Run, takes_it: bool = True) -> None:
-    """Takes as long as an input says that is known as a range only, or one second."""
-    await run.sim.sleep(UNKNOWN.at() if takes_it else 1.0)
 
 
 @scenario

@@ -40,7 +40,10 @@ class Names:
 
 
 class Filter:
-    """Writes the source of the nest that loads and stores under guards only."""
+    """Writes the source of the nest that loads and stores under guards only.
+
+    Wide because it has one method for each kind of statement and expression that it writes anew.
+    """
 
     def __init__(
         self,

@@ -42,8 +42,8 @@ class Locked:
 class Context:
     """What all calls on one device share.
 
-    ``lock`` is taken for the work of every call.  A thread that had to wait for it pays ``driver.handover`` with the
-    lock in its hands, which is what makes a contended lock slower than the sum of the work under it.
+    ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
+    ``driver.handoff`` says whether others can take the lock meanwhile.
     """
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
@@ -55,7 +55,7 @@ class Context:
         self.lock = HostLock(
             machine,
             f"driver context{suffix}",
-            lock_policy(machine.spec.text("lock.handoff")),
+            lock_policy(machine.spec.text("driver.handoff")),
             costs.handover,
             category="driver",
             wait_category="driver lock",
@@ -92,6 +92,7 @@ class Context:
         await self.lock.enter(dt)
         try:
             stream = packet.stream
+            # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
             while (first := stream.full(self.costs.stream_depth)) is not None:
                 begin = self.sim.now
                 await first.wait()

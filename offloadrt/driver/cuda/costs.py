@@ -11,7 +11,8 @@ import attrs
 class DriverCosts:
     """Seconds of host time of each call; sizes in bytes.
 
-    There is one field for each entry of the profile that the library reads, hence their number.
+    Wide because it has one field for each entry of
+    the profile that the library reads.
     """
 
     allocate: Annotated[float, "alloc.cudaMalloc_small"]

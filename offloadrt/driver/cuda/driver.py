@@ -41,7 +41,7 @@ class DriverStatistics:
 class Driver:
     """The context of one device with all its calls.
 
-    It has many attributes because it is the one list of the library's calls; each group of calls is a class of its own.
+    Wide because it is the one list of the library's calls; each group of calls is a class of its own.
     Every call takes ``cause``, the number of the directive that asks for it (None: that of the running actor).
     """
 

@@ -40,6 +40,7 @@ class MemoryCalls:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked():
                 halts = self._halting.concerns("alloc")
+                # The device is halted with the context lock held, so other threads' calls wait for the drain as well.
                 resume = await self._halting.begin("alloc", call.api, call.cause) if halts else None
                 try:
                     address = await self._allocate(nbytes, phantom)
@@ -58,6 +59,7 @@ class MemoryCalls:
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
             await uvm.make_room(nbytes, sim.current.cause)
         try:
+            # The block is taken before the time passes, so that no other thread gets the same room meanwhile.
             block, segments = memory.allocate(nbytes, phantom)
         except OutOfSegments:
             free = memory.free_bytes

@@ -91,6 +91,7 @@ class AsyncHandler:
                 raise TypeError(f"the thread for asynchronous handlers does not understand {handler!r}")
             begin = sim.now
             self._busy.rise()
+            # Before the core is taken: the fault may wait for the mmap lock, and a thread that waits has no core.
             if handler.written and not pages.covers(handler.written, handler.nbytes):
                 await self._kfd.host_touch(handler.written, handler.nbytes, of_program=False)
             await cores.take()

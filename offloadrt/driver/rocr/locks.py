@@ -11,7 +11,7 @@ from offloadrt.machine.host_lock import HostLock, lock_policy
 
 
 class RocrLocks:
-    """Makes the locks of one device; a thread that had to wait for one pays ``handover`` while it owns it."""
+    """Makes the locks of one device; a thread that had to wait for one needs ``handover`` to wake up."""
 
     def __init__(self, machine: Machine, device: Device, handover: float) -> None:
         self._machine = machine
@@ -31,7 +31,7 @@ class RocrLocks:
         return HostLock(
             self._machine,
             name + self._suffix,
-            lock_policy(spec.text("lock.handoff")),
+            lock_policy(spec.text("driver.handoff")),
             self._handover,
             category="driver",
             wait_category="driver lock",

@@ -23,7 +23,7 @@ from offloadrt.sim import LockStatistics
 class Rocr:
     """The library on one device with all its calls; ``start`` it within a run.
 
-    It has many attributes because it is the one list of the library's calls; each group of calls is a class of its own.
+    Wide because it is the one list of the library's calls; each group of calls is a class of its own.
 
     Raises ProfileError when the machine is no APU.
     """

@@ -17,7 +17,7 @@ from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 
 
@@ -25,6 +25,9 @@ class UvmBlocks:
     """The blocks of one device and what may be done to one; the caller holds its lock (``UvmLocks``).
 
     ``kernels`` is what the device's compute units know of managed memory.
+
+    Wide because it has one method for each thing that NVIDIA's driver does to a block, and they share
+    locks and counters.
     """
 
     def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels) -> None:
@@ -55,14 +58,17 @@ class UvmBlocks:
             while not take(pages.block_size):
                 if not (evicts and await self.evict_one(cause)):
                     return False
+            # It can be evicted from now on, but nobody does so while its lock is held.
             pages.lru[block.index] = block
         await self.pay(cost)
         if moved := brought & block.populated:
             await self.move("h2d", block, moved, cause)
             block.host_mapped &= ~moved
         brought &= block.valid  # what was freed meanwhile stays away
+        # Pages that nobody has touched have no bytes to move: they appear in device memory.
         if moved != brought:
             self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        # The translations come last: until the bytes are there, a kernel that meets these pages faults.
         pages.set_state(block, brought, LOCAL)
         if not brought:
             self.release(block)
@@ -86,6 +92,8 @@ class UvmBlocks:
 
     def pay(self, dt: float) -> Awaitable[None]:
         """Let one of the driver's own threads work for ``dt`` seconds."""
+        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
+        # predicted too fast, by at most the time of these steps.
         return self.sim.sleep(self.machine.jitter(dt))
 
     # Evictions
@@ -103,6 +111,7 @@ class UvmBlocks:
         else:
             if (first := next(iter(lru.values()), None)) is None:
                 return False
+            # All are worked on. The first that is given up may have made room itself, so the caller looks again.
             await locks.take(first)
             locks.give(first)
             return True
@@ -110,6 +119,7 @@ class UvmBlocks:
         try:
             if block.accessed_by:
                 await self.stop_queues(block, block.resident, cause)
+            # The translations go before the bytes, so that no kernel writes to a page that is on its way.
             gone = block.resident
             self.unmap(block, gone)
             self.counters.evictions += 1

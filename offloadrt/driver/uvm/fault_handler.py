@@ -100,6 +100,7 @@ class UvmFaultHandler:
             counters.batches += 1
             counters.duplicates += duplicates
             serve, cause = faults.serve, first.cause
+            # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
                 took[index], put_off = await serve(index, served[index], cause)
                 self._block_s += took[index]
@@ -113,6 +114,8 @@ class UvmFaultHandler:
             FaultBatch(came, came, came, begin, sim.now, sim.now, how_many(pages), different, len(took), nbytes)
         )
         while not self._uncontended and mailbox.items:
+            # The flush drops faults that came during the batch. Their kernels are replayed with the others and ask
+            # again.
             messages.append(_understood(await mailbox.get()))
         for message in messages:
             own_s = math.fsum([took.get(index, 0.0) for index in dict(message.pages)])

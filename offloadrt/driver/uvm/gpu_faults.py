@@ -31,6 +31,7 @@ class GpuFaults:
         await locks.take(block)  # a prefetch or a host thread may work on it
         begin = sim.now
         try:
+            # Others may have brought a page while the batch waited for this block.
             wanted = faulted & ~(block.resident | block.remote)
             self._count(block, faulted, wanted)
             if not wanted:
@@ -99,6 +100,7 @@ class GpuFaults:
         if not costs.prefetch_tree:
             return wanted
         brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, costs.threshold)
+        # A page that is to stay on the host, or goes to and fro, comes only for a fault of its own.
         stays = (block.prefers_host | thrashes) & ~wanted
         return brought & ~(stays | resident | block.remote)
 

@@ -23,6 +23,8 @@ class HostFaults:
         blocks = self._blocks
         count, cause = 0, blocks.sim.current.cause
         for block, pages in blocks.pages.parts(begin, nbytes):
+            # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
+            # taken may be about to move a page of it either way, so the thread has to look again after that.
             while block.resident & pages or blocks.locks.is_taken(block):
                 count += await self._fault(block, pages, cause)
             block.populated |= pages
@@ -60,6 +62,7 @@ class HostFaults:
             locks.release()
         if until < 0.0:
             return 1
+        # The thread sleeps without the locks, as nvidia-uvm does: it naps after it has left the block.
         nap = max(until - sim.now, 0.0)
         await sim.sleep(nap)
         host_time.add("driver", nap)

@@ -18,7 +18,8 @@ from offloadrt.driver.uvm.host_faults import HostFaults
 from offloadrt.driver.uvm.migration_worker import MigrationWorker
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
 from offloadrt.machine import Device, Machine, ProfileError
-from offloadrt.machine.managed.pages import REMOTE, ManagedPages
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.translations import REMOTE
 from offloadrt.sim import Mailbox, RWLock
 
 Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]
@@ -55,7 +56,7 @@ class Uvm:
         self.make_room = blocks.make_room
         """``await make_room(nbytes, cause)``: evict until there is room for a block of the program."""
         self.try_again = blocks.try_again
-        """To be called when the program has freed device memory."""
+        """Call it when the program has freed device memory: pages that found no room may migrate now."""
 
     @property
     def costs(self) -> UvmCosts:

@@ -20,6 +20,7 @@ class ComputeSpec:
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]
+    flops_single: Annotated[float, "gpu.fp32"]
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
     sector: Annotated[int, "mem.sector"]
@@ -45,7 +46,7 @@ class ComputeSpec:
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
-    def time_alone(self, launch: Launch) -> float:
+    def seconds_on_idle_device(self, launch: Launch) -> float:
         """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
@@ -75,12 +76,15 @@ class ComputeSpec:
 
     def _roofline(self, launch: Launch) -> float:
         """Return the seconds that arithmetic or memory takes, whichever is more."""
+        # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
+        # less than a factor of two: the sum of the two times is at most twice the longer one.
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
         return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
 
     def _flops(self, launch: Launch) -> float:
         """Return the flop/s of a launch's code when all SMs are busy."""
-        return self.flops * launch.kernel.efficiency * self.limits.working_lanes(launch)
+        peak = self.flops_single if launch.kernel.precision == "single" else self.flops
+        return peak * launch.kernel.efficiency * self.limits.working_lanes(launch)
 
     def _filled(self, launch: Launch, teams: int) -> float:
         """Return the SMs whose arithmetic units so many teams keep busy, at most all."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
@@ -44,8 +45,6 @@ _NEAR = 1e-9
 
 Rounding can put the end a little behind a message that comes at the same time.
 """
-_REMEMBERED = 4096
-"""How many launches' times are remembered before they are all forgotten, so that memory stays bounded."""
 
 
 @attrs.define
@@ -87,14 +86,14 @@ class ComputeUnits:
         self.traffic: MemoryTraffic | None = None
         """Divides the memory's bandwidth between kernels and copies, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
-        """Told of each kernel of the program at its end: the device, what it was, its begin and end."""
+        """Called with (device, packet, begin, end) when a kernel of the program ends; None: nobody listens."""
         self.kernels = ResidentKernels(sim, device, spec, trace)
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
         self._work = self.kernels.work
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
-        self._times: dict[int, tuple[Launch, float, float]] = {}
+        self._times: Memo[int, tuple[Launch, float, float]] = Memo()
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = LevelOverTime(sim)
@@ -115,6 +114,7 @@ class ComputeUnits:
             message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
             self.account()
             if message is TIMED_OUT:
+                # Only the latency of a launch is over: no kernel can have ended.
                 if ends > sim.now + _NEAR:
                     self._start()
                     continue
@@ -146,12 +146,14 @@ class ComputeUnits:
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
+        # The reply is left to `_retire`, which finds out when no kernel is resident any more.
         self._draining.append(call)
 
     async def _suspend(self, message: SuspendKernels, call: Request) -> None:
         """Stop the kernels; the first to suspend has each of them saved."""
         self._suspends += 1
         self._tally.suspensions += 1
+        # The kernels stop before they are saved: from here on none of them makes progress.
         self._share.halt(self.sim.now)
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
@@ -195,9 +197,12 @@ class ComputeUnits:
             if resident.packet.blit is None:
                 self._tally.wall_s += now - resident.start
                 self._tally.alone_s += resident.alone
+            # The body computes all of a kernel's results at its end, on the memory of that moment. Nobody can see a
+            # difference, unless the kernel races with something that runs at the same time, or waits for it.
             if resident.packet.run is not None:
                 resident.packet.run()
             self._end(resident)
+        # A stalled kernel has not ended either: its page comes, and then it runs on. Draining waits for it too.
         if self._draining and not self._resident and not self._stalled:
             for call in self._draining:
                 call.reply()
@@ -206,6 +211,7 @@ class ComputeUnits:
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
+        # Those that were held up come first: packets start in the order in which their queues handed them over.
         while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
             self._delayed.fall()
             self._begin(waiting.popleft())
@@ -246,11 +252,12 @@ class ComputeUnits:
 
     def _time(self, launch: Launch) -> tuple[float, float]:
         """Return the seconds that a launch takes alone, and the SMs that it fills."""
+        # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
+        # can get its id.
         known = self._times.get(id(launch))
         if known is None or known[0] is not launch:
-            if len(self._times) > _REMEMBERED:
-                self._times.clear()
-            known = self._times[id(launch)] = (launch, self.spec.time_alone(launch), self.spec.demand(launch))
+            spec = self.spec
+            known = self._times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch))
         return known[1:]
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
@@ -322,6 +329,7 @@ class ComputeUnits:
         dt = now - self._last_accounted
         self._last_accounted = now
         self._share.advance(now)
+        # A device that is suspended without a kernel is idle, not halted: nothing is held up.
         if self._suspends and (self._resident or self._stalled):
             self._tally.halted_s += dt
         elif self._resident:

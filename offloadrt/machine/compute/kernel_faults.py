@@ -89,6 +89,7 @@ class KernelFaults:
     def missing(self, touches: Ranges) -> Missing:
         """Return what a kernel that touches these ranges has to fault in; something of them must be missing."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
+        # Two arguments may touch the same range, which one service maps: `seen` counts it once.
         pieces: list[tuple[int, int]] = []
         for touched in touches:
             for low, high in self.pages.missing(*touched):

@@ -110,6 +110,8 @@ class HostMemory:
         if nbytes < 0 or align < 1:
             raise ValueError(f"a host block of {nbytes} bytes aligned to {align}")
         key = (region, nbytes, align)
+        # The last block that was released comes first, as in glibc's caches. It matters, because its pages have been
+        # touched.
         if released := self._free.get(key):
             address = released.pop()
         else:

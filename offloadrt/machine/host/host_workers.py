@@ -86,6 +86,9 @@ class HostWorkers:
         try:
             if parallel:
                 await sim.sleep(spec.fork_join)
+            # An algorithm waits for the longer of its two parts and divides only that one with others. What it uses of
+            # the other is left out, so two algorithms of which one computes and one streams do not slow each other
+            # down.
             if streaming > computing:
                 part = bandwidth / spec.bandwidth_all
                 await self._memory.stream(launch.bytes / spec.bandwidth_all, part)

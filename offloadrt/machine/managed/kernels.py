@@ -67,6 +67,8 @@ class ManagedKernels:
         for access in resident.packet.accesses:
             total += access.nbytes
             swept += 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.pages.page_size))
+        # A window has as many threads as are resident at a time, unless these sweep over more pages than the SMs can
+        # hold faults back for: then it has fewer.
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
         held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
@@ -140,6 +142,7 @@ class ManagedKernels:
         del kernels.resident[ticket]
         amount = resident.alone * resident.demand * steps / sweep.windows
         left = kernels.share.leave(self.sim.now, ticket)
+        # Work is spread evenly over a step, so the windows that are done follow from the work that is left.
         done = steps * (1.0 - (left / amount if amount else 0.0))
         sweep.plan_anew(self.pages, self.sim.rng, done)
         kernels.work(resident, max(sweep.until - sweep.at - done, 0.0) / sweep.windows, 1)
@@ -201,7 +204,7 @@ class ManagedKernels:
         stalled = self._kernels.stalled
         resident = stalled.get(number)
         if resident is None:
-            resident = next(one for one in self._kernels.resident.values() if one.packet.number == number)
+            resident = next(other for other in self._kernels.resident.values() if other.packet.number == number)
         sweep = resident.sweep
         assert sweep is not None
         sweep.remote -= 1

@@ -12,32 +12,34 @@ pages: the accesses after the first level are those of several windows then.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import attrs
 import numpy as np
 
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
-from offloadrt.machine.managed.block import Picks, WatchedPages
-from offloadrt.machine.managed.page_sets import PageSets, by_block, joined
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, ManagedPages
+from offloadrt.machine.managed.block import Picks
+from offloadrt.machine.managed.page_sets import PageSets, joined
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.random_hits import RandomHits
+from offloadrt.machine.managed.translations import LOCAL, REMOTE
 
-_FEW = 4
-"""Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
 _ALL = 1.0 - 1e-6
 """A sweep that touches such a part of the pages touches all of them."""
 
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
+    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step.
+
+    Wide because where a kernel is, what it comes to next and what it misses follow from one another.
+    """
 
     accesses: Accesses
     windows: int
     step_windows: int
     levels: tuple[int, ...]
-    """From 0, the kernel's first accesses, even when all of these find device memory."""
+    """The levels of its accesses, ascending; 0 (the first accesses) is always one of them."""
     at_level: dict[int, list[int]]
     """The places of the accesses of each level."""
     ahead: int = 1
@@ -54,14 +56,10 @@ class ManagedSweep:
     """Pages that it has raised faults for, by block."""
     remote: int = 0
     """Transfers over the link that the present step still waits for."""
-    hits: list[int] = attrs.field(factory=list)
-    """For each access the window in which it next meets a page at random that is missing; -1: it has to be drawn."""
+    hits: list[RandomHits | None] = attrs.field(factory=list)
+    """For each access at random when it next meets a page that is missing; None for one that is swept."""
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access the pages that it picks; None for all of them."""
-    watches: list[WatchedPages | None] = attrs.field(factory=list)
-    """For each access at random, how many of its pages are missing."""
-    drawn: list[int] = attrs.field(factory=list)
-    """How many were when its hit was drawn."""
 
     @classmethod
     def of(
@@ -76,17 +74,22 @@ class ManagedSweep:
         """Make the progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
-            level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
+            level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
+            for level in levels
         }
-        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, hits=[-1] * len(accesses))
+        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
-        sweep.watches = [pages.watch(*sweep._all(pages, access)) if access.scattered else None for access in accesses]
-        sweep.drawn = [0] * len(accesses)
+        sweep.hits = [
+            RandomHits(access.scattered / windows, windows, pages.translations.watch(*sweep._all(pages, access)))
+            if access.scattered
+            else None
+            for access in accesses
+        ]
         return sweep
 
     def leave(self, pages: ManagedPages) -> None:
         """End it: nothing needs to be kept count of for it any more."""
-        pages.unwatch(self.watches)
+        pages.translations.unwatch([hits.watch for hits in self.hits if hits is not None])
 
     @property
     def over(self) -> bool:
@@ -108,16 +111,16 @@ class ManagedSweep:
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
-        found: PageSets = ()
+        missing: PageSets = ()
         for place in self.at_level[level]:
-            access = self.accesses[place]
-            if access.scattered:
-                more = self._met(pages, place, rng)
+            if (hits := self.hits[place]) is not None:
+                more = hits.met(self.at, self.end, pages, rng)
             else:
+                access = self.accesses[place]
                 more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
             if more:
-                found = joined(found, more) if found else more
-        return found
+                missing = joined(missing, more) if missing else more
+        return missing
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
         """Set ``until``: the next window that lacks something, or where the step ends.
@@ -129,10 +132,10 @@ class ManagedSweep:
         for place, access in enumerate(self.accesses):
             if last <= first:
                 break
-            if not access.scattered:
+            if (hits := self.hits[place]) is None:
                 last = self._swept_up_to(pages, place, first, last)
             elif access.nbytes:
-                last = min(last, max(first, self._next_hit(place, first, rng)))
+                last = min(last, max(first, hits.next_window(first, rng)))
         self.until = last
 
     def _swept_up_to(self, pages: ManagedPages, place: int, first: int, last: int) -> int:
@@ -151,7 +154,9 @@ class ManagedSweep:
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1
         self.step_windows = self.until - self.at
-        self.hits = [-1] * len(self.hits)
+        for hits in self.hits:
+            if hits is not None:
+                hits.forget()
         self.plan(pages, rng)
         self.at, self.end, self.step_windows = at, end, longest
 
@@ -180,7 +185,7 @@ class ManagedSweep:
         """
         if picks is not None:
             size = pages.page_size
-            low, high = (-(-(access.begin + self._byte(access, one)) // size) for one in (self.at, self.until))
+            low, high = (-(-(access.begin + self._byte(access, window)) // size) for window in (self.at, self.until))
             low = low if self.at else access.begin // size
             return pages.remote_among(picks, low, high) / max(picks.count, 1)
         if access.scattered:
@@ -189,8 +194,8 @@ class ManagedSweep:
         else:
             low, high = self._pages(pages, access, self.at, self.until)
             part = (self._byte(access, self.until) - self._byte(access, self.at)) / access.nbytes
-        remote = pages.how_many(REMOTE, low, high)
-        return part * remote / (remote + pages.how_many(LOCAL, low, high)) if remote else 0.0
+        remote = pages.translations.how_many(REMOTE, low, high)
+        return part * remote / (remote + pages.translations.how_many(LOCAL, low, high)) if remote else 0.0
 
     # where accesses are
 
@@ -206,49 +211,6 @@ class ManagedSweep:
     def _all(self, pages: ManagedPages, access: ManagedAccess) -> tuple[int, int]:
         size = pages.page_size
         return access.begin // size, -(-(access.begin + access.nbytes) // size)
-
-    # accesses at random
-
-    def _met(self, pages: ManagedPages, place: int, rng: np.random.Generator) -> PageSets:
-        """Draw the missing pages that accesses at random meet in the windows up to ``end``."""
-        hit = self._next_hit(place, self.at, rng)
-        if hit >= self.end:
-            return ()
-        self.hits[place] = -1
-        mean = self._mean(place)
-        if mean <= 0.0:
-            return ()
-        first = -math.log1p(rng.random() * math.expm1(-mean)) / mean  # when, given that there is one in the window
-        draws = 1 + int(rng.poisson(mean * (self.end - hit - min(first, 1.0))))
-        watch = self.watches[place]
-        assert watch is not None
-        if watch.missing > _FEW * draws:
-            return pages.draw_unmapped(watch, draws, rng)
-        found = pages.unmapped_numbers(watch.low, watch.high)
-        if len(found) > 1:
-            part = -math.expm1(draws * math.log1p(-1.0 / len(found)))
-            drawn = zip(found, rng.random(len(found)).tolist(), strict=True)
-            found = [page for page, at in drawn if at < part] or [found[int(rng.integers(len(found)))]]
-        return by_block(found, pages.per_block)
-
-    def _mean(self, place: int) -> float:
-        """Return how many accesses of a window meet a missing page on average; they are Poisson-distributed."""
-        watch = self.watches[place]
-        assert watch is not None
-        return self.accesses[place].scattered / self.windows * watch.missing / (watch.high - watch.low)
-
-    def _next_hit(self, place: int, window: int, rng: np.random.Generator) -> int:
-        """Return the first window from ``window`` on in which an access meets a missing page, drawn if it is not known.
-
-        Drawn again only after pages went: those that came meanwhile are a draw too many, of which nothing comes.
-        """
-        watch = self.watches[place]
-        assert watch is not None
-        if self.hits[place] < window or watch.missing > self.drawn[place]:
-            self.drawn[place] = watch.missing
-            chance = -math.expm1(-self._mean(place))
-            self.hits[place] = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
-        return self.hits[place]
 
 
 def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:

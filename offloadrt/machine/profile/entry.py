@@ -51,7 +51,10 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @attrs.frozen
 class ProfileEntry:
-    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
+    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts).
+
+    Wide because it has one field for each key of an entry in the file, and what error messages say of it.
+    """
 
     key: str
     value: Value

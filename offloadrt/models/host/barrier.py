@@ -6,7 +6,7 @@ from offloadrt.sim import Signal, Simulation
 
 
 class Barrier:
-    """Nobody passes before all `parties` have arrived; then it can be used again. Who gives up has not arrived."""
+    """Holds up all threads until `parties` have arrived, again and again. A thread that gives up has not arrived."""
 
     def __init__(self, sim: Simulation, parties: int) -> None:
         self.sim = sim
@@ -18,6 +18,7 @@ class Barrier:
         self._arrived += 1
         if self._arrived == self.parties:
             self._arrived = 0
+            # The gate of the next round is in place before anybody goes on: a thread may be back at once.
             gate, self._open = self._open, Signal(self.sim, "barrier")
             gate.set()
         else:

@@ -51,7 +51,10 @@ Running = Coroutine[Any, Any, object]
 
 
 class HostThread(ProgramThread):
-    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device."""
+    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device.
+
+    Wide because it has one method for each directive and routine of OpenACC, by the standard's name.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class HostThread(ProgramThread):
         self.library = library
         self.device_number = 0
         self.spread = 1
-        """On how many devices JACC's runtime keeps this thread's data."""
+        """The number of devices on which JACC's runtime keeps this thread's data."""
 
     async def leave_team(self) -> None:
         """Let the async queues go on: they belong to the device."""
@@ -194,7 +197,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
+        """Run ``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(

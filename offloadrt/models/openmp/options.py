@@ -35,7 +35,7 @@ class OpenMPOptions(ProgramOptions):
     """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
     table_policy: str | LockPolicy | None = None
     """Who enters the device table next: `fifo`, `barging`, or an object of one's own
-    (`machine/host_lock/policy.py`); None: as the profile's `lock.handoff` says.
+    (`machine/host_lock/policy.py`); None: as the profile's `table.handoff` says.
     """
     host_program: HostProgram | None = None
     """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""

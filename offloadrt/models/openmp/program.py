@@ -33,7 +33,7 @@ class OpenMP(OffloadProgram[HostThread]):
     configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
     `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
     blocks (`llvm`, `direct`, `malloc`). table_policy: who enters the device table next (`fifo`, `barging`; None: as the
-    profile's `lock.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
+    profile's `table.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
     unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
     `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
     that does not exist, and for `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what
@@ -95,7 +95,7 @@ class OpenMP(OffloadProgram[HostThread]):
 
         The device image holds zeros, not `fill`.
         """
-        array = self.make_array(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -109,7 +109,7 @@ class OpenMP(OffloadProgram[HostThread]):
         align: int = 16,
     ) -> HostArray:
         """``declare target link(name)``: a global that a device has only while it is mapped."""
-        array = self.make_array(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -118,7 +118,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, of all devices, and of the program's GPU memory managers."""
+        """Return the statistics of all locks, by name: of all devices, and of the program's GPU memory managers."""
         return {**super().locks(), **{lock.name: lock.statistics() for lock in self.manager_locks}}
 
     async def complete_tasks(self) -> None:

@@ -30,6 +30,8 @@ class StdParRuntime:
     system_usm: does the device use all memory of the host as it is? rules, database: of the offload heuristic.
     next_directive: gives the numbers by which a trace tells the program's calls apart. ValueError for system USM where
     the device cannot have it.
+
+    Wide because it holds what the threads' executors share; most fields are objects with a job of their own.
     """
 
     def __init__(

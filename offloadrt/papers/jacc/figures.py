@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from offloadrt.study.scripts.definition import Figure
 
 TITLES = {
@@ -28,13 +30,10 @@ JACC_STEPS = Figure(
     y="iteration_s",
     lines=("step",),
     panels="compiler",
-    xlabel="benchmark",
     ylabel="OpenACC's time over that of the step",
     title="JACC on one V100: automated asynchronous execution and specialization",
-    legend="step",
     names=TITLES,
     bars=True,
-    log=False,
     baseline={"step": "original"},
 )
 
@@ -42,13 +41,11 @@ JACC_POOLS = Figure(
     x="benchmark",
     y="iteration_s",
     lines=("library",),
-    xlabel="benchmark",
     ylabel="PGI's time over that of the library",
     title="JACC on one V100: GCC with and without pools of device memory",
     legend="run-time library",
     names=TITLES,
     bars=True,
-    log=False,
     baseline={"library": "pgi"},
 )
 
@@ -57,13 +54,11 @@ JACC_GPUS = Figure(
     y="share_s",
     lines=("gpus",),
     panels="what",
-    xlabel="benchmark",
     ylabel="speed-up over one GPU",
     title="JACC's adaptive strategy on one, two and four V100",
     legend="GPUs",
     names=TITLES,
     bars=True,
-    log=False,
     baseline={"gpus": 1},
 )
 
@@ -75,36 +70,19 @@ JACC_KERNELS = Figure(
     xlabel="GPUs",
     ylabel="time of an execution (s)",
     title="JACC on several V100, every kernel divided that can be: mean of all executions",
-    legend="benchmark",
     names=TITLES,
 )
 
-JACC_HIMENO = Figure(
-    x="size",
-    y="jacobi_s",
-    lines=("gpus",),
-    panels="what",
-    xlabel="size",
-    ylabel="speed-up over one GPU",
-    title="Himeno by size, its kernel divided",
-    legend="GPUs",
-    names=TITLES,
-    bars=True,
-    log=False,
-    baseline={"gpus": 1},
-)
+JACC_HIMENO = attrs.evolve(JACC_GPUS, x="size", y="jacobi_s", title="Himeno by size, its kernel divided")
 
 JACC_STRATEGIES = Figure(
     x="benchmark",
     y="computed_s",
     lines=("strategy",),
-    xlabel="benchmark",
     ylabel="one GPU's time over that of the strategy",
     title="Strategies on four V100",
-    legend="strategy",
     names=TITLES,
     bars=True,
-    log=False,
     baseline={"strategy": "single"},
 )
 

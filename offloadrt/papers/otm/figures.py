@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from offloadrt.study.scripts.definition import Figure
 
 TITLES = {
@@ -15,50 +17,24 @@ TITLES = {
     "d2h": "to the host",
 }
 
-OTM_FIG1 = Figure(
-    x="size_gb",
-    y="time_s",
-    lines=("placement",),
-    panels="benchmark",
-    xlabel="bytes of all arrays (GB)",
-    ylabel="time (s)",
-    title="Rodinia on a P100 with 16 GB: computation and data transfer",
-    legend="placement",
-    names=TITLES,
-)
-
-OTM_FIG2 = Figure(
-    x="size_gb",
-    y="moved_gb",
-    lines=("direction", "placement"),
-    panels="benchmark",
-    xlabel="bytes of all arrays (GB)",
-    ylabel="bytes moved (GB)",
-    title="Rodinia on a P100 with 16 GB: traffic between host and device",
-    legend="direction",
-    names=TITLES,
-)
-
-OTM_FIG3 = Figure(
-    x="size_gb",
-    y="time_s",
-    lines=("placement",),
-    panels="benchmark",
-    xlabel="bytes of all arrays (GB)",
-    ylabel="time (s)",
-    title="Rodinia on a P100 with 16 GB: computation and data transfer",
-    legend="placement",
-    names=TITLES,
-)
-
 RODINIA = Figure(
     x="size_gb",
     y="time_s",
     lines=("placement",),
     panels="benchmark",
     xlabel="bytes of all arrays (GB)",
-    ylabel="time (s)",
-    names={"bfs": "BFS", "cfd": "CFD", "srad": "SRAD", "explicit": "explicit copies", "um": "managed memory"},
+    names=TITLES,
+)
+
+OTM_FIG1 = OTM_FIG3 = attrs.evolve(RODINIA, title="Rodinia on a P100 with 16 GB: computation and data transfer")
+
+OTM_FIG2 = attrs.evolve(
+    RODINIA,
+    y="moved_gb",
+    lines=("direction", "placement"),
+    ylabel="bytes moved (GB)",
+    title="Rodinia on a P100 with 16 GB: traffic between host and device",
+    legend="direction",
 )
 
 UNIFIED_MEMORY = Figure(

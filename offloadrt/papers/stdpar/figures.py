@@ -26,26 +26,20 @@ STDPAR_BABELSTREAM = Figure(
     x="kernel",
     y="fraction_of_peak",
     lines=("implementation",),
-    xlabel="kernel",
     ylabel="fraction of the memory's peak bandwidth",
     title="BabelStream",
-    legend="implementation",
     names=TITLES,
     bars=True,
-    log=False,
 )
 
 STDPAR_MINIAPPS = Figure(
     x="application",
     y="time_s",
     lines=("implementation",),
-    xlabel="application",
     ylabel="performance over native",
     title="Mini-apps beside the machine's own model",
-    legend="implementation",
     names=TITLES,
     bars=True,
-    log=False,
     baseline={"implementation": "native"},
 )
 
@@ -77,7 +71,5 @@ STDPAR = Figure(
     y="time_s",
     lines=("implementation",),
     panels="application",
-    xlabel="size",
-    ylabel="time (s)",
     names={"acpp": "AdaptiveCpp", "nvcpp": "nvc++", "rocstdpar": "roc-stdpar", "icpx": "icpx"},
 )

@@ -16,7 +16,6 @@ ZEROCOPY_FIG3 = Figure(
     xlabel="host threads",
     ylabel="time of Copy over time",
     title="QMCPack NiO on MI300A",
-    legend="size",
     names=TITLES,
 )
 
@@ -25,10 +24,8 @@ ZEROCOPY_FIG4 = Figure(
     y="elapsed_s",
     lines=("configuration",),
     baseline=OVER_COPY,
-    xlabel="size",
     ylabel="time of Copy over time",
     title="QMCPack NiO on MI300A, 8 host threads",
-    legend="configuration",
     names=TITLES,
 )
 
@@ -41,10 +38,8 @@ ZEROCOPY_TABLE2 = Figure(
     y="elapsed_s",
     lines=("configuration",),
     baseline=OVER_COPY,
-    xlabel="benchmark",
     ylabel="time of Copy over time",
     title="SPECaccel 2023 on MI300A",
-    legend="configuration",
     names=TITLES,
     bars=True,
 )
@@ -53,13 +48,10 @@ ZEROCOPY_TABLE3 = Figure(
     x="benchmark",
     y="memory_initialization_s",
     lines=("configuration",),
-    xlabel="benchmark",
     ylabel="memory initialisation, MI (s)",
     title="SPECaccel 2023 on MI300A: kernels that wait for a first touch",
-    legend="configuration",
     names=TITLES,
     bars=True,
-    log=False,
 )
 
 QMCPACK = Figure(
@@ -71,9 +63,7 @@ QMCPACK = Figure(
     ylabel="time of the steps (s)",
 )
 
-SPECACCEL = Figure(
-    x="benchmark", y="elapsed_s", lines=("configuration",), xlabel="benchmark", ylabel="time (s)", log=False
-)
+SPECACCEL = Figure(x="benchmark", y="elapsed_s", lines=("configuration",), ylabel="time (s)", log=False)
 
 FIRST_TOUCH = Figure(
     x="bytes",

@@ -47,6 +47,8 @@ class Entry:
     event: recorded after the last transfer to the block; others make their stream wait for it.
     owned: the runtime allocated the device block and frees it.
     offset: where the block begins in the array that is called `name`; the host address if there is no name.
+
+    Wide because it has the fields of LLVM's `HostDataToTargetTy` and one method for each change of a count.
     """
 
     name: str
@@ -89,7 +91,7 @@ class Entry:
             self.dynamic += 1
 
     def decrement(self, hold: bool) -> None:
-        """Never below zero: a release of what was only held, or held by others, does nothing."""
+        """Count one down, never below zero: a release of what was only held, or held by others, does nothing."""
         if hold:
             if self.hold not in (INFINITE, 0):
                 self.hold -= 1

@@ -79,7 +79,10 @@ class Change:
 
 
 class ObjectTable:
-    """Objects and counters of one device. Raises ProfileError when the profile lacks an entry."""
+    """Objects and counters of one device. Raises ProfileError when the profile lacks an entry.
+
+    Wide because a decision, its budget and its counters have to change together.
+    """
 
     def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:
         self.spec = spec.read(ObjectSpec)

@@ -28,7 +28,10 @@ _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and noth
 
 
 class AmdgpuPlugin:
-    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
+    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`.
+
+    Wide because it implements `DevicePlugin`.
+    """
 
     kernels_fault = True
     shared_streams = False

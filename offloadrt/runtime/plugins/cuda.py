@@ -54,7 +54,10 @@ class StreamPool:
 
 
 class CudaPlugin:
-    """A device of CUDA's driver library; `migrates`: whether the program's arrays are managed memory."""
+    """A device of CUDA's driver library; `migrates`: whether the program's arrays are managed memory.
+
+    Wide because it implements `DevicePlugin`.
+    """
 
     kernels_die = False
     global_indirection = 0.0

@@ -73,6 +73,8 @@ class DevicePlugin(Protocol):
 
     `queue` arguments are `DirectiveQueue`s, which get their stream here at first use; device memory is told by its
     addresses. What a call wants may still be going on when it returns; `synchronize` waits for it.
+
+    Wide because it is the whole interface between LLVM's runtime and a plugin, as it is in LLVM.
     """
 
     kernels_fault: bool

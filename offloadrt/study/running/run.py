@@ -79,8 +79,8 @@ class Run:
     object of one's own. What is recorded is hashed too, unless `hash` is False. `on_progress` is called with (done,
     total) as a long program advances. Raises UserError for a gear, strategy, machine or runtime that does not exist.
 
-    This class has more members than others here because it is all that scripts and tests hold: each of them is one line
-    on the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`, `statistics`, the program).
+    Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
+    `trace`, `options`, `machine`, `windows`, `statistics`, the program).
     """
 
     __slots__ = (
@@ -261,12 +261,12 @@ class Run:
 
     @property
     def elapsed(self) -> float:
-        """Virtual seconds in the measured windows so far; since the start when none was opened."""
+        """Return the virtual seconds in the measured windows so far; since the start when none was opened."""
         return self.windows.elapsed
 
     @property
     def measured(self) -> Ledger:
-        """Locks, engines, bytes, calls and host time of the measured windows so far; of all when none was opened."""
+        """Return what was counted in the measured windows so far; everything when none was opened."""
         return self.windows.measured
 
     @property
@@ -281,5 +281,5 @@ class Run:
 
     @property
     def locks(self) -> Mapping[str, Any]:
-        """RunStatistics of every lock so far, by name: `run.locks["device table"].contended`."""
+        """Return the statistics of every lock so far, by name: `run.locks["device table"].contended`."""
         return self.statistics.locks

@@ -51,7 +51,7 @@ class Figure:
     bars: bool = False
     """Whether bars are drawn instead of lines, for texts along x that have no order."""
     log: bool = True
-    """Whether axes are logarithmic; base 2 along x."""
+    """Whether axes are logarithmic; base 2 along x. Bars and ratios to a baseline have a linear y axis."""
     baseline: Mapping[str, Any] = attrs.field(factory=dict)
     """Draw not `y` but the ratio to it: `y` of the run in which these parameters have these values, and all others are
     the same, over `y`. `offloadrt compare` takes it as its baseline as well.

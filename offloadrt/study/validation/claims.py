@@ -31,7 +31,10 @@ class ClaimRefused(UserError, ValueError):
 
 @attrs.frozen
 class Claim:
-    """One thing that a paper reports, and what has to come out for it to hold."""
+    """One thing that a paper reports, and what has to come out for it to hold.
+
+    Wide because it has one field for each key of an entry in `claims.toml`.
+    """
 
     id: str
     paper: str

@@ -26,7 +26,7 @@ _AT_ONCE = 8
 
 
 @attrs.frozen
-class Share:
+class DrawnShare:
     """In how many draws a claim holds, of those in which it could be judged."""
 
     holds: int
@@ -61,7 +61,7 @@ def draws_of(
 
 def shares_of(
     judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[Options], stage: Callable[[str], Answers]
-) -> dict[str, Share]:
+) -> dict[str, DrawnShare]:
     """Judge the claims on `grid` at every place that was drawn."""
     if not drawn:
         return {}
@@ -73,12 +73,12 @@ def shares_of(
         for (judge, _), judgement in zip(cases, hear_all(cases, answers), strict=True):
             verdicts[judge.claim.id].append(judgement.holds)
     return {
-        claim: Share(sum(holds is True for holds in said), sum(holds is not None for holds in said))
+        claim: DrawnShare(sum(holds is True for holds in said), sum(holds is not None for holds in said))
         for claim, said in verdicts.items()
     }
 
 
-def drawn_in_words(drawn: Sequence[Options], shares: Mapping[str, Share]) -> list[str]:
+def drawn_in_words(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -> list[str]:
     """Say in sentences what was drawn, and in how much of the space claims hold."""
     if not drawn:
         return []

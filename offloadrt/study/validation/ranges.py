@@ -17,7 +17,7 @@ import attrs
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
-from offloadrt.study.validation.draws import OfTakenInputs, Share, drawn_in_words, shares_of
+from offloadrt.study.validation.draws import OfTakenInputs, DrawnShare, drawn_in_words, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.validation.paper import SensitivityRun
 
@@ -57,7 +57,7 @@ class Turns:
     """Claims whose verdict on the ranges' grid differs although nothing was changed: nothing can be said about them."""
     sentences: list[str] = attrs.field(factory=list)
     """Sentences that say what was run and what it shows."""
-    shares: Mapping[str, Share] = attrs.field(factory=dict)
+    shares: Mapping[str, DrawnShare] = attrs.field(factory=dict)
     """The share of all ranges' space in which each claim holds."""
 
 

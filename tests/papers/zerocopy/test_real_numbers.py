@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from offloadrt.papers.zerocopy.qmcpack.small import SmallMonteCarlo, orbitals_at
-from offloadrt.papers.zerocopy.specaccel.small import SmallSolver, SmallStencil
+from small_qmcpack import SmallMonteCarlo, orbitals_at
+from small_specaccel import SmallSolver, SmallStencil
 
 RunProgram = Callable[..., Any]
 

@@ -160,6 +160,7 @@ def _slower(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
     Its flops, bytes and dependent accesses are multiplied; with a phantom among its arguments it computes nothing.
     """
     kernel = launch.kernel
+    # All three are scaled, so the kernel alone takes the factor times as long, whatever bounds it.
     slower = attrs.evolve(
         kernel,
         name=name,

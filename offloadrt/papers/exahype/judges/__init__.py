@@ -12,6 +12,6 @@ from offloadrt.papers.exahype.program import costs
 from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(costs))
+PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(costs))
 
 __all__ = ["PAPER", "batches", "mechanisms", "scaling", "unified"]

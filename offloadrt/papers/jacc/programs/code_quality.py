@@ -49,7 +49,7 @@ def factors(benchmark: Benchmark) -> dict[str, float]:
     executions = benchmark.program(extent).executions()
     alone: dict[str, float] = {}
     for call, times in executions.items():
-        seconds = compute.time_alone(launch_of(call.kernel, call.values))
+        seconds = compute.seconds_on_idle_device(launch_of(call.kernel, call.values))
         alone[call.kernel.name] = alone.get(call.kernel.name, 0.0) + times * seconds
     named = {name for group in benchmark.timed for name in group.kernels}
     at_limits = sum(alone[name] for group in benchmark.timed if group.seconds is None for name in group.kernels)

@@ -1,13 +1,14 @@
 """The kernels that BT, SP and LU share in their right-hand sides, over five fields of a cube of points.
 
 Fields are ``u[m, k, j, i]``. One source serves the three directions: (dk, dj, di) is the step to the next point. The
-public codes have a statement for each of the five fields, and so have these.
+public codes have a statement for each of the five fields, and so have these, as loops over `FIELDS` are unrolled.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import attrs
@@ -19,6 +20,12 @@ from offloadrt.kernels import Kernel, kernel
 Doubles = NDArray[np.float64]
 AXES = {"x": (0, 0, 1), "y": (0, 1, 0), "z": (1, 0, 0)}
 """The step along each axis."""
+FIELDS = (0, 1, 2, 3, 4)
+
+
+def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
+    """Return the bounds of three loops: the inner points of n a side, and from low to high along one axis."""
+    return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 
 def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
@@ -49,57 +56,40 @@ def primitives(
     ni: int,
 ) -> None:
     """Compute the reciprocal of the density, the velocities and the kinetic energy."""
-    for k in range(nk):
-        for j in range(nj):
-            for i in range(ni):
-                inverse = 1.0 / u[0, k, j, i]
-                rho_i[k, j, i] = inverse
-                us[k, j, i] = u[1, k, j, i] * inverse
-                vs[k, j, i] = u[2, k, j, i] * inverse
-                ws[k, j, i] = u[3, k, j, i] * inverse
-                energy = (
-                    0.5
-                    * inverse
-                    * (u[1, k, j, i] * u[1, k, j, i] + u[2, k, j, i] * u[2, k, j, i] + u[3, k, j, i] * u[3, k, j, i])
-                )
-                square[k, j, i] = energy
-                qs[k, j, i] = energy * inverse
+    for k, j, i in product(range(nk), range(nj), range(ni)):
+        inverse = 1.0 / u[0, k, j, i]
+        rho_i[k, j, i] = inverse
+        us[k, j, i] = u[1, k, j, i] * inverse
+        vs[k, j, i] = u[2, k, j, i] * inverse
+        ws[k, j, i] = u[3, k, j, i] * inverse
+        energy = (
+            0.5
+            * inverse
+            * (u[1, k, j, i] * u[1, k, j, i] + u[2, k, j, i] * u[2, k, j, i] + u[3, k, j, i] * u[3, k, j, i])
+        )
+        square[k, j, i] = energy
+        qs[k, j, i] = energy * inverse
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
     """Copy all five fields."""
-    for k in range(nk):
-        for j in range(nj):
-            for i in range(ni):
-                target[0, k, j, i] = source[0, k, j, i]
-                target[1, k, j, i] = source[1, k, j, i]
-                target[2, k, j, i] = source[2, k, j, i]
-                target[3, k, j, i] = source[3, k, j, i]
-                target[4, k, j, i] = source[4, k, j, i]
+    for k, j, i in product(range(nk), range(nj), range(ni)):
+        for m in FIELDS:
+            target[m, k, j, i] = source[m, k, j, i]
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
     """Scale the fields at the inner points."""
-    for k in range(1, nk - 1):
-        for j in range(1, nj - 1):
-            for i in range(1, ni - 1):
-                target[0, k, j, i] = target[0, k, j, i] * factor
-                target[1, k, j, i] = target[1, k, j, i] * factor
-                target[2, k, j, i] = target[2, k, j, i] * factor
-                target[3, k, j, i] = target[3, k, j, i] * factor
-                target[4, k, j, i] = target[4, k, j, i] * factor
+    for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
+        for m in FIELDS:
+            target[m, k, j, i] = target[m, k, j, i] * factor
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
     """Add the fields at the inner points."""
-    for k in range(1, nk - 1):
-        for j in range(1, nj - 1):
-            for i in range(1, ni - 1):
-                target[0, k, j, i] = target[0, k, j, i] + source[0, k, j, i]
-                target[1, k, j, i] = target[1, k, j, i] + source[1, k, j, i]
-                target[2, k, j, i] = target[2, k, j, i] + source[2, k, j, i]
-                target[3, k, j, i] = target[3, k, j, i] + source[3, k, j, i]
-                target[4, k, j, i] = target[4, k, j, i] + source[4, k, j, i]
+    for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
+        for m in FIELDS:
+            target[m, k, j, i] = target[m, k, j, i] + source[m, k, j, i]
 
 
 def flux(
@@ -119,45 +109,32 @@ def flux(
     d: float,
 ) -> None:
     """Add second differences and the convection with velocity v, in one direction."""
-    for k in range(1, nk - 1):
-        for j in range(1, nj - 1):
-            for i in range(1, ni - 1):
-                ahead = v[k + dk, j + dj, i + di]
-                here = v[k, j, i]
-                behind = v[k - dk, j - dj, i - di]
-                heat = qs[k + dk, j + dj, i + di] - 2.0 * qs[k, j, i] + qs[k - dk, j - dj, i - di]
-                heat = heat + ahead * ahead - 2.0 * here * here + behind * behind
-                heat = heat + rho_i[k + dk, j + dj, i + di] - 2.0 * rho_i[k, j, i] + rho_i[k - dk, j - dj, i - di]
-                press = square[k + dk, j + dj, i + di] - square[k - dk, j - dj, i - di]
-                rhs[0, k, j, i] = (
-                    rhs[0, k, j, i]
-                    + c * (u[0, k + dk, j + dj, i + di] - 2.0 * u[0, k, j, i] + u[0, k - dk, j - dj, i - di])
-                    - d * (u[0, k + dk, j + dj, i + di] * ahead - u[0, k - dk, j - dj, i - di] * behind)
-                )
-                rhs[1, k, j, i] = (
-                    rhs[1, k, j, i]
-                    + c * (u[1, k + dk, j + dj, i + di] - 2.0 * u[1, k, j, i] + u[1, k - dk, j - dj, i - di])
-                    - d * (u[1, k + dk, j + dj, i + di] * ahead - u[1, k - dk, j - dj, i - di] * behind)
-                    + d * press
-                )
-                rhs[2, k, j, i] = (
-                    rhs[2, k, j, i]
-                    + c * (u[2, k + dk, j + dj, i + di] - 2.0 * u[2, k, j, i] + u[2, k - dk, j - dj, i - di])
-                    - d * (u[2, k + dk, j + dj, i + di] * ahead - u[2, k - dk, j - dj, i - di] * behind)
-                    + d * press
-                )
-                rhs[3, k, j, i] = (
-                    rhs[3, k, j, i]
-                    + c * (u[3, k + dk, j + dj, i + di] - 2.0 * u[3, k, j, i] + u[3, k - dk, j - dj, i - di])
-                    - d * (u[3, k + dk, j + dj, i + di] * ahead - u[3, k - dk, j - dj, i - di] * behind)
-                    + d * press
-                )
-                rhs[4, k, j, i] = (
-                    rhs[4, k, j, i]
-                    + c * (u[4, k + dk, j + dj, i + di] - 2.0 * u[4, k, j, i] + u[4, k - dk, j - dj, i - di])
-                    - d * (u[4, k + dk, j + dj, i + di] * ahead - u[4, k - dk, j - dj, i - di] * behind)
-                    + c * heat
-                )
+    for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
+        ahead = v[k + dk, j + dj, i + di]
+        here = v[k, j, i]
+        behind = v[k - dk, j - dj, i - di]
+        heat = qs[k + dk, j + dj, i + di] - 2.0 * qs[k, j, i] + qs[k - dk, j - dj, i - di]
+        heat = heat + ahead * ahead - 2.0 * here * here + behind * behind
+        heat = heat + rho_i[k + dk, j + dj, i + di] - 2.0 * rho_i[k, j, i] + rho_i[k - dk, j - dj, i - di]
+        press = square[k + dk, j + dj, i + di] - square[k - dk, j - dj, i - di]
+        rhs[0, k, j, i] = (
+            rhs[0, k, j, i]
+            + c * (u[0, k + dk, j + dj, i + di] - 2.0 * u[0, k, j, i] + u[0, k - dk, j - dj, i - di])
+            - d * (u[0, k + dk, j + dj, i + di] * ahead - u[0, k - dk, j - dj, i - di] * behind)
+        )
+        for m in (1, 2, 3):
+            rhs[m, k, j, i] = (
+                rhs[m, k, j, i]
+                + c * (u[m, k + dk, j + dj, i + di] - 2.0 * u[m, k, j, i] + u[m, k - dk, j - dj, i - di])
+                - d * (u[m, k + dk, j + dj, i + di] * ahead - u[m, k - dk, j - dj, i - di] * behind)
+                + d * press
+            )
+        rhs[4, k, j, i] = (
+            rhs[4, k, j, i]
+            + c * (u[4, k + dk, j + dj, i + di] - 2.0 * u[4, k, j, i] + u[4, k - dk, j - dj, i - di])
+            - d * (u[4, k + dk, j + dj, i + di] * ahead - u[4, k - dk, j - dj, i - di] * behind)
+            + c * heat
+        )
 
 
 def dissipation(
@@ -175,44 +152,15 @@ def dissipation(
     d: float,
 ) -> None:
     """Add fourth differences in one direction, in a box of points that lie two or more inside along it."""
-    for k in range(k0, k1):
-        for j in range(j0, j1):
-            for i in range(i0, i1):
-                rhs[0, k, j, i] = rhs[0, k, j, i] - d * (
-                    u[0, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[0, k - dk, j - dj, i - di]
-                    + 6.0 * u[0, k, j, i]
-                    - 4.0 * u[0, k + dk, j + dj, i + di]
-                    + u[0, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[1, k, j, i] = rhs[1, k, j, i] - d * (
-                    u[1, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[1, k - dk, j - dj, i - di]
-                    + 6.0 * u[1, k, j, i]
-                    - 4.0 * u[1, k + dk, j + dj, i + di]
-                    + u[1, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[2, k, j, i] = rhs[2, k, j, i] - d * (
-                    u[2, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[2, k - dk, j - dj, i - di]
-                    + 6.0 * u[2, k, j, i]
-                    - 4.0 * u[2, k + dk, j + dj, i + di]
-                    + u[2, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[3, k, j, i] = rhs[3, k, j, i] - d * (
-                    u[3, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[3, k - dk, j - dj, i - di]
-                    + 6.0 * u[3, k, j, i]
-                    - 4.0 * u[3, k + dk, j + dj, i + di]
-                    + u[3, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[4, k, j, i] = rhs[4, k, j, i] - d * (
-                    u[4, k - 2 * dk, j - 2 * dj, i - 2 * di]
-                    - 4.0 * u[4, k - dk, j - dj, i - di]
-                    + 6.0 * u[4, k, j, i]
-                    - 4.0 * u[4, k + dk, j + dj, i + di]
-                    + u[4, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
+    for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
+        for m in FIELDS:
+            rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
+                u[m, k - 2 * dk, j - 2 * dj, i - 2 * di]
+                - 4.0 * u[m, k - dk, j - dj, i - di]
+                + 6.0 * u[m, k, j, i]
+                - 4.0 * u[m, k + dk, j + dj, i + di]
+                + u[m, k + 2 * dk, j + 2 * dj, i + 2 * di]
+            )
 
 
 def dissipation_at_walls(
@@ -230,21 +178,8 @@ def dissipation_at_walls(
     d: float,
 ) -> None:
     """Add fourth differences one point from a wall, with the terms that exist there."""
-    for k in range(k0, k1):
-        for j in range(j0, j1):
-            for i in range(i0, i1):
-                rhs[0, k, j, i] = rhs[0, k, j, i] - d * (
-                    5.0 * u[0, k, j, i] - 4.0 * u[0, k + dk, j + dj, i + di] + u[0, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[1, k, j, i] = rhs[1, k, j, i] - d * (
-                    5.0 * u[1, k, j, i] - 4.0 * u[1, k + dk, j + dj, i + di] + u[1, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[2, k, j, i] = rhs[2, k, j, i] - d * (
-                    5.0 * u[2, k, j, i] - 4.0 * u[2, k + dk, j + dj, i + di] + u[2, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[3, k, j, i] = rhs[3, k, j, i] - d * (
-                    5.0 * u[3, k, j, i] - 4.0 * u[3, k + dk, j + dj, i + di] + u[3, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
-                rhs[4, k, j, i] = rhs[4, k, j, i] - d * (
-                    5.0 * u[4, k, j, i] - 4.0 * u[4, k + dk, j + dj, i + di] + u[4, k + 2 * dk, j + 2 * dj, i + 2 * di]
-                )
+    for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
+        for m in FIELDS:
+            rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
+                5.0 * u[m, k, j, i] - 4.0 * u[m, k + dk, j + dj, i + di] + u[m, k + 2 * dk, j + 2 * dj, i + 2 * di]
+            )

@@ -10,6 +10,7 @@ fourth kernel is short. Nine stages over a line count as one pass, so the transf
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, Final
 
 from offloadrt.kernels import Kernel
@@ -30,25 +31,21 @@ def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
     """Clear all arrays."""
-    for k in range(n):
-        for j in range(n):
-            for i in range(width):
-                u0_real[k, j, i] = 0.0
-                u0_imag[k, j, i] = 0.0
-                u1_real[k, j, i] = 0.0
-                u1_imag[k, j, i] = 0.0
-                twiddle[k, j, i] = 0.0
+    for k, j, i in product(range(n), range(n), range(width)):
+        u0_real[k, j, i] = 0.0
+        u0_imag[k, j, i] = 0.0
+        u1_real[k, j, i] = 0.0
+        u1_imag[k, j, i] = 0.0
+        twiddle[k, j, i] = 0.0
 
 
 def index_map(twiddle: Doubles, n: int, a: float) -> None:
     """Compute the exponents of the time evolution."""
-    for k in range(n):
-        for j in range(n):
-            for i in range(n):
-                x = (i + n // 2) % n - n // 2
-                y = (j + n // 2) % n - n // 2
-                z = (k + n // 2) % n - n // 2
-                twiddle[k, j, i] = math.exp(a * (x * x + y * y + z * z))
+    for k, j, i in product(range(n), range(n), range(n)):
+        x = (i + n // 2) % n - n // 2
+        y = (j + n // 2) % n - n // 2
+        z = (k + n // 2) % n - n // 2
+        twiddle[k, j, i] = math.exp(a * (x * x + y * y + z * z))
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
@@ -69,73 +66,68 @@ def transform_i(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
     """Transform along the last dimension; a thread has one line."""
-    for k in range(n):
-        for j in range(n):
-            for stage in range(stages):
-                for i in range(n // 2):
-                    w = u_real[i + stage]
-                    v = sign * u_imag[i + stage]
-                    a = real[k, j, i]
-                    b = imag[k, j, i]
-                    c = real[k, j, i + n // 2]
-                    d = imag[k, j, i + n // 2]
-                    real[k, j, i] = a + c
-                    imag[k, j, i] = b + d
-                    real[k, j, i + n // 2] = w * (a - c) - v * (b - d)
-                    imag[k, j, i + n // 2] = w * (b - d) + v * (a - c)
+    for k, j in product(range(n), range(n)):
+        for stage in range(stages):
+            for i in range(n // 2):
+                w = u_real[i + stage]
+                v = sign * u_imag[i + stage]
+                a = real[k, j, i]
+                b = imag[k, j, i]
+                c = real[k, j, i + n // 2]
+                d = imag[k, j, i + n // 2]
+                real[k, j, i] = a + c
+                imag[k, j, i] = b + d
+                real[k, j, i + n // 2] = w * (a - c) - v * (b - d)
+                imag[k, j, i + n // 2] = w * (b - d) + v * (a - c)
 
 
 def transform_j(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
     """Transform along the second dimension."""
-    for k in range(n):
-        for i in range(n):
-            for stage in range(stages):
-                for j in range(n // 2):
-                    w = u_real[j + stage]
-                    v = sign * u_imag[j + stage]
-                    a = real[k, j, i]
-                    b = imag[k, j, i]
-                    c = real[k, j + n // 2, i]
-                    d = imag[k, j + n // 2, i]
-                    real[k, j, i] = a + c
-                    imag[k, j, i] = b + d
-                    real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
-                    imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
+    for k, i in product(range(n), range(n)):
+        for stage in range(stages):
+            for j in range(n // 2):
+                w = u_real[j + stage]
+                v = sign * u_imag[j + stage]
+                a = real[k, j, i]
+                b = imag[k, j, i]
+                c = real[k, j + n // 2, i]
+                d = imag[k, j + n // 2, i]
+                real[k, j, i] = a + c
+                imag[k, j, i] = b + d
+                real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
+                imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
 
 
 def transform_k(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
     """Transform along the first dimension."""
-    for j in range(n):
-        for i in range(n):
-            for stage in range(stages):
-                for k in range(n // 2):
-                    w = u_real[k + stage]
-                    v = sign * u_imag[k + stage]
-                    a = real[k, j, i]
-                    b = imag[k, j, i]
-                    c = real[k + n // 2, j, i]
-                    d = imag[k + n // 2, j, i]
-                    real[k, j, i] = a + c
-                    imag[k, j, i] = b + d
-                    real[k + n // 2, j, i] = w * (a - c) - v * (b - d)
-                    imag[k + n // 2, j, i] = w * (b - d) + v * (a - c)
+    for j, i in product(range(n), range(n)):
+        for stage in range(stages):
+            for k in range(n // 2):
+                w = u_real[k + stage]
+                v = sign * u_imag[k + stage]
+                a = real[k, j, i]
+                b = imag[k, j, i]
+                c = real[k + n // 2, j, i]
+                d = imag[k + n // 2, j, i]
+                real[k, j, i] = a + c
+                imag[k, j, i] = b + d
+                real[k + n // 2, j, i] = w * (a - c) - v * (b - d)
+                imag[k + n // 2, j, i] = w * (b - d) + v * (a - c)
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
     """Advance one step in time; u1 is then transformed back."""
-    for k in range(n):
-        for j in range(n):
-            for i in range(n):
-                real = u0_real[k, j, i] * twiddle[k, j, i]
-                imag = u0_imag[k, j, i] * twiddle[k, j, i]
-                u0_real[k, j, i] = real
-                u0_imag[k, j, i] = imag
-                u1_real[k, j, i] = real
-                u1_imag[k, j, i] = imag
+    for k, j, i in product(range(n), range(n), range(n)):
+        real = u0_real[k, j, i] * twiddle[k, j, i]
+        imag = u0_imag[k, j, i] * twiddle[k, j, i]
+        u0_real[k, j, i] = real
+        u0_imag[k, j, i] = imag
+        u1_real[k, j, i] = real
+        u1_imag[k, j, i] = imag
 
 
 def checksum(sums: Doubles, real: Doubles, imag: Doubles, n: int, points: int) -> None:
@@ -211,10 +203,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="FT",
-    language="C",
-    memory_gb=9.317,
-    kernels=12,
-    launches=129,
     timed=(Timed(None, ("initialise", "index_map", "evolve")), Timed(8.472)),
     sizes={"C": (9, 20), "test": (3, 2)},
     build=build,

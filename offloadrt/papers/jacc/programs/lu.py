@@ -7,6 +7,7 @@ number of points only.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,7 @@ from offloadrt.papers.jacc.programs.benchmark import (
     Timed,
     call,
 )
-from offloadrt.papers.jacc.programs.fields import AXES, Doubles, between, named
+from offloadrt.papers.jacc.programs.fields import AXES, FIELDS, Doubles, between, inside, named
 from offloadrt.papers.jacc.programs.lu_planes import PLANES, clear_blocks, points_of
 from offloadrt.papers.jacc.programs.lu_right_hand_side import ERHS, RHS
 
@@ -33,26 +34,16 @@ Ints = NDArray[np.int32]
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
     """Scale the residual by the time step."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                rsd[0, k, j, i] = dt * rsd[0, k, j, i]
-                rsd[1, k, j, i] = dt * rsd[1, k, j, i]
-                rsd[2, k, j, i] = dt * rsd[2, k, j, i]
-                rsd[3, k, j, i] = dt * rsd[3, k, j, i]
-                rsd[4, k, j, i] = dt * rsd[4, k, j, i]
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        for m in FIELDS:
+            rsd[m, k, j, i] = dt * rsd[m, k, j, i]
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
     """Add the solution to the fields."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                u[0, k, j, i] = u[0, k, j, i] + t * rsd[0, k, j, i]
-                u[1, k, j, i] = u[1, k, j, i] + t * rsd[1, k, j, i]
-                u[2, k, j, i] = u[2, k, j, i] + t * rsd[2, k, j, i]
-                u[3, k, j, i] = u[3, k, j, i] + t * rsd[3, k, j, i]
-                u[4, k, j, i] = u[4, k, j, i] + t * rsd[4, k, j, i]
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        for m in FIELDS:
+            u[m, k, j, i] = u[m, k, j, i] + t * rsd[m, k, j, i]
 
 
 def clear_norms(norms: Doubles) -> None:
@@ -68,14 +59,12 @@ def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
     s2 = 0.0
     s3 = 0.0
     s4 = 0.0
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                s0 += rsd[0, k, j, i] * rsd[0, k, j, i]
-                s1 += rsd[1, k, j, i] * rsd[1, k, j, i]
-                s2 += rsd[2, k, j, i] * rsd[2, k, j, i]
-                s3 += rsd[3, k, j, i] * rsd[3, k, j, i]
-                s4 += rsd[4, k, j, i] * rsd[4, k, j, i]
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        s0 += rsd[0, k, j, i] * rsd[0, k, j, i]
+        s1 += rsd[1, k, j, i] * rsd[1, k, j, i]
+        s2 += rsd[2, k, j, i] * rsd[2, k, j, i]
+        s3 += rsd[3, k, j, i] * rsd[3, k, j, i]
+        s4 += rsd[4, k, j, i] * rsd[4, k, j, i]
     norms[0] = s0
     norms[1] = s1
     norms[2] = s2
@@ -133,10 +122,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         if real:
             plane.value, points.value = number, counts[number]
 
-    def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
-        return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
-
     def direction(kernels: dict[str, Any], axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         back = tuple(-offset for offset in step)
@@ -145,9 +130,9 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             call(kernels[f"difference_{axis}"], rsd, flux, n, *step, 0.2),
             call(kernels[f"viscous_{axis}"], flux, u, rho_i, n, *step, 0.1),
             call(kernels[f"second_{axis}"], rsd, u, flux, n, *step, 0.1, 0.2),
-            call(kernels[f"first_walls_{axis}"], rsd, u, *inside(axis, 1, 3), *step, 0.25),
-            call(kernels[f"dissipation_{axis}"], rsd, u, *inside(axis, 3, n - 3), *step, 0.25),
-            call(kernels[f"last_walls_{axis}"], rsd, u, *inside(axis, n - 3, n - 1), *back, 0.25),
+            call(kernels[f"first_walls_{axis}"], rsd, u, *inside(axis, n, 1, 3), *step, 0.25),
+            call(kernels[f"dissipation_{axis}"], rsd, u, *inside(axis, n, 3, n - 3), *step, 0.25),
+            call(kernels[f"last_walls_{axis}"], rsd, u, *inside(axis, n, n - 3, n - 1), *back, 0.25),
         )
 
     def right_hand_side(kernels: dict[str, Any]) -> tuple[KernelCall, ...]:
@@ -210,10 +195,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="LU",
-    language="C",
-    memory_gb=1.471,
-    kernels=59,
-    launches=714_911,
     timed=(
         Timed(None, (*(kernel.name for kernels in (ERHS, RHS) for kernel in kernels.values()), *OTHERS, *NORMS)),
         Timed(76.325),

@@ -7,6 +7,7 @@ of its grid and ends with an exchange of opposite walls, by one kernel for each 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -27,156 +28,133 @@ from offloadrt.papers.jacc.programs.fields import Doubles, named
 
 def walls_i(u: Doubles, n: int) -> None:
     """Exchange opposite walls of the last dimension."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            u[k, j, 0] = u[k, j, n - 2]
-            u[k, j, n - 1] = u[k, j, 1]
+    for k, j in product(range(1, n - 1), range(1, n - 1)):
+        u[k, j, 0] = u[k, j, n - 2]
+        u[k, j, n - 1] = u[k, j, 1]
 
 
 def walls_j(u: Doubles, n: int) -> None:
     """Exchange opposite walls of the second dimension."""
-    for k in range(1, n - 1):
-        for i in range(n):
-            u[k, 0, i] = u[k, n - 2, i]
-            u[k, n - 1, i] = u[k, 1, i]
+    for k, i in product(range(1, n - 1), range(n)):
+        u[k, 0, i] = u[k, n - 2, i]
+        u[k, n - 1, i] = u[k, 1, i]
 
 
 def walls_k(u: Doubles, n: int) -> None:
     """Exchange opposite walls of the first dimension."""
-    for j in range(n):
-        for i in range(n):
-            u[0, j, i] = u[n - 2, j, i]
-            u[n - 1, j, i] = u[1, j, i]
+    for j, i in product(range(n), range(n)):
+        u[0, j, i] = u[n - 2, j, i]
+        u[n - 1, j, i] = u[1, j, i]
 
 
 def clear(u: Doubles, n: int) -> None:
     """Clear the correction."""
-    for k in range(n):
-        for j in range(n):
-            for i in range(n):
-                u[k, j, i] = 0.0
+    for k, j, i in product(range(n), range(n), range(n)):
+        u[k, j, i] = 0.0
 
 
 def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
     """Add up the four nearest and the four next neighbours across the last dimension."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(n):
-                t1[k, j, i] = u[k, j - 1, i] + u[k, j + 1, i] + u[k - 1, j, i] + u[k + 1, j, i]
-                t2[k, j, i] = u[k - 1, j - 1, i] + u[k - 1, j + 1, i] + u[k + 1, j - 1, i] + u[k + 1, j + 1, i]
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
+        t1[k, j, i] = u[k, j - 1, i] + u[k, j + 1, i] + u[k - 1, j, i] + u[k + 1, j, i]
+        t2[k, j, i] = u[k - 1, j - 1, i] + u[k - 1, j + 1, i] + u[k + 1, j - 1, i] + u[k + 1, j + 1, i]
 
 
 def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, c1: float, c2: float) -> None:
     """Smooth: u = u + C r."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                u[k, j, i] = (
-                    u[k, j, i]
-                    + c0 * r[k, j, i]
-                    + c1 * (r[k, j, i - 1] + r[k, j, i + 1] + t1[k, j, i])
-                    + c2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
-                )
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        u[k, j, i] = (
+            u[k, j, i]
+            + c0 * r[k, j, i]
+            + c1 * (r[k, j, i - 1] + r[k, j, i + 1] + t1[k, j, i])
+            + c2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
+        )
 
 
 def subtract(
     r: Doubles, u: Doubles, v: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
     """Compute the residual r = v - A u."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                r[k, j, i] = (
-                    v[k, j, i]
-                    - a0 * u[k, j, i]
-                    - a2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
-                    - a3 * (t2[k, j, i - 1] + t2[k, j, i + 1])
-                )
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        r[k, j, i] = (
+            v[k, j, i]
+            - a0 * u[k, j, i]
+            - a2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
+            - a3 * (t2[k, j, i - 1] + t2[k, j, i + 1])
+        )
 
 
 def residual_in_place(
     r: Doubles, u: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
     """Compute the residual on a coarser grid, where v is r itself."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                r[k, j, i] = (
-                    r[k, j, i]
-                    - a0 * u[k, j, i]
-                    - a2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
-                    - a3 * (t2[k, j, i - 1] + t2[k, j, i + 1])
-                )
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        r[k, j, i] = (
+            r[k, j, i]
+            - a0 * u[k, j, i]
+            - a2 * (t2[k, j, i] + t1[k, j, i - 1] + t1[k, j, i + 1])
+            - a3 * (t2[k, j, i - 1] + t2[k, j, i + 1])
+        )
 
 
 def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
     """Add up the neighbours on the fine grid around each of m points a side of the coarse grid."""
-    for k in range(1, m - 1):
-        for j in range(1, m - 1):
-            for i in range(1, m):
-                x1[k, j, 2 * i - 1] = (
-                    r[2 * k, 2 * j - 1, 2 * i - 1]
-                    + r[2 * k, 2 * j + 1, 2 * i - 1]
-                    + r[2 * k - 1, 2 * j, 2 * i - 1]
-                    + r[2 * k + 1, 2 * j, 2 * i - 1]
-                )
-                y1[k, j, 2 * i - 1] = (
-                    r[2 * k - 1, 2 * j - 1, 2 * i - 1]
-                    + r[2 * k + 1, 2 * j - 1, 2 * i - 1]
-                    + r[2 * k - 1, 2 * j + 1, 2 * i - 1]
-                    + r[2 * k + 1, 2 * j + 1, 2 * i - 1]
-                )
+    for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m)):
+        x1[k, j, 2 * i - 1] = (
+            r[2 * k, 2 * j - 1, 2 * i - 1]
+            + r[2 * k, 2 * j + 1, 2 * i - 1]
+            + r[2 * k - 1, 2 * j, 2 * i - 1]
+            + r[2 * k + 1, 2 * j, 2 * i - 1]
+        )
+        y1[k, j, 2 * i - 1] = (
+            r[2 * k - 1, 2 * j - 1, 2 * i - 1]
+            + r[2 * k + 1, 2 * j - 1, 2 * i - 1]
+            + r[2 * k - 1, 2 * j + 1, 2 * i - 1]
+            + r[2 * k + 1, 2 * j + 1, 2 * i - 1]
+        )
 
 
 def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
     """Project the residual to the coarse grid."""
-    for k in range(1, m - 1):
-        for j in range(1, m - 1):
-            for i in range(1, m - 1):
-                around = (
-                    r[2 * k, 2 * j - 1, 2 * i]
-                    + r[2 * k, 2 * j + 1, 2 * i]
-                    + r[2 * k - 1, 2 * j, 2 * i]
-                    + r[2 * k + 1, 2 * j, 2 * i]
-                )
-                s[k, j, i] = (
-                    0.5 * r[2 * k, 2 * j, 2 * i]
-                    + 0.25 * (r[2 * k, 2 * j, 2 * i - 1] + r[2 * k, 2 * j, 2 * i + 1] + around)
-                    + 0.125 * (x1[k, j, 2 * i - 1] + x1[k, j, 2 * i + 1])
-                    + 0.0625 * (y1[k, j, 2 * i - 1] + y1[k, j, 2 * i + 1])
-                )
+    for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m - 1)):
+        around = (
+            r[2 * k, 2 * j - 1, 2 * i]
+            + r[2 * k, 2 * j + 1, 2 * i]
+            + r[2 * k - 1, 2 * j, 2 * i]
+            + r[2 * k + 1, 2 * j, 2 * i]
+        )
+        s[k, j, i] = (
+            0.5 * r[2 * k, 2 * j, 2 * i]
+            + 0.25 * (r[2 * k, 2 * j, 2 * i - 1] + r[2 * k, 2 * j, 2 * i + 1] + around)
+            + 0.125 * (x1[k, j, 2 * i - 1] + x1[k, j, 2 * i + 1])
+            + 0.0625 * (y1[k, j, 2 * i - 1] + y1[k, j, 2 * i + 1])
+        )
 
 
 def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> None:
     """Add up neighbours on the coarse grid."""
-    for k in range(m - 1):
-        for j in range(m - 1):
-            for i in range(m):
-                z1[k, j, i] = z[k, j + 1, i] + z[k, j, i]
-                z2[k, j, i] = z[k + 1, j, i] + z[k, j, i]
-                z3[k, j, i] = z[k + 1, j + 1, i] + z[k + 1, j, i] + z[k, j + 1, i] + z[k, j, i]
+    for k, j, i in product(range(m - 1), range(m - 1), range(m)):
+        z1[k, j, i] = z[k, j + 1, i] + z[k, j, i]
+        z2[k, j, i] = z[k + 1, j, i] + z[k, j, i]
+        z3[k, j, i] = z[k + 1, j + 1, i] + z[k + 1, j, i] + z[k, j + 1, i] + z[k, j, i]
 
 
 def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
     """Add the correction from the coarse grid at the fine grid's points (dk, dj) beside those of the coarse grid."""
-    for k in range(m - 1):
-        for j in range(m - 1):
-            for i in range(m - 1):
-                u[2 * k + dk, 2 * j + dj, 2 * i] = u[2 * k + dk, 2 * j + dj, 2 * i] + c * z[k, j, i]
-                u[2 * k + dk, 2 * j + dj, 2 * i + 1] = u[2 * k + dk, 2 * j + dj, 2 * i + 1] + 0.5 * c * (
-                    z[k, j, i + 1] + z[k, j, i]
-                )
+    for k, j, i in product(range(m - 1), range(m - 1), range(m - 1)):
+        u[2 * k + dk, 2 * j + dj, 2 * i] = u[2 * k + dk, 2 * j + dj, 2 * i] + c * z[k, j, i]
+        u[2 * k + dk, 2 * j + dj, 2 * i + 1] = u[2 * k + dk, 2 * j + dj, 2 * i + 1] + 0.5 * c * (
+            z[k, j, i + 1] + z[k, j, i]
+        )
 
 
 def norm(total: Doubles, r: Doubles, n: int) -> None:
     """Compute the sum of squares and the largest value."""
     s = 0.0
     largest = 0.0
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            for i in range(1, n - 1):
-                s += r[k, j, i] * r[k, j, i]
-                largest = max(largest, abs(r[k, j, i]))
+    for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
+        s += r[k, j, i] * r[k, j, i]
+        largest = max(largest, abs(r[k, j, i]))
     total[0] = math.sqrt(s)
     total[1] = largest
 
@@ -302,10 +280,6 @@ def _charges(side: int) -> Any:
 
 BENCHMARK = Benchmark(
     name="MG",
-    language="C",
-    memory_gb=6.114,
-    kernels=16,
-    launches=177_987,
     timed=(Timed(83.586),),
     sizes={"C": (9, 1000), "test": (3, 2)},
     build=build,

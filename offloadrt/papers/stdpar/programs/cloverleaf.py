@@ -64,7 +64,10 @@ class CloverLeaf:
 
 @attrs.define
 class _Chunk:
-    """The grid: `ny` by `nx` cells."""
+    """The grid: `ny` by `nx` cells.
+
+    Wide because it has one method for each step of the mini-app.
+    """
 
     program: CloverLeaf
     ny: int

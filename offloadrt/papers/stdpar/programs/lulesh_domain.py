@@ -114,7 +114,10 @@ class Mesh:
 
 @attrs.define
 class Domain:
-    """The object and its fields. `time`, `dt`, `dtcourant` and `dthydro` belong to the host."""
+    """The object and its fields. `time`, `dt`, `dtcourant` and `dthydro` belong to the host.
+
+    Wide because mesh, fields and times are one object, as they are in LULESH's class `Domain`.
+    """
 
     mesh: Mesh
     phantom: bool

@@ -9,7 +9,6 @@ which publishes how many calls a run makes; QMCPACK's public source (78340fd6) f
 `inputs`      what the paper leaves open, as ranges
 `crowd`       one host thread: initialisation, steps
 `experiment`  the whole run, its parameters, and what was assumed
-`small`       a little Monte Carlo program of the same shape with real numbers
 """
 
 from __future__ import annotations

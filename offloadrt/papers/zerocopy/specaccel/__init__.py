@@ -7,7 +7,6 @@ section V.B. The codes' sources are not public: sizes, run lengths and kernel wo
 `base`     what the codes have in common
 `stencil`, `lbm`, `ep`   data on the device for the whole run
 `solver`   spC and bt: arrays on the stack, mapped in every call
-`small`    little codes of the same shapes with real numbers
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+"""What a launch costs the host, back to back and waited for one by one, with one thread or several."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from offloadrt import Range, Run, cuda, scenario
+from offloadrt.papers.independent.programs import calls
+from offloadrt.papers.independent.programs.calls import MeanTime
+from offloadrt.study.scripts.parameters import Value
+
+
+@scenario(machine="alex-a100", sweep={"threads": (1, 2, 4, 8, 16)})
+async def launches(
+    run: Run,
+    threads: Annotated[int, Range(1, 1024)] = 1,
+    elements: Annotated[int, Range(1, 1 << 32)] = 1000,
+    repeats: Annotated[int, Range(1, 1_000_000)] = 200,
+) -> dict[str, Value]:
+    """Each host thread adds two vectors of device memory again and again, in a stream of its own.
+
+    Parameters:
+        threads: host threads
+        elements: of the vectors
+        repeats: launches of each thread, first without waiting in between, then waiting for each
+    """
+    run.options = cuda.CUDAOptions(phantom=True)
+    times = {name: MeanTime(run) for name in ("call", "back_to_back", "fenced")}
+    await run.parallel(lambda t: calls.launches(t, times, elements, repeats), threads)
+    return {f"{name}_s": time.mean_s for name, time in times.items()}

@@ -1,0 +1,46 @@
+"""Kernels that copy one word of each page, of more memory than the device has or of less."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from offloadrt import Range, Run, cuda, scenario
+from offloadrt.papers.independent.programs import pages
+from offloadrt.papers.independent.programs.managed import FaultRules, KernelLoop
+from offloadrt.papers.independent.programs.pages import Advised, Order
+from offloadrt.study.scripts.parameters import Value
+
+
+@scenario(machine="t4", sweep={"gib": (8.0, 12.0, 16.0, 20.0), "order": ("seq", "random")})
+async def oversubscription(
+    run: Run,
+    gib: Annotated[float, Range(1e-3, 4096)] = 12.0,
+    factor: Annotated[float, Range(1e-3, 100)] = 1.0,
+    order: Order = "seq",
+    advised: Advised = "none",
+    warm_up: Annotated[int, Range(0, 1000)] = 2,
+    launches: Annotated[int, Range(1, 1000)] = 3,
+    batch_limit: Annotated[int | None, Range(1, 65536)] = None,
+    threshold: Annotated[int | None, Range(0, 100)] = None,
+    prefetch: bool = True,
+) -> dict[str, Value]:
+    """Launches that copy a word of each page from an array that the host has written to one that nobody has touched.
+
+    Parameters:
+        gib: what is multiplied by the factor to be the size of both arrays together, such as the memory of the device
+        factor: by which it is multiplied
+        order: of the pages: in 65536 chunks, or at random
+        advised: what the program asks for before the first launch, for both arrays
+        warm_up: launches that are not timed
+        launches: launches that are timed, each with its synchronisation
+        batch_limit: faults that the driver takes from the buffer at a time; none: as the machine's profile says
+        threshold: per cent of a subtree above which the driver prefetches it; none: as the profile says
+        prefetch: whether the driver prefetches at all
+    """
+    run.options = cuda.CUDAOptions(phantom=True)
+    FaultRules(batch_limit, threshold, prefetch).apply(run)
+    loop = KernelLoop(run)
+    await run.parallel(
+        lambda t: pages.oversubscribed(t, loop, round(factor * gib * 2**30), order, advised, warm_up, launches)
+    )
+    return {"launch_s": run.elapsed / launches, **loop.figures()}

@@ -1,0 +1,95 @@
+"""Waits for the world outside virtual time, and primitives awaited outside their run, are errors that say so."""
+
+import socket
+
+import pytest
+import trio
+
+from offloadrt.sim import Lock, RealInputOutput, Simulation, SimulationError, UnregisteredTask
+
+
+def test_a_primitive_in_a_plain_task_is_an_error_that_says_so(sim):
+    async def child(lock):
+        await lock.acquire()
+
+    async def main():
+        async with sim.attached(), trio.open_nursery() as nursery:
+            nursery.start_soon(child, Lock(sim, "lock"))
+
+    with pytest.raises(UnregisteredTask, match=r"a plain Trio task \(a child of 'main'\).*sim\.open_nursery\(\)"):
+        sim.run(main)
+
+
+def test_a_primitive_outside_the_run_is_an_error_that_says_so(sim):
+    async def main():
+        await sim.sleep(1)
+
+    with pytest.raises(UnregisteredTask, match=r"outside its actors; use sim\.run"):
+        trio.run(main)
+
+
+def test_a_primitive_of_another_run_is_an_error(sim):
+    async def main():
+        await Simulation().sleep(1)
+
+    with pytest.raises(UnregisteredTask):
+        sim.run(main)
+
+
+def test_a_thread_is_an_error_and_no_deadlock(sim):
+    async def main():
+        async with sim.attached():
+            await trio.to_thread.run_sync(lambda: None)
+
+    with pytest.raises(RealInputOutput, match=r"t=0: 'main' .* outside virtual time \(a thread"):
+        sim.run(main)
+
+
+def test_a_thread_beside_actors_whose_time_passes_is_an_error_too(sim):
+    async def busy():
+        while True:
+            await sim.sleep(1)
+
+    async def main():
+        sim.spawn(busy)
+        async with sim.attached():
+            await trio.to_thread.run_sync(lambda: None)
+
+    with pytest.raises(RealInputOutput, match=r"'main' (waits for|was woken by) something outside virtual time"):
+        sim.run(main)
+
+
+def test_a_socket_is_an_error_and_no_deadlock(sim):
+    async def main():
+        left, right = socket.socketpair()
+        with left, right:
+            stream = trio.SocketStream(trio.socket.from_stdlib_socket(left))
+            async with sim.attached():
+                await stream.receive_some(1)
+
+    with pytest.raises(RealInputOutput, match="'main' waits for something outside virtual time"):
+        sim.run(main)
+
+
+def test_a_plain_task_that_uses_a_thread_is_found_below_its_actor(sim):
+    async def main():
+        async with sim.attached(), trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, lambda: None, name="reader")
+
+    with pytest.raises(RealInputOutput, match="reader"):
+        sim.run(main)
+
+
+@pytest.mark.parametrize("ticks", [5, 10**9])
+def test_wait_all_tasks_blocked_is_an_error_that_says_so(sim, ticks):
+    async def neighbour():
+        for _ in range(ticks):
+            await sim.sleep(1)
+
+    async def main():
+        sim.spawn(neighbour)
+        async with sim.attached():
+            await trio.testing.wait_all_tasks_blocked()
+
+    with pytest.raises(SimulationError, match=r"'main' waits in trio\.testing\.wait_all_tasks_blocked\(\)"):
+        sim.run(main)

@@ -1,0 +1,181 @@
+"""What an actor may call of Trio itself, and the error for what it may not."""
+
+import pytest
+import trio
+
+from offloadrt.sim import DetachedTrioCall, Simulation, UncontrolledNondeterminism
+
+
+def test_trio_sleeps_times_out_and_nests_in_virtual_time(sim):
+    log = []
+
+    async def noise():
+        for _ in range(1000):
+            await sim.sleep(0.01)
+
+    async def child(i):
+        await trio.sleep(i)
+        log.append((i, sim.now))
+
+    async def main():
+        sim.spawn(noise)
+        await sim.sleep(1)
+        async with sim.attached():
+            await trio.sleep(0.25)
+            with trio.move_on_after(2) as scope:
+                await trio.sleep(50)
+            log.append((scope.cancelled_caught, trio.current_time(), sim.now))
+            with trio.move_on_after(1.5) as scope:
+                await sim.sleep(50)
+            log.append((scope.cancelled_caught, sim.now))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(child, 2)
+                nursery.start_soon(child, 1)
+            done = trio.Event()
+            done.set()
+            await done.wait()
+        await sim.sleep(1)
+        return sim.now
+
+    assert sim.run(main) == 7.75
+    assert log == [(True, 3.25, 3.25), (True, 4.75), (1, 5.75), (2, 6.75)]
+
+
+async def sleeps():
+    await trio.sleep(1)
+
+
+async def opens_a_scope():
+    with trio.move_on_after(1):
+        await trio.sleep(0)
+
+
+async def opens_a_nursery():
+    async with trio.open_nursery():
+        pass
+
+
+async def checkpoints():
+    await trio.lowlevel.checkpoint()
+
+
+async def waits_for_an_event():
+    await trio.Event().wait()
+
+
+async def uses_a_thread():
+    await trio.to_thread.run_sync(int)
+
+
+RAW = [sleeps, opens_a_scope, opens_a_nursery, checkpoints, waits_for_an_event, uses_a_thread]
+
+
+@pytest.mark.parametrize("slice", [1, 2, 3, 2000])
+@pytest.mark.parametrize("raw", RAW)
+def test_a_raw_call_of_a_detached_actor_gets_an_error_that_says_how(raw, slice):
+    sim = Simulation(gear="turbo", slice=slice)
+
+    async def main():
+        await sim.sleep(1)
+        await raw()
+
+    with pytest.raises(DetachedTrioCall, match=r"t=1: main made a plain Trio call .*sim\.attached\(\)"):
+        sim.run(main)
+
+
+@pytest.mark.parametrize("raw", RAW)
+def test_a_raw_call_in_the_body_of_a_nursery_gets_an_error_that_says_how(raw):
+    sim = Simulation(gear="turbo")
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            nursery.spawn(sim.sleep, 9)
+            await raw()
+
+    with pytest.raises(DetachedTrioCall, match="main made a plain Trio call"):
+        sim.run(main)
+
+
+def test_a_detached_actor_that_wakes_a_plain_task_gets_an_error():
+    sim = Simulation(gear="turbo")
+
+    async def waiter(event):
+        async with sim.attached():
+            await event.wait()
+
+    async def main():
+        event = trio.Event()
+        sim.spawn(waiter, event)
+        await sim.sleep(1)
+        event.set()
+        await sim.sleep(1)
+
+    with pytest.raises(DetachedTrioCall, match="t=1: main"):
+        sim.run(main)
+
+
+def test_an_attached_actor_may_wake_a_plain_task(sim):
+    async def waiter(event):
+        async with sim.attached():
+            await event.wait()
+        return sim.now
+
+    async def main():
+        event = trio.Event()
+        actor = sim.spawn(waiter, event)
+        await sim.sleep(1)
+        async with sim.attached():
+            event.set()
+        await sim.sleep(1)
+        return actor.value
+
+    assert sim.run(main) == 1.0
+
+
+def test_two_raw_timers_at_one_instant_are_reported_with_both_names(sim):
+    async def raw(dt):
+        async with sim.attached():
+            await trio.sleep(dt)
+
+    async def main():
+        sim.spawn(raw, 1, name="alone")
+        sim.spawn(raw, 2, name="left hand")
+        sim.spawn(raw, 2, name="right hand")
+
+    with pytest.raises(UncontrolledNondeterminism, match=r"t=2: Trio woke '(left|right) hand' and '(left|right) hand'"):
+        sim.run(main)
+
+
+def test_two_plain_tasks_woken_by_one_event_are_reported(sim):
+    async def main():
+        async with sim.attached(), trio.open_nursery() as nursery:
+            event = trio.Event()
+            nursery.start_soon(event.wait, name="left hand")
+            nursery.start_soon(event.wait, name="right hand")
+            await trio.sleep(1)
+            event.set()
+
+    with pytest.raises(UncontrolledNondeterminism, match=r"left hand.*right hand|right hand.*left hand"):
+        sim.run(main)
+
+
+@pytest.mark.parametrize("spawned", [0, 1, 2])
+def test_a_plain_task_is_noticed_beside_new_actors(spawned):
+    sim = Simulation(gear="native")
+    event = trio.Event()
+
+    async def waits():
+        await event.wait()
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(waits, name="left hand")
+            nursery.start_soon(waits, name="right hand")
+            for _ in range(spawned):
+                sim.spawn(sim.sleep, 1)
+            await sim.sleep(2)
+            event.set()
+            await sim.sleep(1)
+
+    with pytest.raises(UncontrolledNondeterminism, match=r"left hand.*right hand|right hand.*left hand"):
+        sim.run(main)
