@@ -57,7 +57,7 @@ class Point:
     parameters: Mapping[str, Value]
     options: Options = attrs.field(factory=Options)
 
-    @functools.cached_property
+    @property
     def key(self) -> str:
         """Return a hash of all that the result depends on: program, emulator, machine, runtime, every option.
 

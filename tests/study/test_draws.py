@@ -18,7 +18,7 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import DRAWS, OfTakenInputs, DrawnShare, draws_of
+from offloadrt.study.validation.draws import DRAWS, DrawnShare, OfTakenInputs, draws_of
 from offloadrt.study.validation.judging import Bench, Hearing, JudgingGrid, Reading
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.validate import validate

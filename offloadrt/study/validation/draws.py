@@ -107,7 +107,8 @@ class OfTakenInputs:
     def __call__(self, points: Sequence[Point]) -> list[Result]:
         """Answer the points, in order."""
         asked = [self._of_taken(point) for point in points]
-        missing = {point.key: point for point in asked if point.key not in self._known}
+        keys = [point.key for point in asked]
+        missing = {key: point for key, point in zip(keys, asked, strict=True) if key not in self._known}
         made = dict(zip(missing, self.answers(list(missing.values())), strict=True))
         for key, result in made.items():
             point = missing[key]
@@ -115,7 +116,7 @@ class OfTakenInputs:
                 self._taken[_program(point)] = frozenset(result.inputs)
                 if not point.options.range_end:
                     self._known[key] = result
-        return [self._known.get(point.key) or made[point.key] for point in asked]
+        return [self._known.get(key) or made[key] for key in keys]
 
     def _of_taken(self, point: Point) -> Point:
         taken = self._taken.get(_program(point))

@@ -17,7 +17,7 @@ import attrs
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
-from offloadrt.study.validation.draws import OfTakenInputs, DrawnShare, drawn_in_words, shares_of
+from offloadrt.study.validation.draws import DrawnShare, OfTakenInputs, drawn_in_words, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.validation.paper import SensitivityRun
 
