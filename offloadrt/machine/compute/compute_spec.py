@@ -16,7 +16,10 @@ from offloadrt.machine.compute.occupancy import SMLimits
 
 @attrs.frozen
 class ComputeSpec:
-    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
+    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds.
+
+    Wide because it has one field for each entry of the profile from which a kernel's time follows.
+    """
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]

@@ -56,7 +56,10 @@ class UnknownEntry(ProfileError):
 
 @attrs.frozen
 class MachineSpec:
-    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats."""
+    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats.
+
+    Wide because every reader of the profile asks it for the entries, the parts or the sources that it needs.
+    """
 
     name: str
     title: str
