@@ -94,7 +94,7 @@ async def jacc(
 
 
 def totals(run: Run, outcome: BenchmarkOutcome) -> Figures:
-    """Of the program."""
+    """Return the figures of the whole program."""
     return {
         "kernel_s": outcome.kernel_s,
         "communication_s": outcome.communication_s,
@@ -113,7 +113,7 @@ def totals(run: Run, outcome: BenchmarkOutcome) -> Figures:
 
 
 def by_kernel(outcome: BenchmarkOutcome) -> Figures:
-    """Of each kernel, and why it cannot be divided."""
+    """Return the figures of each kernel, and why it cannot be divided."""
     measured: Figures = {}
     for name, row in outcome.kernels.items():
         measured |= {

@@ -32,7 +32,7 @@ jacc = find_scenario("jacc")
 
 
 def per_iteration(measured: Figures) -> Figures:
-    """With what the computation takes for each iteration, without the transfers before and after it."""
+    """Add the seconds that the computation takes for each iteration, without the transfers before and after it."""
     return {"iteration_s": measured["computed_s"] / measured["iterations"], **measured}
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _BESIDE = 5
-"""Up to so many figures of a run stand beside one another; more stand below one another."""
+"""The most figures of a run that stand beside one another; more stand below one another."""
 
 
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:

@@ -76,7 +76,7 @@ def _none_found(reference: str) -> str:
 
 
 def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[str]]:
-    """Kernels, host programs by name, and why others are not read."""
+    """Return kernels, host programs by name, and why others are not read."""
     path, name = registry.split(reference)
     if path is None or name is not None:
         chosen = registry.find(reference)

@@ -177,7 +177,7 @@ def _repeats(run: Result) -> Iterable[RenderableType]:
 
 
 def where_time_went(run: Result) -> Table:
-    """Shares of the host threads' time, the largest first."""
+    """Show the shares of the host threads' time, the largest first."""
     from offloadrt.trace import HOST_TIME
 
     table = table_of("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))

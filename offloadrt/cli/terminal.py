@@ -45,7 +45,7 @@ def kept_progress(title: str, total: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def bars() -> Iterator[tuple[Any, bool]]:
-    """Progress bars on standard error, and whether they are shown: on a terminal only."""
+    """Make progress bars on standard error, and say whether they are shown: on a terminal only."""
     if not sys.stderr.isatty():
         yield _NoBars(), False
         return

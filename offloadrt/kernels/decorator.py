@@ -12,7 +12,9 @@ It takes two kinds of bodies:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import TypedDict, Unpack, overload
+
+import attrs
 
 from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.errors import KernelError
@@ -20,42 +22,35 @@ from offloadrt.kernels.kernel import Body, Kernel
 from offloadrt.kernels.source.other_loops import may_loop
 
 
+class KernelFields(TypedDict, total=False):
+    """The fields of a `Kernel` that may be given; what is left out has the default of its class."""
+
+    name: str
+    flops_per_iteration: float
+    bytes_per_iteration: float
+    threads_per_team: int
+    registers_per_thread: int
+    efficiency: float
+    dependent_accesses: float
+    loads_in_flight: float
+    bytes_per_load: float
+    arrays: Sequence[ArrayUse]
+
+
+_COSTS = ("flops_per_iteration", "bytes_per_iteration", "arrays")
+"""Given one of these, a body is not read as a loop nest."""
+
+
 @overload
 def kernel(body: Body, /) -> Kernel: ...
 
 
 @overload
-def kernel(
-    *,
-    name: str | None = None,
-    flops_per_iteration: float | None = None,
-    bytes_per_iteration: float | None = None,
-    threads_per_team: int = 128,
-    registers_per_thread: int = 32,
-    efficiency: float = 1.0,
-    dependent_accesses: float = 0.0,
-    loads_in_flight: float | None = None,
-    bytes_per_load: float = 8.0,
-    arrays: Sequence[ArrayUse] = (),
-    collapse: int = 1,
-) -> Callable[[Body], Kernel]: ...
+def kernel(*, collapse: int = 1, **fields: Unpack[KernelFields]) -> Callable[[Body], Kernel]: ...
 
 
 def kernel(
-    body: Body | None = None,
-    /,
-    *,
-    name: str | None = None,
-    flops_per_iteration: float | None = None,
-    bytes_per_iteration: float | None = None,
-    threads_per_team: int = 128,
-    registers_per_thread: int = 32,
-    efficiency: float = 1.0,
-    dependent_accesses: float = 0.0,
-    loads_in_flight: float | None = None,
-    bytes_per_load: float = 8.0,
-    arrays: Sequence[ArrayUse] = (),
-    collapse: int = 1,
+    body: Body | None = None, /, *, collapse: int = 1, **fields: Unpack[KernelFields]
 ) -> Kernel | Callable[[Body], Kernel]:
     """Make a kernel of a Python function: of a loop nest, or of a body over NumPy views, with or without costs.
 
@@ -79,22 +74,9 @@ def kernel(
     """
 
     def make(function: Body) -> Kernel:
-        declared = flops_per_iteration is not None or bytes_per_iteration is not None or bool(arrays)
-        made = Kernel(
-            name=name or function.__name__,
-            body=function,
-            flops_per_iteration=flops_per_iteration or 0.0,
-            bytes_per_iteration=bytes_per_iteration or 0.0,
-            threads_per_team=threads_per_team,
-            registers_per_thread=registers_per_thread,
-            efficiency=efficiency,
-            dependent_accesses=dependent_accesses,
-            loads_in_flight=loads_in_flight,
-            bytes_per_load=bytes_per_load,
-            arrays=tuple(arrays),
-        )
+        made = attrs.evolve(Kernel(function.__name__, function), **fields)
         code = getattr(function, "__code__", None)  # a function of C has none
-        if not declared and code is not None and may_loop(code):
+        if not fields.keys() & _COSTS and code is not None and may_loop(code):
             from offloadrt.kernels.loop_kernel import as_loop_nest
 
             made = as_loop_nest(made, function, collapse)

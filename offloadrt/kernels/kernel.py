@@ -49,6 +49,10 @@ def _fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must lie in (0, 1]")
 
 
+def _as_tuple(arrays: Sequence[ArrayUse]) -> tuple[ArrayUse, ...]:
+    return tuple(arrays)
+
+
 def _name_of(instance: object) -> str:
     if isinstance(instance, Launch):
         return instance.kernel.name
@@ -85,7 +89,7 @@ class Kernel:
     """Bytes that move for each of these loads, the stores that go with it counted in."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
     """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
-    arrays: tuple[ArrayUse, ...] = ()
+    arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
     """What it does with its arrays: read from its source, or declared (empty when neither)."""
     analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
     """What its source says; None for a kernel that is declared by its costs."""

@@ -28,15 +28,15 @@ class Statistics(Protocol):
 
     @property
     def busy_s(self) -> float:
-        """Time in which the part worked, summed over its servers (cores, engines)."""
+        """Return the time in which the part worked, summed over its servers (cores, engines)."""
 
     @property
     def idle_s(self) -> float:
-        """Time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
+        """Return the time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
 
     @property
     def wait_s(self) -> float:
-        """Time in which somebody waited for the part, summed over those who did."""
+        """Return the time in which somebody waited for the part, summed over those who did."""
 
 
 class Machine:

@@ -96,10 +96,10 @@ class Servers(Generic[M]):
 
 
 def numbered(name: str) -> Callable[[int], str]:
-    """Names of actors: "name 0", "name 1"."""
+    """Name actors: "name 0", "name 1"."""
     return lambda number: f"{name} {number}"
 
 
 def numbered_from_the_second(name: str, kind: str) -> Callable[[int], str]:
-    """Names of actors: "name", "name kind 1", "name kind 2"."""
+    """Name actors: "name", "name kind 1", "name kind 2"."""
     return lambda number: f"{name} {kind} {number}" if number else name

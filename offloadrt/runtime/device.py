@@ -275,7 +275,7 @@ class OffloadDevice:
         return array.managed or self.configuration.migrates
 
     def block_size(self, address: int) -> int | None:
-        """Bytes of the block that the runtime allocated at this device address."""
+        """Return the bytes of the block that the runtime allocated at this device address."""
         return self._blocks.get(address)
 
     @property
@@ -304,7 +304,7 @@ class OffloadDevice:
         )
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of every lock of this device, by name."""
+        """Return the statistics of every lock of this device, by name."""
         found = {
             self.table_lock.name: self.table_lock.statistics(),
             f"{self.entry_locks.name} locks": self.entry_locks.statistics(),

@@ -184,6 +184,7 @@ class Actor:
     def wake(self, _: Any) -> Any:
         """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
         sim = self.sim
+        # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task
         reschedule(task, GO)
         sim.running = self

@@ -55,6 +55,7 @@ class ChosenOrder:
             if sequence <= 0 or not item.is_actor:  # a fence, a cancellation or a timeout: no choice
                 return item
             choices.append(item)
+        # Timers of this instant are choices like actors that others have made ready.
         while sim.heap and sim.heap[0][0] <= sim.now:
             _, sequence, item = heappop(sim.heap)
             if sequence <= 0 or not item.is_actor:

@@ -35,6 +35,7 @@ def start(
         nursery.start_soon(_live, actor, fn, args, name=actor.name)
     finally:
         sim.by_scheduler = False
+    # It has its place in the order from now on, though its Trio task has not made a step yet (`Actor.send`).
     _register(actor)
     sim.ready.append(actor)
     return actor
@@ -102,13 +103,14 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         # Whom it has cancelled goes on before it ends.
         if sim.trio_has_work:
             await sim.pause(actor, cancellable=False)
-    except (trio.Cancelled, Expired):
+    except (trio.Cancelled, Expired):  # they end a wait on purpose, so they get no story
         raise
     except BaseException as exc:
         story.add(sim, actor, error := story.explained(sim, actor, exc))
         raise error  # noqa: B904  # its cause is set where it has another one
     finally:
         _unregister(actor)
+        # Only Trio can end a task.
         if actor.detached:
             await actor.attach()
 

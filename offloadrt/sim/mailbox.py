@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Awaitable, Generator
-from heapq import heappush
 from typing import Any, Final
 
 import attrs
@@ -91,6 +90,7 @@ class Mailbox:
         self.reply_name = f"a reply from {name}"
         self.items: deque[Any] = deque()
         self.getters: deque[Actor] = deque()
+        # Nobody, until somebody says who serves: `tuple()` is empty.
         self.served_for: Any = tuple
         self._put = 0
         sim.primitives.append(self)
@@ -108,6 +108,7 @@ class Mailbox:
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
+            # The message goes to the getter and not through the queue, where a running actor could take it before.
             getter.value = item
             self.sim.ready.append(getter)
         else:
@@ -173,14 +174,13 @@ class Mailbox:
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
-        sim.timers_set = number = sim.timers_set + 1
-        heappush(sim.heap, (time, number, expiry))
-        if sim.advance_without_switch(me, expiry):  # nobody is there who could leave a message before
+        if sim.set_timer(me, time, expiry):  # nobody is there who could leave a message before
             return TIMED_OUT
         self.getters.append(me)
         try:
             return (yield from sim.park(me, self))
         finally:
+            # A timer that nobody needs must go: virtual time would advance to it.
             if not expiry.fired:
                 remove(sim.heap, expiry)
 

@@ -16,6 +16,7 @@ from offloadrt.sim.timers import remove
 
 def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
     """Cancel a Trio scope at an instant of the scheduler's choosing."""
+    # A cancellation wakes tasks in Trio. These wake-ups are the scheduler's own, at an instant that it has chosen.
     sim.by_scheduler = True
     scope.cancel()
     sim.by_scheduler = False
@@ -42,6 +43,7 @@ class Attached:
         me = self._sim.current
         if self._sim.trio_has_work:
             await self._sim.pause(me)
+        # Inside of another section it is a plain Trio task already.
         if me.raw_section is not None:
             return
         self._detached = me.detached
@@ -103,6 +105,7 @@ class TimeoutScope:
     ) -> bool:
         alarm = self._alarm
         assert alarm is not None
+        # First of all: from here on no time that is up may interrupt the actor.
         alarm.disarm(self._sim)
         swallowed = alarm.raw is not None and alarm.raw.__exit__(kind, error, traceback)
         if error is self._expired or (swallowed and error is not None):

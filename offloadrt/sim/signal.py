@@ -80,6 +80,7 @@ class Signal:
         if self.waiters:
             self.waiters.append(me)
         else:
+            # A list of its own: the one that all signals begin with must stay empty.
             self.waiters = [me]
         return sim.park(me, self)
 

@@ -56,7 +56,7 @@ class Simulation(trio.abc.Clock):
 
     Wide because three groups of members share the fields below, which each step reads: what programs use (``run``,
     ``spawn``, ``sleep``, scopes and nurseries), what primitives are made of (``park``, ``until_due``,
-    ``advance_without_switch``, ``pause``), and Trio's clock. A layer between them would cost a call in every step.
+    ``set_timer``, ``pause``), and Trio's clock. A layer between them would cost a call in every step.
     """
 
     __slots__ = (
@@ -329,23 +329,25 @@ class Simulation(trio.abc.Clock):
             yield from me.interrupted()
         return me.value
 
-    def until_due(self, me: Actor) -> Awaitable[None]:
-        """Wait for the timer that ``me`` has just set for itself."""
-        return PASSED if self.advance_without_switch(me) else _suspended(me)
+    def until_due(self, me: Actor, due: float) -> Awaitable[None]:
+        """Wait until virtual time ``due``."""
+        return PASSED if self.set_timer(me, due) else _suspended(me)
 
-    def advance_without_switch(self, me: Actor, timer: Any = None) -> bool:
-        """Let time pass to the timer that ``me`` has just set, if it is the next thing to happen; False if it is not.
+    def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
+        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
 
-        An actor that is alone then goes on without a switch, and what happens is the same in both gears: the timer is
-        popped here as the trampoline would pop it. ``timer`` is what stands in the heap, if that is not ``me`` itself.
-        An actor that parks without a timer may ask as well: the answer is False.
+        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
+        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
+        self.timers_set = number = self.timers_set + 1
         heap = self.heap
         # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
-        if self.ready or not self.advances_left or me.trap is not None or not heap or heap[0][2] is not (timer or me):
+        alone = self.running is actor and not self.ready and self.advances_left and actor.trap is None
+        if not alone or (heap and heap[0][0] <= due):  # of two timers for one time the older comes first
+            heappush(heap, (due, number, timer or actor))
             return False
         self.advances_left -= 1
-        self.now = heappop(heap)[0]
+        self.now = due
         return True
 
     @uninterrupted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Generator
-from heapq import heappush
 from math import inf
 from typing import Any
 
@@ -71,13 +70,13 @@ class Station:
         if self._free:
             self._account()
             self._free -= 1
-            sim.timers_set = number = sim.timers_set + 1
-            heappush(sim.heap, (sim.now + dt, number, me))
-            visit: Any = sim.until_due(me)
+            visit: Any = sim.until_due(me, sim.now + dt)
         else:
             self._waited += 1
             self.waiters.append((me, dt))
             visit = sim.park(me, self)
+        # It tells a visit that is cut short what it has to give up: `forget` sets it when the actor leaves the queue,
+        # else the actor leaves a server.
         me.value = None
         try:
             yield from visit
@@ -100,8 +99,7 @@ class Station:
             # Who leaves sets the successor's timer, so a visit is one suspension, whether it had to wait or not.
             actor, dt = self.waiters.popleft()
             self._wait_s += sim.now - actor.waits_since
-            sim.timers_set = number = sim.timers_set + 1
-            heappush(sim.heap, (sim.now + dt, number, actor))
+            sim.set_timer(actor, sim.now + dt)
         else:
             self._account()
             self._free += 1

@@ -23,7 +23,7 @@ class Strategy(Protocol):
     def name(self) -> str: ...
 
     def choose(self, ready: Sequence[Actor]) -> int:
-        """Index of the actor to run next; ``ready`` has at least two, in order of scheduling.
+        """Return the index of the actor to run next; ``ready`` has at least two, in order of scheduling.
 
         Anything else that it returns, or what it raises, ends the run as a `BadChoice`.
         """

@@ -25,7 +25,7 @@ longer ones than 300 steps are no faster.
 """
 
 ADVANCES = 4 * SLICE
-"""Timers that may pass in a slice by `Simulation.advance_without_switch`: they are no steps, but take real time too."""
+"""Timers that may pass in a slice by `Simulation.set_timer`: they are no steps, but take real time too."""
 
 _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
@@ -43,6 +43,7 @@ class Fence:
         self.fired = False
 
     def send(self, _: Any) -> Any:
+        # The hook returns, and Trio looks at its deadlines itself.
         self.fired = True
         return return_to_trio
 

@@ -33,6 +33,7 @@ class Watchdog:
 
     def fail(self, error: BaseException) -> float:
         """Raise an error in the run: all actors are cancelled."""
+        # What happens from now on is clean-up: no wake-up of it is a violation any more.
         self._sim.ending = True
         if (task := self._task) is None:
             return inf
@@ -49,5 +50,6 @@ class Watchdog:
         def raise_error() -> None:
             raise error
 
+        # One after the other in order of spawning; whoever is not parked will be asked again when nothing is due.
         parked = [actor for actor in sim.actors.values() if actor.interruption is None and actor.interrupt(raise_error)]
         return 0 if parked else inf

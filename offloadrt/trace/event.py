@@ -83,7 +83,7 @@ def event(cls: type[Any]) -> type[Any]:
 
 
 def to_ns(time_ps: int) -> int:
-    """Picoseconds rounded to integer nanoseconds (monotone: what nests in picoseconds nests in nanoseconds)."""
+    """Round picoseconds to integer nanoseconds (monotone: what nests in picoseconds nests in nanoseconds)."""
     return (time_ps + 500) // 1000
 
 

@@ -129,7 +129,7 @@ class MapInsert(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
     begin: int
-    """As in `MapLookup`, of the entry."""
+    """Where the entry begins, as in `MapLookup`."""
     size: int
     device_address: int
     dynamic: int
@@ -145,7 +145,7 @@ class MapCount(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
     begin: int
-    """As in `MapLookup`, of the entry."""
+    """Where the entry begins, as in `MapLookup`."""
     size: int
     dynamic: int
     hold: int
@@ -158,7 +158,7 @@ class MapRemove(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
     begin: int
-    """As in `MapLookup`, of the entry."""
+    """Where the entry begins, as in `MapLookup`."""
     size: int
     device_address: int
 

@@ -26,7 +26,7 @@ HOST_TIME: dict[str, str] = {
 """The categories, in the order in which they are reported, and what belongs to each."""
 
 OTHER = "other"
-"""In `shares()`: the part of the threads' lives that nobody claimed."""
+"""The name in `shares()` of the part of the threads' lives that nobody claimed."""
 
 
 class HostTime:

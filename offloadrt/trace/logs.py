@@ -86,7 +86,7 @@ class JsonLines(Log):
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's. Raises TypeError for anything else."""
+    """Turn NumPy's numbers into Python's. Raises TypeError for anything else."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a field of an event is a string or a number, not {value!r}")

@@ -31,7 +31,7 @@ FULL = BLOCK * WIDTH
 PS_PER_S = 1e12
 
 LONGEST_S = 9.2e6
-"""As many seconds as 63 bits hold picoseconds: 106 days."""
+"""The seconds that 63 bits hold in picoseconds: 106 days."""
 
 
 class Sink(Protocol):

@@ -1,7 +1,6 @@
 """Semaphore, Station, Mailbox, Signal: what they grant, in which order, their statistics; and the observer."""
 
 import types
-from heapq import heappush
 
 import pytest
 from acting import run_all
@@ -254,14 +253,11 @@ def test_an_actor_goes_on_at_its_own_timer_only_when_nothing_else_is_due_before(
     @types.coroutine
     def own_timer(dt):
         me = sim.current
-        sim.timers_set += 1
-        heappush(sim.heap, (sim.now + dt, sim.timers_set, me))
-        if not sim.advance_without_switch(me):
+        if not sim.set_timer(me, sim.now + dt):
             yield me.trap
         log.append((me.name, sim.now))
 
     async def host():
-        assert not sim.advance_without_switch(sim.current), "it has set no timer"
         for dt in (1.0, 1.0, 0.5, 0.0):
             await own_timer(dt)
 

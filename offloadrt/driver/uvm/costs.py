@@ -39,4 +39,4 @@ class UvmCosts:
     advise: Annotated[float, "advise.call"]
     """Host time of cuMemAdvise."""
     restore: Annotated[float, "usm.restore"]
-    """For how long the device's queues stop when it loses pages that its kernels cannot fault for; 0: they do not."""
+    """Seconds for which the queues stop when the device loses pages that kernels cannot fault for; 0: they go on."""

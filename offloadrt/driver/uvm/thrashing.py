@@ -36,7 +36,7 @@ class ThrashingRules:
     nap: Annotated[float, "thrash.nap"]
     """Length of a period in which one side is throttled."""
     pin: Annotated[float, "thrash.pin"]
-    """For how long a pinned page stays where it is."""
+    """Seconds for which a pinned page stays where it is."""
 
 
 class Hint(enum.Enum):
@@ -46,7 +46,7 @@ class Hint(enum.Enum):
     THROTTLE = "throttle"
     """The page is not to be had before the end of the period."""
     PIN = "pin"
-    """It goes to the host, or stays there, and the device reaches it over the link."""
+    """The page goes to the host, or stays there, and the device reaches it over the link."""
 
 
 @attrs.define(eq=False)
@@ -179,15 +179,15 @@ class Thrashing:
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
         """Return (block, page) of those whose pin has ended since the last call; they are like new."""
-        found = []
+        ended = []
         while self._pins and self._pins[0][0] <= now:
             until, index, place = self._pins.popleft()
             block = self._blocks[index]
             # a pin that was forgotten meanwhile is over, and a later one of the page is not
             if block.pages is not None and block.pages[place].pinned_until == until:
                 self._reset(block, place)
-                found.append((index, place))
-        return found
+                ended.append((index, place))
+        return ended
 
     def forget(self, index: int, pages: int) -> None:
         """Forget what these pages of a block did: the program has moved or freed them."""

@@ -56,7 +56,7 @@ class Uvm:
         self.make_room = blocks.make_room
         """``await make_room(nbytes, cause)``: evict until there is room for a block of the program."""
         self.try_again = blocks.try_again
-        """To be called when the program has freed device memory."""
+        """Call it when the program has freed device memory: pages that found no room may migrate now."""
 
     @property
     def costs(self) -> UvmCosts:

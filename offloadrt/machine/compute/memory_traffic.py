@@ -101,19 +101,19 @@ class MemoryTraffic:
         share, resident, now = self._units.share, self.resident, self.sim.now
         if scarce:
             self._copies_divide()
-        drawing = {one: one.draw for one in resident.values() if one.draw} if scarce else {}
-        for gone in [one for one in kernels if one not in drawing]:
+        drawing = {kernel: kernel.draw for kernel in resident.values() if kernel.draw} if scarce else {}
+        for gone in [kernel for kernel in kernels if kernel not in drawing]:
             self.pool.leave(kernels.pop(gone))
         for come, draw in drawing.items():
             if come not in kernels:
                 # An amount without end: only the rate matters. A kernel leaves when it ends, not when it has moved its
                 # bytes.
                 kernels[come] = self.pool.enter(math.inf, draw)
-        for ticket, one in list(resident.items()):
-            part = self.pool.share.rate(kernels[one]) / one.draw if one in kernels else 1.0
-            if (limited := share.limit(now, ticket, one.demand * part)) is not ticket:
+        for ticket, kernel in list(resident.items()):
+            part = self.pool.share.rate(kernels[kernel]) / kernel.draw if kernel in kernels else 1.0
+            if (limited := share.limit(now, ticket, kernel.demand * part)) is not ticket:
                 del resident[ticket]
-                resident[limited] = one
+                resident[limited] = kernel
 
     def _needed(self) -> float:
         """Return the bytes/s that copies, and kernels beside them, could use; 0 without copies."""
@@ -121,8 +121,8 @@ class MemoryTraffic:
         for flow in self.flows:
             needed += flow.draw
         if needed:
-            for one in self.resident.values():
-                needed += one.draw
+            for kernel in self.resident.values():
+                needed += kernel.draw
         return needed
 
     def _copies_divide(self) -> None:

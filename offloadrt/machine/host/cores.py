@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Awaitable, Generator
-from heapq import heappush
 from math import inf
 from typing import Any
 
@@ -81,11 +80,10 @@ class Cores:
         if me is None:
             me = sim.current
         begin = sim.now
-        self.begin(me, dt)
-        if not sim.advance_without_switch(me):
+        if not self.begin(me, dt):
             sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap
-        self.ended(me)
+            self.ended(me)
         self._host_seconds[category] += sim.now - begin
         if me.interruption is not None:
             yield from sim.interrupted(me)
@@ -115,17 +113,19 @@ class Cores:
         """Have ``actor``, which is parked or is about to park, resumed when it has worked on a core for ``dt``.
 
         It then calls ``ended``, also when it was resumed earlier because it was cancelled. With None it has the core
-        until then.  True if a core was idle.
+        until then. True if there is nothing to wait for: the core is its own from now on, or the work is over already,
+        because the actor runs and nothing else was to happen before (`Simulation.set_timer`).
         """
         sim = self._sim
         self._computed += 1
         if self._busy < self.count or self._uncontended:
+            now = sim.now
+            if dt is not None and sim.set_timer(actor, now + dt):
+                self._busy_s = self._busy_s - now + sim.now
+                return True
             self._busy += 1
-            self._busy_s -= sim.now
-            if dt is not None:
-                sim.timers_set = number = sim.timers_set + 1
-                heappush(sim.heap, (sim.now + dt, number, actor))
-            return True
+            self._busy_s -= now
+            return dt is None
         self._waited += 1
         self._waiters.append((actor, dt))
         actor.waits_for = self
@@ -153,8 +153,7 @@ class Cores:
             if dt is None:
                 sim.ready.append(successor)
             else:
-                sim.timers_set = number = sim.timers_set + 1
-                heappush(sim.heap, (sim.now + dt, number, successor))
+                sim.set_timer(successor, sim.now + dt)
 
     def forget(self, actor: Actor) -> None:
         """Take ``actor``, which is cancelled, off the queue."""

@@ -80,12 +80,7 @@ class HostLock:
         if self._holds or not sim.operations_left or (self.waiting and self.policy.hands_over):
             return self._wait(LockRequest(self, me, (dt, begin, nbytes, changes)))
         sim.operations_left -= 1
-        self._holds[me] = (dt, begin, nbytes, changes)
-        self._hold_s -= sim.now
-        self._acquired += 1
-        if sim.observer is not None:
-            sim.observer.lock_acquired(self, me)
-        return self._begin_work(me, dt) if dt else PASSED
+        return self._take(me, (dt, begin, nbytes, changes))
 
     @uninterrupted
     def release(self) -> None:
@@ -145,14 +140,16 @@ class HostLock:
 
     # ------------------------------------------------------------------ how a thread waits and works
 
-    def _begin_work(self, me: Actor, dt: float) -> Awaitable[None]:
-        """Do the first work of a hold that ``me`` has taken itself; it is done already if nobody else is due before."""
+    def _take(self, me: Actor, asked: tuple[float, int, int, bool]) -> Awaitable[None]:
+        """Take the free lock, and do the first work; it is done already if nothing else is to happen before."""
+        self._grant(me, asked)
+        dt = asked[0]
+        if not dt:
+            return PASSED
         sim = self.sim
         begin = sim.now
-        self._cores.begin(me, dt if self._noise is None else self._noise(dt))
-        if not sim.advance_without_switch(me):
+        if not self._cores.begin(me, dt if self._noise is None else self._noise(dt)):
             return self._at_work(me, begin)
-        self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
         return PASSED
 
@@ -174,12 +171,14 @@ class HostLock:
     def _wait(self, request: LockRequest) -> Generator[Any, Any, None]:
         """Wait until the lock is granted and its first work done."""
         sim, me = self.sim, request.thread
+        work: Any  # PASSED, or a generator
         if me in self._holds:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
         if not sim.operations_left:
             yield from sim.pause(me)
             if not self._holds and not self.waiting:
-                yield from self._take(request)
+                work = self._take(me, request.asked)
+                yield from work
                 return
         if sim.observer is not None:
             sim.observer.lock_waited(self, me)
@@ -213,17 +212,12 @@ class HostLock:
             if me.interruption is not None:  # granted, and queued for a core or at work
                 self.release()
         elif me.interruption is None:  # woken, and fast enough
-            yield from self._take(request)
+            work = self._take(me, request.asked)
+            yield from work
         elif not self._holds:  # another waiter can have what this one gives up
             self.admit()
         if me.interruption is not None:
             yield from sim.interrupted(me)
-
-    def _take(self, request: LockRequest) -> Any:
-        """Take the lock, which is free, after all."""
-        self._grant(request.thread, request.asked)
-        dt = request.asked[0]
-        return self._begin_work(request.thread, dt) if dt else PASSED
 
     # ------------------------------------------------------------------ for who looks on
 
@@ -232,7 +226,7 @@ class HostLock:
 
     @property
     def owner(self) -> Actor | None:
-        """Who holds it; of several holders the one that has held it longest."""
+        """Return who holds it; of several holders the one that has held it longest."""
         return next(iter(self._holds), None)
 
     def statistics(self) -> LockStatistics:

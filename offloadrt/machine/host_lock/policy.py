@@ -24,7 +24,7 @@ class LockRequest:
 
     @property
     def seconds(self) -> float:
-        """Virtual seconds of work that the thread begins its hold with, without noise and hand-over."""
+        """Return the virtual seconds of work that the thread begins its hold with, without noise and hand-over."""
         return self.asked[0]
 
     @property
@@ -34,7 +34,7 @@ class LockRequest:
 
     @property
     def nbytes(self) -> int:
-        """Bytes from there on; 0 for an empty section, and where there are no addresses."""
+        """Return the bytes from there on; 0 for an empty section, and where there are no addresses."""
         return self.asked[2]
 
     @property

@@ -85,12 +85,12 @@ class ManagedAccess:
         if self.scattered:
             if places is None:
                 return self.scattered * sector
-            return math.fsum([one.moved(sector) for one in places])
+            return math.fsum([runs.moved(sector) for runs in places])
         if places is None:
             places = (ByteRuns(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
         sectors = (-(-(self.begin + self.nbytes) // sector) - self.begin // sector) * sector
-        evenly = math.fsum([one.moved(sector) for one in places if one.even]) / sectors
-        at_random = math.prod([one.left_out(sector, sectors) for one in places if not one.even])
+        evenly = math.fsum([runs.moved(sector) for runs in places if runs.even]) / sectors
+        at_random = math.prod([runs.left_out(sector, sectors) for runs in places if not runs.even])
         left_out = max(1.0 - evenly, 0.0) * at_random
         return sectors * (1.0 - left_out)
 

@@ -32,7 +32,7 @@ class ManagedBlock:
     accessed_by: int = 0
     """Pages with the advice that the GPU can always translate them."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
-    """By address of each allocation in it: its pages, and where it is counted what becomes of them."""
+    """The allocations in the block, by address: the pages of each, and the counts of what becomes of them."""
     sole: tuple[int, ManagedUsage | None] = (0, None)
     """The pages of the only allocation in it and where they are counted; no pages when there are several."""
     host_mapped: int = 0

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 _ARRAY: Final = 8
-"""Up to so many numbers are drawn one by one."""
+"""The most numbers that are drawn one by one; of more, numpy draws an array faster."""
 
 
 def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
@@ -38,15 +38,15 @@ def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]
     if draws > _ARRAY or width == 1:
         drawn: list[int] = rng.integers(low, high, draws).tolist()
         return drawn
-    found: list[int] = []
+    numbers: list[int] = []
     bits, state = _bits(rng)
     biased = (1 << 32) % width
     for _ in range(draws):
         product = bits(state) * width
         while product & 0xFFFFFFFF < biased:
             product = bits(state) * width
-        found.append(low + (product >> 32))
-    return found
+        numbers.append(low + (product >> 32))
+    return numbers
 
 
 @functools.lru_cache(maxsize=1)

@@ -204,7 +204,7 @@ class ManagedKernels:
         stalled = self._kernels.stalled
         resident = stalled.get(number)
         if resident is None:
-            resident = next(one for one in self._kernels.resident.values() if one.packet.number == number)
+            resident = next(other for other in self._kernels.resident.values() if other.packet.number == number)
         sweep = resident.sweep
         assert sweep is not None
         sweep.remote -= 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 PageSets = Sequence[tuple[int, int]]
-"""In the order in which they were met; no page twice."""
+"""Pages in the order in which they were met; no page twice."""
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
@@ -17,19 +17,19 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
     >>> by_block([1, 2, 9], 8)
     [(0, 6), (1, 2)]
     """
-    found: list[tuple[int, int]] = []
+    sets: list[tuple[int, int]] = []
     index, high, base, those = -1, 0, 0, 0
     for page in pages:
         if page >= high:
             if those:
-                found.append((index, those))
+                sets.append((index, those))
             index = page // per_block
             base, those = index * per_block, 0
             high = base + per_block
         those |= 1 << page - base
     if those:
-        found.append((index, those))
-    return found
+        sets.append((index, those))
+    return sets
 
 
 def how_many(sets: PageSets) -> int:
@@ -42,12 +42,12 @@ def how_many(sets: PageSets) -> int:
 
 def merged(sets: PageSets) -> dict[int, int]:
     """Return the pages of each block."""
-    found = dict(sets)
-    if len(found) < len(sets):
-        found.clear()
+    by_index = dict(sets)
+    if len(by_index) < len(sets):
+        by_index.clear()
         for index, pages in sets:
-            found[index] = found.get(index, 0) | pages
-    return found
+            by_index[index] = by_index.get(index, 0) | pages
+    return by_index
 
 
 def joined(first: PageSets, more: PageSets) -> PageSets:
@@ -69,13 +69,13 @@ def up_to(sets: PageSets, count: int) -> PageSets:
     >>> up_to([(7, 0b1101), (3, 0b11)], 2)
     [(7, 5)]
     """
-    found: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []
     for index, pages in sets:
         if count <= 0:
             break
         more = pages.bit_count() - count
         for _ in range(more):
             pages ^= 1 << pages.bit_length() - 1
-        found.append((index, pages))
+        taken.append((index, pages))
         count = -more
-    return found
+    return taken

@@ -40,7 +40,7 @@ class ManagedPages:
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
-        """By name of the object; what belongs to none has the name ""."""
+        """What became of the pages of each object, by its name; "" stands for pages of no object."""
         self._all = (1 << self.per_block) - 1
         self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
 
@@ -48,10 +48,10 @@ class ManagedPages:
 
     def block(self, index: int) -> ManagedBlock:
         """Return a block; it is made when it is first asked for."""
-        found = self.blocks.get(index)
-        if found is None:
-            found = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index))
-        return found
+        block = self.blocks.get(index)
+        if block is None:
+            block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index))
+        return block
 
     def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
         """Yield (block, its pages) of a range of addresses, ascending: every page that the range has a byte of."""
@@ -92,16 +92,16 @@ class ManagedPages:
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
-        found: list[tuple[int, ManagedUsage]] = []
+        shares: list[tuple[int, ManagedUsage]] = []
         for own, usage in block.users.values():
             if (part := pages & own) != 0:
-                found.append((part.bit_count(), usage))
+                shares.append((part.bit_count(), usage))
                 pages &= ~own
                 if not pages:
-                    return found
+                    return shares
         if pages:
-            found.append((pages.bit_count(), self._usage("")))
-        return found
+            shares.append((pages.bit_count(), self._usage("")))
+        return shares
 
     def usage_at(self, address: int) -> ManagedUsage:
         """Return the counts of the allocation that holds an address."""
@@ -110,10 +110,10 @@ class ManagedPages:
         return self._usage("") if begin is None else users[begin][1]
 
     def _usage(self, name: str) -> ManagedUsage:
-        found = self.usage.get(name)
-        if found is None:
-            found = self.usage[name] = ManagedUsage()
-        return found
+        usage = self.usage.get(name)
+        if usage is None:
+            usage = self.usage[name] = ManagedUsage()
+        return usage
 
     def resident_pages(self) -> int:
         """Count the pages that lie in the GPU's memory."""
@@ -181,13 +181,13 @@ class ManagedPages:
 
         ``among``: only those of these pages.
         """
-        found: list[tuple[int, int]] = []
+        sets: list[tuple[int, int]] = []
         per_block, blocks = self.per_block, self.blocks
         index = low // per_block
         base = index * per_block
         rest = low - base
         pages = self._all >> rest << rest
-        while base < high and len(found) != most:
+        while base < high and len(sets) != most:
             if high - base < per_block:
                 pages &= (1 << high - base) - 1
             if among is not None:
@@ -195,11 +195,11 @@ class ManagedPages:
             if (block := blocks.get(index)) is not None:
                 pages &= ~(block.resident | block.remote)
             if pages:
-                found.append((index, pages))
+                sets.append((index, pages))
             index += 1
             base += per_block
             pages = self._all
-        return found
+        return sets
 
     def remote_among(self, picks: Picks, low: int, high: int) -> int:
         """Count those of some pages in [low, high) that the GPU reaches over the link."""
@@ -214,10 +214,10 @@ class ManagedPages:
 
     def still_unmapped(self, sets: PageSets) -> list[tuple[int, int]]:
         """Return those of some pages that have no translation, in their order."""
-        found: list[tuple[int, int]] = []
+        left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:
                 pages &= ~(block.resident | block.remote)
             if pages:
-                found.append((index, pages))
-        return found
+                left.append((index, pages))
+        return left

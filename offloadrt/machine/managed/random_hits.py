@@ -12,7 +12,7 @@ from offloadrt.machine.managed.page_sets import PageSets, by_block
 from offloadrt.machine.managed.pages import ManagedPages
 
 _FEW = 4
-"""Up to so many missing pages for each draw it is cheaper to ask each of them whether it is met."""
+"""The most missing pages for each draw for which it is cheaper to ask each of them whether it is met."""
 
 
 @attrs.define(eq=False)

@@ -39,7 +39,7 @@ class ManagedSweep:
     windows: int
     step_windows: int
     levels: tuple[int, ...]
-    """From 0, the kernel's first accesses, even when all of these find device memory."""
+    """The levels of its accesses, ascending; 0 (the first accesses) is always one of them."""
     at_level: dict[int, list[int]]
     """The places of the accesses of each level."""
     ahead: int = 1
@@ -74,7 +74,8 @@ class ManagedSweep:
         """Make the progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
-            level: [k for k, one in enumerate(accesses) if one.level == level and one.nbytes] for level in levels
+            level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
+            for level in levels
         }
         sweep = cls(accesses, windows, step_windows, levels, at_level, ahead)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
@@ -110,7 +111,7 @@ class ManagedSweep:
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
-        found: PageSets = ()
+        missing: PageSets = ()
         for place in self.at_level[level]:
             if (hits := self.hits[place]) is not None:
                 more = hits.met(self.at, self.end, pages, rng)
@@ -118,8 +119,8 @@ class ManagedSweep:
                 access = self.accesses[place]
                 more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
             if more:
-                found = joined(found, more) if found else more
-        return found
+                missing = joined(missing, more) if missing else more
+        return missing
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
         """Set ``until``: the next window that lacks something, or where the step ends.
@@ -184,7 +185,7 @@ class ManagedSweep:
         """
         if picks is not None:
             size = pages.page_size
-            low, high = (-(-(access.begin + self._byte(access, one)) // size) for one in (self.at, self.until))
+            low, high = (-(-(access.begin + self._byte(access, window)) // size) for window in (self.at, self.until))
             low = low if self.at else access.begin // size
             return pages.remote_among(picks, low, high) / max(picks.count, 1)
         if access.scattered:

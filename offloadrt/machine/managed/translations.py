@@ -52,7 +52,7 @@ class Translations:
     def watch(self, low: int, high: int) -> WatchedPages:
         """Keep count of the pages of [low, high) without translation, until ``unwatch``."""
         stretches = list(self._stretches(low, high))
-        counts = [self._how_many(UNMAPPED, *one) for one in stretches]
+        counts = [self._how_many(UNMAPPED, *stretch) for stretch in stretches]
         watch = WatchedPages(low, high, stretches, counts, sum(counts))
         if low < high:
             self._watches.append((low // self._per_block, (high - 1) // self._per_block, watch))
@@ -61,7 +61,7 @@ class Translations:
     def unwatch(self, watches: Collection[WatchedPages]) -> None:
         """Keep count of these ranges no more."""
         if self._watches:
-            self._watches = [one for one in self._watches if one[2] not in watches]
+            self._watches = [watched for watched in self._watches if watched[2] not in watches]
 
     def note(self, index: int, more: int) -> None:
         """Note that so many more pages of a block have no translation now."""
@@ -88,9 +88,9 @@ class Translations:
             table = self._table.get(span)
             if table is None:
                 return low
-            found = table.find(UNMAPPED, offset, min(high - span * size, size))
-            if found >= 0:
-                return span * size + found
+            place = table.find(UNMAPPED, offset, min(high - span * size, size))
+            if place >= 0:
+                return span * size + place
             low = (span + 1) * size
         return -1
 
@@ -117,29 +117,29 @@ class Translations:
 
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
         """Return the pages of [low, high) without translation, by number; for a range in which few are missing."""
-        found: list[int] = []
+        numbers: list[int] = []
         for span, first, last in self._stretches(low, high):
             base = span * self._span
             table = self._table.get(span)
             if table is None:
-                found.extend(range(base + first, base + last))
+                numbers.extend(range(base + first, base + last))
             else:
                 place = table.find(UNMAPPED, first, last)
                 while place >= 0:
-                    found.append(base + place)
+                    numbers.append(base + place)
                     place = table.find(UNMAPPED, place + 1, last)
-        return found
+        return numbers
 
     def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Draw up to ``draws`` different watched pages without translation, each as likely as any other."""
         if not watch.missing:
             return []
-        found: set[int] = set()
+        numbers: set[int] = set()
         shares = divided(watch.counts, draws, rng)
         for stretch, missing, share in zip(watch.stretches, watch.counts, shares, strict=True):
             if share:
-                found.update(self._draw_in(*stretch, missing, share, rng))
-        return by_block(sorted(found), self._per_block)
+                numbers.update(self._draw_in(*stretch, missing, share, rng))
+        return by_block(sorted(numbers), self._per_block)
 
     def _draw_in(
         self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
@@ -149,8 +149,8 @@ class Translations:
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
             return [base + first + int(places[place]) for place in draw(0, places.size, draws, rng)]
-        found: list[int] = []
-        while len(found) < draws:  # those that have a translation are drawn again
+        numbers: list[int] = []
+        while len(numbers) < draws:  # those that have a translation are drawn again
             tried = draw(first, last, draws, rng)
-            found += [base + place for place in tried if table is None or table[place] == UNMAPPED]
-        return found[:draws]
+            numbers += [base + place for place in tried if table is None or table[place] == UNMAPPED]
+        return numbers[:draws]

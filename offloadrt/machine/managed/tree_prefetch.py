@@ -49,7 +49,7 @@ def runs(pages: int) -> tuple[tuple[int, int], ...]:
     >>> runs(0b110111)
     ((0, 3), (4, 6))
     """
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     low = 0
     while pages:
         empty = (pages & -pages).bit_length() - 1
@@ -57,6 +57,6 @@ def runs(pages: int) -> tuple[tuple[int, int], ...]:
         low += empty
         full = (~pages & (pages + 1)).bit_length() - 1
         pages >>= full
-        found.append((low, low + full))
+        ranges.append((low, low + full))
         low += full
-    return tuple(found)
+    return tuple(ranges)

@@ -94,12 +94,12 @@ class DeviceMemory:
 
     @property
     def used(self) -> int:
-        """Bytes held from the kernel driver, in whole segments."""
+        """Return the bytes held from the kernel driver, in whole segments."""
         return self._held
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the kernel driver can still hand out."""
+        """Return the bytes that the kernel driver can still hand out."""
         return self.capacity - self._held - self.managed
 
     def needs(self, nbytes: int) -> int:
@@ -131,7 +131,7 @@ class DeviceMemory:
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes in allocated blocks, as many as were asked for."""
+        """Return the bytes in allocated blocks, as many as were asked for."""
         total = 0
         for block in self._blocks:
             total += block.size

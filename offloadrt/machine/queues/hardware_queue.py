@@ -35,7 +35,7 @@ class QueueStatistics:
 
     @property
     def busy_s(self) -> float:
-        """``blocked_s``, under the name that all statistics of a machine have."""
+        """Return ``blocked_s``, under the name that all statistics of a machine have."""
         return self.blocked_s
 
 

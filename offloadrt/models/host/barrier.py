@@ -6,7 +6,7 @@ from offloadrt.sim import Signal, Simulation
 
 
 class Barrier:
-    """Nobody passes before all `parties` have arrived; then it can be used again. Who gives up has not arrived."""
+    """Holds up all threads until `parties` have arrived, again and again. A thread that gives up has not arrived."""
 
     def __init__(self, sim: Simulation, parties: int) -> None:
         self.sim = sim

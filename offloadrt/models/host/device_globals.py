@@ -46,6 +46,7 @@ class DeviceGlobals:
         try:
             while self._bare:
                 await self._bare[0].plugin.load_image(self.devices[0].sim.current.cause)
+                # Only now: should this thread be left early, the next one loads the image.
                 self._bare.pop(0)
             while self._loaded < len(self.declared):
                 array = self.declared[self._loaded]

@@ -58,7 +58,7 @@ class ProgramThread(ABC):
         fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
         values; by default what the program says.
         """
-        return self.program.make_array(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
+        return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
     def pointer(self, array: HostArray) -> HostArray:
         """Return the pointer variable of a heap array, itself as an array of one address.
@@ -77,14 +77,7 @@ class ProgramThread(ABC):
 
         Raises InvalidFree for another array, or the second time.
         """
-        self.program.take_heap_block(array).release(array.address)
-        array.freed = True
-        self.program.free_managed(array)
-        self.program.machine.host_memory.contents.remove(array.address)
-        for device in self.program.devices:
-            if device.objects is not None:
-                device.objects.remove(array)
-            device.table.generation += 1  # what is remembered of places in it holds no longer
+        self.program.arrays.free(array)
         return None
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:

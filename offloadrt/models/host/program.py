@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar, get_args
-
-from numpy.typing import DTypeLike
+from typing import Generic, Protocol, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Rocr
@@ -18,13 +15,12 @@ from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.program_arrays import ProgramArrays
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
-from offloadrt.runtime.errors import InvalidDevice, InvalidFree
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
-from offloadrt.runtime.launch.reachable import reaches_host
+from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
@@ -90,15 +86,11 @@ class OffloadProgram(ABC, Generic[T]):
         ]
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
         self._places: dict[int, tuple[Arena, Arena]] = {}
-        self.heap_blocks: dict[int, Arena] = {}
-        """What the program has of the C library's heap: the arena that each block came from, by address."""
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
         self._threads = 0
         self._started = False
-        self._managed = [device.plugin.managed for device in self.devices if device.plugin.managed is not None]
-        self._pages_matter = any(device.plugin.kernels_fault for device in self.devices)
-        self._devices_reach_host = any(reaches_host(device) for device in self.devices)
+        self.arrays = ProgramArrays(machine, self.devices, phantom)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -128,7 +120,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Make a host thread in the words of the model."""
 
     def _places_of(self, number: int) -> tuple[Arena, Arena]:
-        """Heap and stack of a thread; they outlive the team that it is in."""
+        """Return heap and stack of a thread; they outlive the team that it is in."""
         memory = self.machine.host_memory
         if number not in self._places:
             self._places[number] = (Arena.heap(memory), Arena.stack(memory))
@@ -156,75 +148,6 @@ class OffloadProgram(ABC, Generic[T]):
             for number in range(num_threads):
                 nursery.spawn(member, number, name=f"host thread {number}")
         return [results[number] for number in range(num_threads)]
-
-    # data
-
-    def make_array(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike,
-        fill: Any,
-        phantom: bool | None,
-        kind: Kind,
-        align: int,
-        heap: Arena,
-        stack: Arena,
-    ) -> HostArray:
-        """Make an array at a modelled address; with `fill` its pages are populated.
-
-        A heap array gets a pointer variable on the stack.
-        """
-        if not isinstance(name, str):
-            raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
-        if kind not in get_args(Kind):
-            raise ValueError(f"array {name!r}: no kind {kind!r}; there are {', '.join(get_args(Kind))}")
-        lengths, element = shape_of(name, shape), element_of(name, dtype)
-        ghost = self.phantom if phantom is None else phantom
-        values = None if ghost else make_values(name, lengths, element, fill)
-        nbytes = math.prod(lengths) * element.itemsize
-        memory = self.machine.host_memory
-        pointer = 0
-        if kind == "heap":
-            address = heap.allocate(nbytes, align)
-            self.heap_blocks[address] = heap
-            pointer = stack.allocate(POINTER_BYTES, 8)
-        elif kind == "static":
-            address = stack.allocate(nbytes, align)
-        else:
-            address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
-            if kind == "link":
-                pointer = memory.allocate(POINTER_BYTES, 8, "global")
-        if fill is not None and nbytes and self._pages_matter:
-            memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
-        for managed in self._managed:
-            managed.add(address, nbytes, fill is not None, name)
-        array = HostArray(name, address, lengths, element, kind, pointer, values)
-        if self._devices_reach_host:
-            memory.contents.add(array)
-        return array
-
-    def take_heap_block(self, array: HostArray) -> Arena:
-        """Take an array's block from the program, and return its arena, whichever thread frees it.
-
-        Raises InvalidFree where no allocation begins.
-        """
-        arena = None if array.freed else self.heap_blocks.pop(array.address, None)
-        if arena is None:
-            why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"
-            raise InvalidFree(
-                f"free of {array.name!r}: {why}",
-                call="free",
-                array=array.name,
-                thread=self.sim.current.name,
-                time_s=self.sim.now,
-            )
-        return arena
-
-    def free_managed(self, array: HostArray) -> None:
-        """Give an array back: if it is managed memory, nobody owns its pages any more."""
-        for managed in self._managed:
-            managed.remove(array.address, array.nbytes)
 
     # devices
 

@@ -46,7 +46,7 @@ class Section:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a section without stride."""
+        """Return the bytes of a section without stride."""
         return self.length * self.row_bytes
 
 

@@ -70,7 +70,7 @@ class HostThread(ProgramThread):
         self.library = library
         self.device_number = 0
         self.spread = 1
-        """On how many devices JACC's runtime keeps this thread's data."""
+        """The number of devices on which JACC's runtime keeps this thread's data."""
 
     async def leave_team(self) -> None:
         """Let the async queues go on: they belong to the device."""
@@ -197,7 +197,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
+        """Run ``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(

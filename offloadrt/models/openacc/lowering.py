@@ -1,4 +1,4 @@
-"""From data clauses to the items that the runtime gets.
+"""Lowers data clauses to the items that the runtime gets.
 
 Structured references (those of a region) and dynamic ones (`enter data`, `exit data`) are two counts, and data stays
 while either is positive (OpenACC 3.3, section 2.6.7). The runtime has both: the first is its hold count (`ompx_hold`,

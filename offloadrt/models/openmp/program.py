@@ -95,7 +95,7 @@ class OpenMP(OffloadProgram[HostThread]):
 
         The device image holds zeros, not `fill`.
         """
-        array = self.make_array(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -109,7 +109,7 @@ class OpenMP(OffloadProgram[HostThread]):
         align: int = 16,
     ) -> HostArray:
         """``declare target link(name)``: a global that a device has only while it is mapped."""
-        array = self.make_array(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -118,7 +118,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Statistics of the runtime's locks, by name, of all devices, and of the program's GPU memory managers."""
+        """Return the statistics of all locks, by name: of all devices, and of the program's GPU memory managers."""
         return {**super().locks(), **{lock.name: lock.statistics() for lock in self.manager_locks}}
 
     async def complete_tasks(self) -> None:

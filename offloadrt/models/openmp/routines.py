@@ -317,7 +317,7 @@ class MemoryRoutines(ProgramThread):
             await self.program.devices[0].plugin.host_touch(span.address, span.nbytes)
 
     def _piece(self, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
-        """Bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
+        """Return the bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
         array, begin = _host_place(place)
         if not array.holds(begin + offset, length):
             raise OutsideArray(
@@ -368,7 +368,7 @@ class MemoryRoutines(ProgramThread):
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
-            addresses.append(pointer.address if pointer.is_present else None)
+            addresses.append(None if pointer.entry is None else pointer.address)
 
         where = await self._call(name, device, look)
         return addresses[0], where

@@ -78,7 +78,7 @@ class Heap:
         """Call malloc of the C library."""
         await self._runtime.work(self._costs.libc)
         address = arena.allocate(nbytes, max(align, 16))
-        self._program.heap_blocks[address] = arena
+        self._program.arrays.heap_blocks[address] = arena
         self._runtime.usm.add_system(address, nbytes)
         return address
 
@@ -104,7 +104,7 @@ class Heap:
                 )
             await self._release(allocation)
         else:
-            arena = self._program.take_heap_block(array)
+            arena = self._program.arrays.take_heap_block(array)
             await self._runtime.work(self._costs.libc)
             arena.release(address)
         array.freed = True

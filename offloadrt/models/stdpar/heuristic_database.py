@@ -63,7 +63,7 @@ class HeuristicDatabase:
         """Operations that have been measured in this run."""
 
     def __len__(self) -> int:
-        """Operations with samples."""
+        """List the operations with samples."""
         return len(self._samples)
 
     def samples(self, name: str) -> tuple[Sample, ...]:

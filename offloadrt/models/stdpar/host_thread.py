@@ -31,7 +31,7 @@ from offloadrt.models.stdpar.execution import Executor
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.models.stdpar.sycl_queue import SyclQueue
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Kind
 
 
 class HostThread(Algorithms, ProgramThread):
@@ -52,6 +52,21 @@ class HostThread(Algorithms, ProgramThread):
         await self.executor.meets(Marker.RETURN)
         if self.executor.queue is not None:
             await self.executor.queue.close()
+
+    def array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        kind: Kind = "static",
+        align: int = 16,
+    ) -> UsmArray:
+        """Make a C array on the stack, or memory that somebody has of the C library: neither is the device's."""
+        made = super().array(name, shape, dtype, fill, phantom, kind, align)
+        self.runtime.usm.add_system(made.address, made.nbytes)
+        return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
 
     # the heap
 
@@ -105,9 +120,7 @@ class HostThread(Algorithms, ProgramThread):
         phantom: bool | None = None,
     ) -> UsmArray:
         """Make an array on the thread's stack, which is the host's."""
-        array = self.array(name, shape, dtype, fill, phantom)
-        assert isinstance(array, UsmArray)
-        return array
+        return self.array(name, shape, dtype, fill, phantom)
 
     async def free(self, array: HostArray) -> None:
         """Free or delete an array in the program's own translation units. Raises InvalidFree."""

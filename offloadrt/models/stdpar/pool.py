@@ -25,7 +25,7 @@ GB = 1 << 30
 def pool_size(
     max_allocation: int, global_memory: int, system_usm: bool = False, requested_gb: float | None = None
 ) -> int:
-    """Bytes of the pool on a device; 0 for none, as with system USM, where every allocation can be used as it is.
+    """Return the bytes of the pool on a device; 0 for none, as with system USM, which can use every allocation.
 
     requested_gb: ``ACPP_STDPAR_MEM_POOL_SIZE``, which goes before everything else. ValueError for a negative one.
     """
@@ -57,11 +57,11 @@ class MemoryPool:
 
     @property
     def in_use(self) -> int:
-        """Bytes of the blocks in use."""
+        """Return the bytes of the blocks in use."""
         return sum(self._claimed.values())
 
     def __len__(self) -> int:
-        """Blocks in use."""
+        """Count the blocks in use."""
         return len(self._claimed)
 
     def __contains__(self, offset: int) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
-from numpy.typing import DTypeLike
 
 from offloadrt.compilers.stdpar.captures import refuse_captures
 from offloadrt.compilers.stdpar.elision import Decision, Elided, Window, table
@@ -16,14 +15,12 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.stdpar.arrays import UsmArray, adopted
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import HostPointer, Implementation, implementation
 from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
-from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
@@ -84,23 +81,6 @@ class StdPar(OffloadProgram[HostThread]):
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.runtime, self.heap, number, num_threads, barrier, heap, stack)
 
-    def make_array(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike,
-        fill: Any,
-        phantom: bool | None,
-        kind: Kind,
-        align: int,
-        heap: Arena,
-        stack: Arena,
-    ) -> UsmArray:
-        """Make a C array on the stack, or memory that somebody has of the C library: neither is the device's."""
-        made = super().make_array(name, shape, dtype, fill, phantom, kind, align, heap, stack)
-        self.usm.add_system(made.address, made.nbytes)
-        return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
-
     @property
     def decisions(self) -> Mapping[Decision, int]:
         """Return what became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
@@ -112,7 +92,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def elided(self) -> int:
-        """Barriers behind offloaded algorithms at which nobody waited."""
+        """Count the barriers behind offloaded algorithms at which nobody waited."""
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:

@@ -1,5 +1,7 @@
 """Allocators: how device blocks are obtained. One file each, chosen by name.
 
+`base.py` (open it first) says what an allocator is asked, and what it is given to work with.
+
 A package can add one with an entry point in the group ``offloadrt.allocators``.
 """
 

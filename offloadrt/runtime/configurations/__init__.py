@@ -1,5 +1,7 @@
 """Memory configurations: what a map means on a device. One file each, chosen by name.
 
+`base.py` (open it first) says what a configuration is asked for each map item, and what it may answer.
+
 A package can add one with an entry point in the group ``offloadrt.configurations``.
 """
 

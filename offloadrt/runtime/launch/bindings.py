@@ -11,7 +11,6 @@ from offloadrt.runtime.launch.private_arguments import PrivateArguments
 from offloadrt.runtime.mapping.binding import NOWHERE, ON_HOST, Binding
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import LITERAL, PRIVATE, TARGET_PARAM
-from offloadrt.runtime.mapping.table_visits import pass_visited
 from offloadrt.runtime.mapping.unmapping import find_present
 
 
@@ -33,12 +32,7 @@ async def bind_arguments(
             await private.add(item)
             continue
         await table.enter(lookup_s, item.begin, item.size, False)
-        lookup = device.table.lookup(item.begin, item.size)
-        if device.trace is None and pass_visited(device, lookup):
-            entry = lookup.entry if lookup.overlaps else None
-            table.release()
-        else:
-            entry = (await find_present(device, item.array, item.begin, item.size, cause=queue.cause)).entry
+        entry = (await find_present(device, item.array, item.begin, item.size, cause=queue.cause)).entry
         bindings[item.array] = absent if entry is None else entry.binding
         if entry is None and item.array.managed:
             bindings[item.array] = ON_HOST

@@ -126,7 +126,7 @@ def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: floa
 
 
 def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[ByteRuns, ...] | None:
-    """Elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
+    """Return the elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
     if use.laf and not elements:
         return ()
     return (ByteRuns(elements, use.element_size, use.element_size),) if at_random else None

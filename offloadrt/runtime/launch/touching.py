@@ -98,7 +98,7 @@ def touched_ranges(
 
 
 def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
-    """(address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
+    """List (address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
     mapped = [
         (item.begin, item.size)
         for item in items

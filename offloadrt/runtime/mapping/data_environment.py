@@ -30,15 +30,14 @@ from offloadrt.runtime.mapping.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping.present_table import ShadowPointer
+from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer
 from offloadrt.runtime.mapping.table_visits import TargetPointer
-from offloadrt.runtime.mapping.target_pointer import get_target_pointer, map_resident, null_pointer
+from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
 from offloadrt.runtime.mapping.unmapping import (
     find_present,
     get_present_pointer,
     put_off_data_end,
     restore_host_pointers,
-    unmap_resident,
 )
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.trace import events
@@ -80,34 +79,26 @@ async def target_data_begin(
             continue
         if item.array is not None and item.array.freed:
             raise _freed(device, item, call)
+        base = item.base
         if item.type & PTR_AND_OBJ:
-            returned_base = await _begin_pointer_and_object(device, item, queue, attachments, call)
+            base = base if item.array is None else item.array.address
+            pointer = await _begin_pointer_and_object(device, item, base, queue, attachments, call)
         else:
             await table.enter(lookup_s, item.begin, item.size)
-            if (address := map_resident(device, item, queue)) is not None:
-                table.release()
-                returned_base = address - (item.begin - item.base)
-            else:
-                returned_base = await _begin_item(device, item, queue, attachments, call)
+            pointer = await get_target_pointer(
+                device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type
+            )
+            pointer.release(device)
+            _note_mapped(device, item, pointer, attachments, call)
+        if pointer.entry is None:
+            await _use_in_place(device, item, queue)
         queue.mapped = position + 1
         if item.type & RETURN_PARAM:
-            returned[position] = returned_base
+            returned[position] = None if pointer.address is None else pointer.address - (item.begin - base)
     for item in attachments.items:
         if item.type & ALWAYS or attachments.is_new(item.begin) or attachments.is_new(item.base):
             await _attach_item(device, item, queue)
     return returned
-
-
-async def _begin_item(
-    device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
-) -> int | None:
-    """Map one item; returns the device address of its base. The caller holds the table, which is released here."""
-    pointer = await get_target_pointer(
-        device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=item.type
-    )
-    pointer.release(device)
-    _note_mapped(device, item, pointer, attachments, call)
-    return await _mapped(device, item, pointer, item.base, queue)
 
 
 def _note_mapped(
@@ -120,21 +111,20 @@ def _note_mapped(
         attachments.new_blocks.append((item.begin, item.size))
 
 
-async def _mapped(
-    device: OffloadDevice, item: MapItem, pointer: TargetPointer, base: int, queue: DirectiveQueue
-) -> int | None:
-    """Do what the configuration wants for an item that the device uses in place; returns the base's device address."""
-    if pointer.is_host and device.objects is not None and queue.placed is None:
+async def _use_in_place(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
+    """Do what the configuration wants for an item of which nothing is mapped, as the device uses the host's memory."""
+    if not item.size:
+        return
+    if device.objects is not None and queue.placed is None:
         device.objects.put_off(item)
-    if pointer.is_host and device.prefaults and item.size:
+    if device.prefaults:
         await device.plugin.prefault(item.begin, item.size)
-    return None if pointer.address is None else pointer.address - (item.begin - base)
 
 
 async def _begin_pointer_and_object(
-    device: OffloadDevice, item: MapItem, queue: DirectiveQueue, attachments: Attachments, call: str
-) -> int | None:
-    """Map a pointer and what it points to in one hold of the table, then attach; returns the latter's base.
+    device: OffloadDevice, item: MapItem, base: int, queue: DirectiveQueue, attachments: Attachments, call: str
+) -> TargetPointer:
+    """Map a pointer and what it points to, which begins at `base`, in one hold of the table, then attach.
 
     The pointer's entry stays locked meanwhile, for the attachment is written to its block.
     """
@@ -154,7 +144,6 @@ async def _begin_pointer_and_object(
         except BaseException:
             device.table_lock.release()
             raise
-        base = item.base if item.array is None else item.array.address
         pointer = await get_target_pointer(
             device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type, owned=owner.entry
         )
@@ -166,7 +155,7 @@ async def _begin_pointer_and_object(
             pointer.release(device)
     finally:
         owner.release(device)
-    return await _mapped(device, item, pointer, base, queue)
+    return pointer
 
 
 def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
@@ -205,13 +194,13 @@ def pointer_span(address: int, value: int) -> HostSpan:
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
     """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
     pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
-    if not pointee.is_present or pointee.is_host or pointee.address is None:
+    if pointee.entry is None or pointee.address is None:
         return
     owner = await get_present_pointer(
         device, None, item.base, item.size, must_contain=True, locks=True, cause=queue.cause
     )
     try:
-        if not owner.is_present or owner.is_host or item.array is None:
+        if owner.entry is None or item.array is None:
             return
         await _attach(device, item, owner, item.base, item.array.address, pointee.address, queue)
     finally:
@@ -229,49 +218,40 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         if item.type & (NOT_MAPPED | ATTACH):
             continue
         await table.enter(lookup_s, item.begin, item.size)
-        if unmap_resident(device, item, queue):
-            queue.mapped = position
-            table.release()
-        else:
-            await _end_item(device, item, position, queue, call)
-    if device.objects is not None and queue.placed is None:
-        put_off_data_ended(device, device.objects, items, queue)
-
-
-async def _end_item(device: OffloadDevice, item: MapItem, position: int, queue: DirectiveQueue, call: str) -> None:
-    """Count down, and copy back under the entry lock; when the queue has drained the entry may be removed.
-
-    The caller holds the table, which is released here.
-    """
-    pointer = await find_present(
-        device, item.array, item.begin, item.size, must_contain=not item.type & IMPLICIT, ends=item, cause=queue.cause
-    )
-    queue.mapped = position
-    try:
-        if not pointer.is_present and not pointer.is_host and item.type & PRESENT:
-            device.report(
-                "omptarget message: device mapping required by 'present' map type modifier does not exist "
-                f"for host address {item.locate(item.begin)} ({item.size} bytes)"
-            )
-            raise device.error(
-                NotPresent, f"{item.locate(item.begin)} ({item.size} bytes) is not present", call, item.name
-            )
+        pointer = await find_present(
+            device, item.array, item.begin, item.size,
+            must_contain=not item.type & IMPLICIT, ends=item, cause=queue.cause,
+        )  # fmt: skip
+        queue.mapped = position
         entry = pointer.entry
         if device.objects is not None and queue.placed is None:
             deletes = item.type & DELETE != 0
             if deletes or entry is None or (entry.total == 0 and not pointer.is_last):
                 device.objects.drop(item, deletes)  # without a block, or with one that was on its way out before
-        if entry is None:
+        if entry is not None:
+            put_off_data_end(device, entry, item, queue)
+            if pointer.is_locked:
+                await _copy_back(device, item, entry, pointer, queue, call)
+        elif item.type & PRESENT and pointer.address is None:
+            raise _absent(device, item, item.begin, item.size, call, "map type")
+    if device.objects is not None and queue.placed is None:
+        put_off_data_ended(device, device.objects, items, queue)
+
+
+async def _copy_back(
+    device: OffloadDevice, item: MapItem, entry: Entry, pointer: TargetPointer, queue: DirectiveQueue, call: str
+) -> None:
+    """Copy an item that was counted down to the host, under the lock of its entry, which is released here."""
+    try:
+        if item.array is None or pointer.address is None:
             return
-        put_off_data_end(device, entry, item, queue)
-        if pointer.copies_back and item.array is not None and pointer.address is not None:
-            if item.array.freed:
-                raise _freed(device, item, call)
-            if device.is_pending(entry):
-                await device.plugin.wait_event(queue, entry.event)
-            await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
-            if pointer.is_last:
-                entry.event = await device.plugin.record_event(queue)
+        if item.array.freed:
+            raise _freed(device, item, call)
+        if device.is_pending(entry):
+            await device.plugin.wait_event(queue, entry.event)
+        await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
+        if pointer.is_last:
+            entry.event = await device.plugin.record_event(queue)
     finally:
         pointer.release(device)
 
@@ -318,12 +298,12 @@ async def _update_piece(
         device, item.array, begin, size, must_contain=True, locks=True, cause=queue.cause
     )
     try:
-        if not pointer.is_present and item.type & PRESENT:
-            raise _absent_update(device, item, begin, size, call)
+        if pointer.entry is None and item.type & PRESENT:
+            raise _absent(device, item, begin, size, call, "motion")
         entry, array = pointer.entry, item.array
         if device.objects is not None and pointer.is_host and array is not None and item.type & TO:
             device.objects.use_in_place(array)
-        if not pointer.is_present or pointer.is_host or entry is None or array is None or pointer.address is None:
+        if entry is None or array is None or pointer.address is None:
             return
         if array.freed:
             raise _freed(device, item, call)
@@ -346,9 +326,9 @@ async def _update_piece(
         pointer.release(device)
 
 
-def _absent_update(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str) -> MappingError:
-    device.report(
-        "omptarget message: device mapping required by 'present' motion modifier does not exist for host address "
-        f"{item.locate(begin)} ({size} bytes)"
-    )
-    return device.error(NotPresent, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)
+def _absent(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str, kind: str) -> MappingError:
+    """Say what LLVM says of a section with the modifier `present` that is absent; kind: of the modifier."""
+    section = f"{item.locate(begin)} ({size} bytes)"
+    report = f"device mapping required by 'present' {kind} modifier does not exist for host address {section}"
+    device.report(f"omptarget message: {report}")
+    return device.error(NotPresent, f"{section} is not present", call, item.name)

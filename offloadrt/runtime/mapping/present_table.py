@@ -91,7 +91,7 @@ class Entry:
             self.dynamic += 1
 
     def decrement(self, hold: bool) -> None:
-        """Never below zero: a release of what was only held, or held by others, does nothing."""
+        """Count one down, never below zero: a release of what was only held, or held by others, does nothing."""
         if hold:
             if self.hold not in (INFINITE, 0):
                 self.hold -= 1

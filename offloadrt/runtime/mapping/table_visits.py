@@ -21,19 +21,19 @@ class TargetPointer:
     """
 
     address: int | None = None
-    """None: there is nothing to use (an illegal mapping, or a zero-length section of absent memory)."""
+    """None: there is nothing to use (an illegal mapping, or a section of absent memory)."""
     entry: Entry | None = None
+    """None: nothing of the section is mapped; if there is an address, the device uses the host's memory."""
     is_locked: bool = False
     """Whether the lock of the entry is this pointer's."""
     is_new: bool = False
-    is_host: bool = False
-    is_present: bool = False
     is_last: bool = False
     """Whether the count-down was that of the last reference."""
-    copies_back: bool = False
-    """Whether the item that was counted down is to be copied to the host, under the lock of the entry."""
-    counted: bool = False
-    """Whether the search has counted the entry up."""
+
+    @property
+    def is_host(self) -> bool:
+        """Tell whether the device uses the host's memory."""
+        return self.entry is None and self.address is not None
 
     def release(self, device: OffloadDevice) -> None:
         if self.is_locked and self.entry is not None:

@@ -29,20 +29,6 @@ from offloadrt.runtime.mapping.table_visits import (
 from offloadrt.runtime.mapping.unmapping import put_off_data_end
 
 
-def map_resident(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> int | None:
-    """Count up an item whose section is mapped, and which needs nothing else; returns its device address.
-
-    The caller holds the table. None if there is more to do or to wait for: `get_target_pointer` does all of it.
-    """
-    lookup = device.table.lookup(item.begin, item.size)
-    entry = lookup.entry
-    if entry is None or not lookup.contained or device.is_pending(entry):
-        return None
-    if (item.type & TO and item.type & ALWAYS and item.size) or not pass_visited(device, lookup):
-        return None
-    return _count_up(device, entry, item, item.begin, item.size, item.type, lookup, queue)
-
-
 async def get_target_pointer(
     device: OffloadDevice,
     item: MapItem,
@@ -72,11 +58,11 @@ async def get_target_pointer(
             keeps = bool(copies or device.is_pending(entry) or entry.lock.owner is not None or not release_table)
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, pointer, lookup, keeps, owned)
-            pointer.entry, pointer.address = (
-                entry,
-                _count_up(device, entry, item, begin, size, type_bits, lookup, queue),
-            )
-            pointer.is_present = pointer.counted = True
+            pointer.entry, pointer.address = entry, entry.device_address(begin)
+            entry.increment(type_bits & OMPX_HOLD != 0)
+            if device.trace is not None:
+                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+                trace_counts(device, queue.cause, entry)
         else:
             placement = Placement.HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
             inserts = placement is Placement.DEVICE_COPY and size > 0 and not present
@@ -84,7 +70,8 @@ async def get_target_pointer(
                 await device.work(device.costs.insert)
             if not pass_visited(device, lookup):
                 await lock_visited(device, pointer, lookup, False, owned)
-            _trace_lookup(device, queue, item, begin, size, lookup)
+            if device.trace is not None:
+                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
             if inserts:
                 await _create(device, pointer, item, begin, base, size, type_bits, queue)
                 keeps = True
@@ -92,7 +79,6 @@ async def get_target_pointer(
                 _report_extension(device, item, begin, size, lookup, present)
             elif placement is Placement.HOST_POINTER:
                 if size:
-                    pointer.is_host = True
                     pointer.address = begin
             elif present:
                 _report_absent(device, item, begin, size)
@@ -110,23 +96,6 @@ async def get_target_pointer(
             device.table_lock.release()
         raise
     return pointer
-
-
-def _count_up(
-    device: OffloadDevice,
-    entry: Entry,
-    item: MapItem,
-    begin: int,
-    size: int,
-    type_bits: int,
-    lookup: Lookup,
-    queue: DirectiveQueue,
-) -> int:
-    entry.increment(type_bits & OMPX_HOLD != 0)
-    if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
-        trace_counts(device, queue.cause, entry)
-    return entry.device_address(begin)
 
 
 def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
@@ -155,7 +124,7 @@ async def _create(
     queue: DirectiveQueue,
 ) -> None:
     """Allocate a block and enter it, under the table lock; its entry is locked until it has been copied to."""
-    pointer.is_new = pointer.counted = pointer.is_present = True
+    pointer.is_new = True
     array, hold = item.array, type_bits & OMPX_HOLD != 0
     phantom = array is not None and array.phantom
     address = await device.allocate(size, array, begin, phantom)
@@ -175,13 +144,6 @@ async def _create(
     await device.lock_entry(entry)
     pointer.entry, pointer.is_locked = entry, True
     pointer.address = address
-
-
-def _trace_lookup(
-    device: OffloadDevice, queue: DirectiveQueue, item: MapItem, begin: int, size: int, lookup: Lookup
-) -> None:
-    if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
 
 
 def _report_extension(
@@ -239,7 +201,6 @@ async def _transfer_to(
         elif not type_bits & PRESENT and device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
-        if pointer.counted:
-            _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
+        _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise

@@ -25,24 +25,6 @@ from offloadrt.runtime.mapping.table_visits import (
 )
 
 
-def unmap_resident(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> bool:
-    """Count down an item whose section is mapped, and which needs nothing else before its queue has drained.
-
-    The caller holds the table. False if there is more to do or to wait for: `find_present` is where that begins.
-    """
-    lookup = device.table.lookup(item.begin, item.size)
-    entry = lookup.entry
-    if entry is None or not lookup.contained or device.objects is not None:
-        return False
-    if _copies_back(entry, item) or not pass_visited(device, lookup):
-        return False
-    if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, item.begin, item.size, True)
-    _count_down(device, entry, item, queue.cause)
-    put_off_data_end(device, entry, item, queue)
-    return True
-
-
 async def get_present_pointer(
     device: OffloadDevice,
     array: HostArray | None,
@@ -72,26 +54,26 @@ async def find_present(
     """Find the counterpart of what is mapped already (`getTgtPtrBegin`); the table is released here.
 
     locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
-    kept if the item copies it back.
+    kept if the item is to be copied back.
     """
     pointer = TargetPointer()
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
-        if entry is not None and ends is not None:
-            pointer.is_last = _is_last(entry, ends)
-            locks = pointer.copies_back = _copies_back(entry, ends)
-        if (locks and entry is not None) or not pass_visited(device, lookup):
-            await lock_visited(device, pointer, lookup, locks and entry is not None)
+        if entry is None:
+            locks = False
+        elif ends is not None:
+            pointer.is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
+            locks = bool(ends.type & FROM and ends.size and (ends.type & ALWAYS or pointer.is_last))
+        if locks or not pass_visited(device, lookup):
+            await lock_visited(device, pointer, lookup, locks)
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, lookup.contained)
         if entry is not None:
             pointer.entry, pointer.address = entry, entry.device_address(begin)
-            pointer.is_present = True
             if ends is not None:
                 _count_down(device, entry, ends, cause)
-        else:
-            pointer.is_host = device.configuration.host_pointers
+        elif device.configuration.host_pointers:
             pointer.address = begin
     except BaseException:
         pointer.release(device)
@@ -99,15 +81,6 @@ async def find_present(
     finally:
         device.table_lock.release()
     return pointer
-
-
-def _is_last(entry: Entry, item: MapItem) -> bool:
-    """Tell whether the count-down for an item will be that of the last reference."""
-    return entry.would_be_last(item.type & OMPX_HOLD != 0, item.type & DELETE != 0)
-
-
-def _copies_back(entry: Entry, item: MapItem) -> bool:
-    return bool(item.type & FROM and item.size and (item.type & ALWAYS or _is_last(entry, item)))
 
 
 def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
@@ -168,7 +141,7 @@ async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
-    """Pointers that were copied back hold device addresses: put the host's own values back."""
+    """Put the host's own values back into pointers that were copied back, and so hold device addresses."""
     if array is None or array.bytes is None:
         return
     for shadow in entry.shadow_pointers.values():

@@ -19,9 +19,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
 FEW = 4
-"""Up to so many lines, those drawn first are wider: equal ones stay visible below one another."""
+"""The most lines of which those drawn first are wider, so that equal ones stay visible below one another."""
 CROWDED = 60
-"""With more letters in all texts along x, each taken as long as the longest, the texts stand aslant."""
+"""The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
 _LABEL = 0.055
 """The part of the x axis that a number below it takes, with the space to the next one."""
 _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)"}

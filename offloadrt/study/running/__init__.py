@@ -3,9 +3,11 @@
 ==================  =================================================================================================
 ``run.py``          `Run`: what a scenario or a test holds; open it first
 ``building.py``     what a run builds at the first use of its machine
+``options.py``      the options of a program, by its model
+``statistics.py``   `RunStatistics`: what a run counts
 ``execution.py``    `execute`: runs a scenario once, or several times, and collects the `Result`
 ``clock.py``        `ClockedRun`: a run inside somebody else's `trio.run`, for the pytest plugin
-``windows.py``      measured windows, as differences of `ledger.py`'s figures
+``windows.py``      measured windows, as differences of the figures that ``ledger.py`` reads
 ``collect.py``      takes the figures of a finished run from the floors that counted them
 ``profiles.py``     machines as the user names them
 ``unawaited.py``    finds forgotten `await` and `async with`

@@ -255,12 +255,12 @@ class Run:
 
     @property
     def elapsed(self) -> float:
-        """Virtual seconds in the measured windows so far; since the start when none was opened."""
+        """Return the virtual seconds in the measured windows so far; since the start when none was opened."""
         return self.windows.elapsed
 
     @property
     def measured(self) -> Ledger:
-        """Locks, engines, bytes, calls and host time of the measured windows so far; of all when none was opened."""
+        """Return what was counted in the measured windows so far; everything when none was opened."""
         return self.windows.measured
 
     @property
@@ -275,5 +275,5 @@ class Run:
 
     @property
     def locks(self) -> Mapping[str, Any]:
-        """RunStatistics of every lock so far, by name: `run.locks["device table"].contended`."""
+        """Return the statistics of every lock so far, by name: `run.locks["device table"].contended`."""
         return self.statistics.locks

@@ -48,7 +48,7 @@ class RunStatistics:
 
     @property
     def bytes_moved(self) -> Mapping[str, int]:
-        """Bytes that device copies moved, by direction, over all devices."""
+        """Return the bytes that device copies moved, by direction, over all devices."""
         moved: dict[str, int] = {}
         for device in self._devices:
             for direction, nbytes in device.bytes_moved().items():
@@ -57,7 +57,7 @@ class RunStatistics:
 
     @property
     def faults(self) -> Mapping[str, int]:
-        """Page faults; empty on a machine without them.
+        """Return the page faults; empty on a machine without them.
 
         On an APU, pages of host memory: what kernels faulted in (`gpu`: faults that were served, `gpu_pages`: pages
         that they mapped, `gpu_duplicates`: faults for pages that somebody else had mapped meanwhile), what the host

@@ -59,7 +59,7 @@ class Windows:
 
     @property
     def elapsed(self) -> float:
-        """Virtual seconds in the windows so far."""
+        """Return the virtual seconds in the windows so far."""
         running = 0.0 if self._open is None else self._sim.now - self._open
         return self._closed_s + running
 
@@ -72,7 +72,7 @@ class Windows:
 
     @property
     def calls_outside(self) -> Calls:
-        """API calls that returned outside of them so far; none when no window was opened."""
+        """Return the API calls that returned outside of them so far; none when no window was opened."""
         if not self._explicit:
             return Calls()
         return _together(self._outside, self._counting) if self._open is None else _together(self._outside)

@@ -35,7 +35,7 @@ class CodeCache:
         self._generated: dict[Hashable, GeneratedKernel] = {}
         self._compiled: set[Hashable] = set()
         self._locks: dict[Hashable, Lock] = {}
-        """One for each text, held while it is compiled."""
+        """A lock for each text, held while the text is compiled."""
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
         """Return the compiled kernel, None when it has yet to be compiled; takes no time."""

@@ -56,9 +56,9 @@ class Dependences:
         self._placed = [0] * queues
         """The last operation of each queue."""
         self._host = [0] * queues
-        """Up to which operation the host knows each queue to have completed."""
+        """For each queue the last operation that the host knows to have completed."""
         self._behind = [[0] * queues for _ in range(queues)]
-        """Up to which operation of each queue all comes before whatever a queue gets next."""
+        """For each pair of queues the last operation of the second that precedes whatever the first gets next."""
         self._bytes: dict[Range, _Bytes] = {}
 
     def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> QueuePlacement:
@@ -82,6 +82,7 @@ class Dependences:
             earlier for earlier in unfinished if earlier != queue and last[earlier] > self._behind[queue][earlier]
         )
         for earlier in waits:
+            # Who comes behind a queue comes behind all that this one has waited for, too.
             self._behind[queue] = list(map(max, self._behind[queue], self._behind[earlier]))
             self._behind[queue][earlier] = self._placed[earlier]
         return QueuePlacement(queue, waits)
@@ -104,6 +105,7 @@ class Dependences:
 
     def _completed(self, queues: Sequence[int]) -> tuple[int, ...]:
         for queue in queues:
+            # A queue that has completed had waited for others: these have completed as far as it waited.
             self._host = list(map(max, self._host, self._behind[queue]))
             self._host[queue] = self._placed[queue]
         return tuple(queues)

@@ -32,6 +32,7 @@ from offloadrt.papers.jacc.programs.fields import (
     dissipation,
     dissipation_at_walls,
     flux,
+    inside,
     named,
     primitives,
     scale_fields,
@@ -67,16 +68,12 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     def next_plane() -> None:
         plane.value -= 0 if u.phantom else 1
 
-    def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
-        return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
-
     def right_hand_side(axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         return (
             call(RHS[f"flux_{axis}"], rhs, u, velocity[axis], square, qs, rho_i, *cube, *step, 0.1, 0.2),
-            call(RHS[f"walls_{axis}"], rhs, u, *inside(axis, 1, 3), *step, 0.25),
-            call(RHS[f"dissipation_{axis}"], rhs, u, *inside(axis, 3, n - 3), *step, 0.25),
+            call(RHS[f"walls_{axis}"], rhs, u, *inside(axis, n, 1, 3), *step, 0.25),
+            call(RHS[f"dissipation_{axis}"], rhs, u, *inside(axis, n, 3, n - 3), *step, 0.25),
         )
 
     def solve(axis: str) -> tuple[ProgramStep, ...]:

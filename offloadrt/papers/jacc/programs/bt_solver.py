@@ -73,22 +73,20 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
     """Clear the blocks at both ends of a line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for m in range(5):
-                for q in range(5):
-                    for c in range(3):
-                        lhs[m, q, c, a, 0, b] = 0.0
-                        lhs[m, q, c, a, n - 1, b] = 0.0
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for m in range(5):
+            for q in range(5):
+                for c in range(3):
+                    lhs[m, q, c, a, 0, b] = 0.0
+                    lhs[m, q, c, a, n - 1, b] = 0.0
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
     """Set the unit block at both ends of a line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for m in FIELDS:
-                lhs[m, m, 1, a, 0, b] = 1.0
-                lhs[m, m, 1, a, n - 1, b] = 1.0
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for m in FIELDS:
+            lhs[m, m, 1, a, 0, b] = 1.0
+            lhs[m, m, 1, a, n - 1, b] = 1.0
 
 
 def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d: float) -> None:
@@ -106,106 +104,96 @@ def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d
 
 def first_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Turn the first block of each line into the unit block."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for p in range(5):
-                pivot = 1.0 / lhs[p, p, 1, a, 0, b]
-                lhs[p, p, 1, a, 0, b] = 1.0
-                rhs[p, a, b, 0] = rhs[p, a, b, 0] * pivot
-                for q in range(5):
-                    lhs[p, q, 1, a, 0, b] = lhs[p, q, 1, a, 0, b] * pivot
-                    lhs[p, q, 2, a, 0, b] = lhs[p, q, 2, a, 0, b] * pivot
-                for m in range(5):
-                    if m != p:
-                        coefficient = lhs[m, p, 1, a, 0, b]
-                        rhs[m, a, b, 0] = rhs[m, a, b, 0] - coefficient * rhs[p, a, b, 0]
-                        for q in range(5):
-                            lhs[m, q, 1, a, 0, b] = lhs[m, q, 1, a, 0, b] - coefficient * lhs[p, q, 1, a, 0, b]
-                            lhs[m, q, 2, a, 0, b] = lhs[m, q, 2, a, 0, b] - coefficient * lhs[p, q, 2, a, 0, b]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for p in range(5):
+            pivot = 1.0 / lhs[p, p, 1, a, 0, b]
+            lhs[p, p, 1, a, 0, b] = 1.0
+            rhs[p, a, b, 0] = rhs[p, a, b, 0] * pivot
+            for q in range(5):
+                lhs[p, q, 1, a, 0, b] = lhs[p, q, 1, a, 0, b] * pivot
+                lhs[p, q, 2, a, 0, b] = lhs[p, q, 2, a, 0, b] * pivot
+            for m in range(5):
+                if m != p:
+                    coefficient = lhs[m, p, 1, a, 0, b]
+                    rhs[m, a, b, 0] = rhs[m, a, b, 0] - coefficient * rhs[p, a, b, 0]
+                    for q in range(5):
+                        lhs[m, q, 1, a, 0, b] = lhs[m, q, 1, a, 0, b] - coefficient * lhs[p, q, 1, a, 0, b]
+                        lhs[m, q, 2, a, 0, b] = lhs[m, q, 2, a, 0, b] - coefficient * lhs[p, q, 2, a, 0, b]
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(1, n - 1):
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(1, n - 1):
+            for m in range(5):
+                for q in range(5):
+                    rhs[m, a, b, h] = rhs[m, a, b, h] - lhs[m, q, 0, a, h, b] * rhs[q, a, b, h - 1]
+            for m in range(5):
+                for q in range(5):
+                    for p in range(5):
+                        lhs[m, q, 1, a, h, b] = (
+                            lhs[m, q, 1, a, h, b] - lhs[m, p, 0, a, h, b] * lhs[p, q, 2, a, h - 1, b]
+                        )
+            for p in range(5):
+                pivot = 1.0 / lhs[p, p, 1, a, h, b]
+                lhs[p, p, 1, a, h, b] = 1.0
+                rhs[p, a, b, h] = rhs[p, a, b, h] * pivot
+                for q in range(5):
+                    lhs[p, q, 1, a, h, b] = lhs[p, q, 1, a, h, b] * pivot
+                    lhs[p, q, 2, a, h, b] = lhs[p, q, 2, a, h, b] * pivot
                 for m in range(5):
-                    for q in range(5):
-                        rhs[m, a, b, h] = rhs[m, a, b, h] - lhs[m, q, 0, a, h, b] * rhs[q, a, b, h - 1]
-                for m in range(5):
-                    for q in range(5):
-                        for p in range(5):
-                            lhs[m, q, 1, a, h, b] = (
-                                lhs[m, q, 1, a, h, b] - lhs[m, p, 0, a, h, b] * lhs[p, q, 2, a, h - 1, b]
-                            )
-                for p in range(5):
-                    pivot = 1.0 / lhs[p, p, 1, a, h, b]
-                    lhs[p, p, 1, a, h, b] = 1.0
-                    rhs[p, a, b, h] = rhs[p, a, b, h] * pivot
-                    for q in range(5):
-                        lhs[p, q, 1, a, h, b] = lhs[p, q, 1, a, h, b] * pivot
-                        lhs[p, q, 2, a, h, b] = lhs[p, q, 2, a, h, b] * pivot
-                    for m in range(5):
-                        if m != p:
-                            coefficient = lhs[m, p, 1, a, h, b]
-                            rhs[m, a, b, h] = rhs[m, a, b, h] - coefficient * rhs[p, a, b, h]
-                            for q in range(5):
-                                lhs[m, q, 1, a, h, b] = lhs[m, q, 1, a, h, b] - coefficient * lhs[p, q, 1, a, h, b]
-                                lhs[m, q, 2, a, h, b] = lhs[m, q, 2, a, h, b] - coefficient * lhs[p, q, 2, a, h, b]
+                    if m != p:
+                        coefficient = lhs[m, p, 1, a, h, b]
+                        rhs[m, a, b, h] = rhs[m, a, b, h] - coefficient * rhs[p, a, b, h]
+                        for q in range(5):
+                            lhs[m, q, 1, a, h, b] = lhs[m, q, 1, a, h, b] - coefficient * lhs[p, q, 1, a, h, b]
+                            lhs[m, q, 2, a, h, b] = lhs[m, q, 2, a, h, b] - coefficient * lhs[p, q, 2, a, h, b]
 
 
 def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Compute the right-hand side at the end of each line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for m in range(5):
-                for q in range(5):
-                    rhs[m, a, b, n - 1] = rhs[m, a, b, n - 1] - lhs[m, q, 0, a, n - 1, b] * rhs[q, a, b, n - 2]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for m in range(5):
+            for q in range(5):
+                rhs[m, a, b, n - 1] = rhs[m, a, b, n - 1] - lhs[m, q, 0, a, n - 1, b] * rhs[q, a, b, n - 2]
 
 
 def last_block(lhs: Doubles, n: int) -> None:
     """Compute the block at the end of each line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for m in range(5):
-                for q in range(5):
-                    for p in range(5):
-                        lhs[m, q, 1, a, n - 1, b] = (
-                            lhs[m, q, 1, a, n - 1, b] - lhs[m, p, 0, a, n - 1, b] * lhs[p, q, 2, a, n - 2, b]
-                        )
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for m in range(5):
+            for q in range(5):
+                for p in range(5):
+                    lhs[m, q, 1, a, n - 1, b] = (
+                        lhs[m, q, 1, a, n - 1, b] - lhs[m, p, 0, a, n - 1, b] * lhs[p, q, 2, a, n - 2, b]
+                    )
 
 
 def last_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Turn the last block of each line into the unit block."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for p in range(5):
-                pivot = 1.0 / lhs[p, p, 1, a, n - 1, b]
-                lhs[p, p, 1, a, n - 1, b] = 1.0
-                rhs[p, a, b, n - 1] = rhs[p, a, b, n - 1] * pivot
-                for q in range(5):
-                    lhs[p, q, 1, a, n - 1, b] = lhs[p, q, 1, a, n - 1, b] * pivot
-                    lhs[p, q, 2, a, n - 1, b] = lhs[p, q, 2, a, n - 1, b] * pivot
-                for m in range(5):
-                    if m != p:
-                        coefficient = lhs[m, p, 1, a, n - 1, b]
-                        rhs[m, a, b, n - 1] = rhs[m, a, b, n - 1] - coefficient * rhs[p, a, b, n - 1]
-                        for q in range(5):
-                            lhs[m, q, 1, a, n - 1, b] = (
-                                lhs[m, q, 1, a, n - 1, b] - coefficient * lhs[p, q, 1, a, n - 1, b]
-                            )
-                            lhs[m, q, 2, a, n - 1, b] = (
-                                lhs[m, q, 2, a, n - 1, b] - coefficient * lhs[p, q, 2, a, n - 1, b]
-                            )
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for p in range(5):
+            pivot = 1.0 / lhs[p, p, 1, a, n - 1, b]
+            lhs[p, p, 1, a, n - 1, b] = 1.0
+            rhs[p, a, b, n - 1] = rhs[p, a, b, n - 1] * pivot
+            for q in range(5):
+                lhs[p, q, 1, a, n - 1, b] = lhs[p, q, 1, a, n - 1, b] * pivot
+                lhs[p, q, 2, a, n - 1, b] = lhs[p, q, 2, a, n - 1, b] * pivot
+            for m in range(5):
+                if m != p:
+                    coefficient = lhs[m, p, 1, a, n - 1, b]
+                    rhs[m, a, b, n - 1] = rhs[m, a, b, n - 1] - coefficient * rhs[p, a, b, n - 1]
+                    for q in range(5):
+                        lhs[m, q, 1, a, n - 1, b] = lhs[m, q, 1, a, n - 1, b] - coefficient * lhs[p, q, 1, a, n - 1, b]
+                        lhs[m, q, 2, a, n - 1, b] = lhs[m, q, 2, a, n - 1, b] - coefficient * lhs[p, q, 2, a, n - 1, b]
 
 
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
     """Substitute back into one plane of points, from the solution in the plane behind it."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for m in range(5):
-                for q in range(5):
-                    rhs[m, a, b, h] = rhs[m, a, b, h] - lhs[m, q, 2, a, h, b] * rhs[q, a, b, h + 1]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for m in range(5):
+            for q in range(5):
+                rhs[m, a, b, h] = rhs[m, a, b, h] - lhs[m, q, 2, a, h, b] * rhs[q, a, b, h + 1]
 
 
 SOLVERS: Final = {

@@ -8,6 +8,7 @@ is only allocated. The counters are scalars of the thread, as in the public code
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -34,9 +35,8 @@ def clear_counts(q: Doubles) -> None:
 @kernel(collapse=2)
 def clear_batches(qq: Doubles, batches: int) -> None:
     """Clear the counts of the batches of a block."""
-    for k in range(batches):
-        for i in range(10):
-            qq[k, i] = 0.0
+    for k, i in product(range(batches), range(10)):
+        qq[k, i] = 0.0
 
 
 @kernel

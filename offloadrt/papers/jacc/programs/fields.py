@@ -23,6 +23,11 @@ AXES = {"x": (0, 0, 1), "y": (0, 1, 0), "z": (1, 0, 0)}
 FIELDS = (0, 1, 2, 3, 4)
 
 
+def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
+    """Return the bounds of three loops: the inner points of n a side, and from low to high along one axis."""
+    return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
+
+
 def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
     """Return a function that draws an array's start values, with a generator seeded by the array's name."""
     return lambda: np.random.default_rng([*name.encode()]).uniform(low, high, shape)

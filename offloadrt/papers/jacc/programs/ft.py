@@ -66,60 +66,57 @@ def transform_i(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
     """Transform along the last dimension; a thread has one line."""
-    for k in range(n):
-        for j in range(n):
-            for stage in range(stages):
-                for i in range(n // 2):
-                    w = u_real[i + stage]
-                    v = sign * u_imag[i + stage]
-                    a = real[k, j, i]
-                    b = imag[k, j, i]
-                    c = real[k, j, i + n // 2]
-                    d = imag[k, j, i + n // 2]
-                    real[k, j, i] = a + c
-                    imag[k, j, i] = b + d
-                    real[k, j, i + n // 2] = w * (a - c) - v * (b - d)
-                    imag[k, j, i + n // 2] = w * (b - d) + v * (a - c)
+    for k, j in product(range(n), range(n)):
+        for stage in range(stages):
+            for i in range(n // 2):
+                w = u_real[i + stage]
+                v = sign * u_imag[i + stage]
+                a = real[k, j, i]
+                b = imag[k, j, i]
+                c = real[k, j, i + n // 2]
+                d = imag[k, j, i + n // 2]
+                real[k, j, i] = a + c
+                imag[k, j, i] = b + d
+                real[k, j, i + n // 2] = w * (a - c) - v * (b - d)
+                imag[k, j, i + n // 2] = w * (b - d) + v * (a - c)
 
 
 def transform_j(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
     """Transform along the second dimension."""
-    for k in range(n):
-        for i in range(n):
-            for stage in range(stages):
-                for j in range(n // 2):
-                    w = u_real[j + stage]
-                    v = sign * u_imag[j + stage]
-                    a = real[k, j, i]
-                    b = imag[k, j, i]
-                    c = real[k, j + n // 2, i]
-                    d = imag[k, j + n // 2, i]
-                    real[k, j, i] = a + c
-                    imag[k, j, i] = b + d
-                    real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
-                    imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
+    for k, i in product(range(n), range(n)):
+        for stage in range(stages):
+            for j in range(n // 2):
+                w = u_real[j + stage]
+                v = sign * u_imag[j + stage]
+                a = real[k, j, i]
+                b = imag[k, j, i]
+                c = real[k, j + n // 2, i]
+                d = imag[k, j + n // 2, i]
+                real[k, j, i] = a + c
+                imag[k, j, i] = b + d
+                real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
+                imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
 
 
 def transform_k(
     real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
 ) -> None:
     """Transform along the first dimension."""
-    for j in range(n):
-        for i in range(n):
-            for stage in range(stages):
-                for k in range(n // 2):
-                    w = u_real[k + stage]
-                    v = sign * u_imag[k + stage]
-                    a = real[k, j, i]
-                    b = imag[k, j, i]
-                    c = real[k + n // 2, j, i]
-                    d = imag[k + n // 2, j, i]
-                    real[k, j, i] = a + c
-                    imag[k, j, i] = b + d
-                    real[k + n // 2, j, i] = w * (a - c) - v * (b - d)
-                    imag[k + n // 2, j, i] = w * (b - d) + v * (a - c)
+    for j, i in product(range(n), range(n)):
+        for stage in range(stages):
+            for k in range(n // 2):
+                w = u_real[k + stage]
+                v = sign * u_imag[k + stage]
+                a = real[k, j, i]
+                b = imag[k, j, i]
+                c = real[k + n // 2, j, i]
+                d = imag[k + n // 2, j, i]
+                real[k, j, i] = a + c
+                imag[k, j, i] = b + d
+                real[k + n // 2, j, i] = w * (a - c) - v * (b - d)
+                imag[k + n // 2, j, i] = w * (b - d) + v * (a - c)
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:

@@ -25,7 +25,7 @@ from offloadrt.papers.jacc.programs.benchmark import (
     Timed,
     call,
 )
-from offloadrt.papers.jacc.programs.fields import AXES, FIELDS, Doubles, between, named
+from offloadrt.papers.jacc.programs.fields import AXES, FIELDS, Doubles, between, inside, named
 from offloadrt.papers.jacc.programs.lu_planes import PLANES, clear_blocks, points_of
 from offloadrt.papers.jacc.programs.lu_right_hand_side import ERHS, RHS
 
@@ -122,10 +122,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         if real:
             plane.value, points.value = number, counts[number]
 
-    def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
-        return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
-
     def direction(kernels: dict[str, Any], axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         back = tuple(-offset for offset in step)
@@ -134,9 +130,9 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             call(kernels[f"difference_{axis}"], rsd, flux, n, *step, 0.2),
             call(kernels[f"viscous_{axis}"], flux, u, rho_i, n, *step, 0.1),
             call(kernels[f"second_{axis}"], rsd, u, flux, n, *step, 0.1, 0.2),
-            call(kernels[f"first_walls_{axis}"], rsd, u, *inside(axis, 1, 3), *step, 0.25),
-            call(kernels[f"dissipation_{axis}"], rsd, u, *inside(axis, 3, n - 3), *step, 0.25),
-            call(kernels[f"last_walls_{axis}"], rsd, u, *inside(axis, n - 3, n - 1), *back, 0.25),
+            call(kernels[f"first_walls_{axis}"], rsd, u, *inside(axis, n, 1, 3), *step, 0.25),
+            call(kernels[f"dissipation_{axis}"], rsd, u, *inside(axis, n, 3, n - 3), *step, 0.25),
+            call(kernels[f"last_walls_{axis}"], rsd, u, *inside(axis, n, n - 3, n - 1), *back, 0.25),
         )
 
     def right_hand_side(kernels: dict[str, Any]) -> tuple[KernelCall, ...]:

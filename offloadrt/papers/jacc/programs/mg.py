@@ -28,26 +28,23 @@ from offloadrt.papers.jacc.programs.fields import Doubles, named
 
 def walls_i(u: Doubles, n: int) -> None:
     """Exchange opposite walls of the last dimension."""
-    for k in range(1, n - 1):
-        for j in range(1, n - 1):
-            u[k, j, 0] = u[k, j, n - 2]
-            u[k, j, n - 1] = u[k, j, 1]
+    for k, j in product(range(1, n - 1), range(1, n - 1)):
+        u[k, j, 0] = u[k, j, n - 2]
+        u[k, j, n - 1] = u[k, j, 1]
 
 
 def walls_j(u: Doubles, n: int) -> None:
     """Exchange opposite walls of the second dimension."""
-    for k in range(1, n - 1):
-        for i in range(n):
-            u[k, 0, i] = u[k, n - 2, i]
-            u[k, n - 1, i] = u[k, 1, i]
+    for k, i in product(range(1, n - 1), range(n)):
+        u[k, 0, i] = u[k, n - 2, i]
+        u[k, n - 1, i] = u[k, 1, i]
 
 
 def walls_k(u: Doubles, n: int) -> None:
     """Exchange opposite walls of the first dimension."""
-    for j in range(n):
-        for i in range(n):
-            u[0, j, i] = u[n - 2, j, i]
-            u[n - 1, j, i] = u[1, j, i]
+    for j, i in product(range(n), range(n)):
+        u[0, j, i] = u[n - 2, j, i]
+        u[n - 1, j, i] = u[1, j, i]
 
 
 def clear(u: Doubles, n: int) -> None:

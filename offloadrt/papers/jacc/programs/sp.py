@@ -22,6 +22,7 @@ from offloadrt.papers.jacc.programs.fields import (
     dissipation,
     dissipation_at_walls,
     flux,
+    inside,
     named,
     primitives,
     scale_fields,
@@ -37,167 +38,156 @@ def transpose(source: Doubles, target: Doubles, n: int) -> None:
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
     """Set the unit matrix at both ends of a line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for m in range(5):
-                lhs[m, a, 0, b] = 0.0
-                lhsp[m, a, 0, b] = 0.0
-                lhsm[m, a, 0, b] = 0.0
-                lhs[m, a, n - 1, b] = 0.0
-                lhsp[m, a, n - 1, b] = 0.0
-                lhsm[m, a, n - 1, b] = 0.0
-            lhs[2, a, 0, b] = 1.0
-            lhsp[2, a, 0, b] = 1.0
-            lhsm[2, a, 0, b] = 1.0
-            lhs[2, a, n - 1, b] = 1.0
-            lhsp[2, a, n - 1, b] = 1.0
-            lhsm[2, a, n - 1, b] = 1.0
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for m in range(5):
+            lhs[m, a, 0, b] = 0.0
+            lhsp[m, a, 0, b] = 0.0
+            lhsm[m, a, 0, b] = 0.0
+            lhs[m, a, n - 1, b] = 0.0
+            lhsp[m, a, n - 1, b] = 0.0
+            lhsm[m, a, n - 1, b] = 0.0
+        lhs[2, a, 0, b] = 1.0
+        lhsp[2, a, 0, b] = 1.0
+        lhsm[2, a, 0, b] = 1.0
+        lhs[2, a, n - 1, b] = 1.0
+        lhsp[2, a, n - 1, b] = 1.0
+        lhsm[2, a, n - 1, b] = 1.0
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
     """Compute the largest of the viscosities."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(n):
-                ru = c * rho_i[a, b, h]
-                rhon[a, h, b] = max(max(0.75 + ru, 0.7 + ru * 1.4), max(0.75 + ru, 0.75))
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(n):
+            ru = c * rho_i[a, b, h]
+            rhon[a, h, b] = max(max(0.75 + ru, 0.7 + ru * 1.4), max(0.75 + ru, 0.75))
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
     """Fill the first system."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(1, n - 1):
-                lhs[0, a, h, b] = 0.0
-                lhs[1, a, h, b] = -t2 * v[a, b, h - 1] - t1 * rhon[a, h - 1, b]
-                lhs[2, a, h, b] = 1.0 + 2.0 * t1 * rhon[a, h, b]
-                lhs[3, a, h, b] = t2 * v[a, b, h + 1] - t1 * rhon[a, h + 1, b]
-                lhs[4, a, h, b] = 0.0
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(1, n - 1):
+            lhs[0, a, h, b] = 0.0
+            lhs[1, a, h, b] = -t2 * v[a, b, h - 1] - t1 * rhon[a, h - 1, b]
+            lhs[2, a, h, b] = 1.0 + 2.0 * t1 * rhon[a, h, b]
+            lhs[3, a, h, b] = t2 * v[a, b, h + 1] - t1 * rhon[a, h + 1, b]
+            lhs[4, a, h, b] = 0.0
 
 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
     """Compute the viscosities and fill the first system, in one kernel."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(n):
-                ru = c * rho_i[a, b, h]
-                rhon[a, h, b] = max(max(0.75 + ru, 0.7 + ru * 1.4), max(0.75 + ru, 0.75))
-            for g in range(1, n - 1):
-                lhs[0, a, g, b] = 0.0
-                lhs[1, a, g, b] = -t2 * v[a, b, g - 1] - t1 * rhon[a, g - 1, b]
-                lhs[2, a, g, b] = 1.0 + 2.0 * t1 * rhon[a, g, b]
-                lhs[3, a, g, b] = t2 * v[a, b, g + 1] - t1 * rhon[a, g + 1, b]
-                lhs[4, a, g, b] = 0.0
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(n):
+            ru = c * rho_i[a, b, h]
+            rhon[a, h, b] = max(max(0.75 + ru, 0.7 + ru * 1.4), max(0.75 + ru, 0.75))
+        for g in range(1, n - 1):
+            lhs[0, a, g, b] = 0.0
+            lhs[1, a, g, b] = -t2 * v[a, b, g - 1] - t1 * rhon[a, g - 1, b]
+            lhs[2, a, g, b] = 1.0 + 2.0 * t1 * rhon[a, g, b]
+            lhs[3, a, g, b] = t2 * v[a, b, g + 1] - t1 * rhon[a, g + 1, b]
+            lhs[4, a, g, b] = 0.0
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
     """Add fourth differences between two points of each line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(first, after):
-                lhs[0, a, h, b] = lhs[0, a, h, b] + c
-                lhs[1, a, h, b] = lhs[1, a, h, b] - 4.0 * c
-                lhs[2, a, h, b] = lhs[2, a, h, b] + 6.0 * c
-                lhs[3, a, h, b] = lhs[3, a, h, b] - 4.0 * c
-                lhs[4, a, h, b] = lhs[4, a, h, b] + c
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(first, after):
+            lhs[0, a, h, b] = lhs[0, a, h, b] + c
+            lhs[1, a, h, b] = lhs[1, a, h, b] - 4.0 * c
+            lhs[2, a, h, b] = lhs[2, a, h, b] + 6.0 * c
+            lhs[3, a, h, b] = lhs[3, a, h, b] - 4.0 * c
+            lhs[4, a, h, b] = lhs[4, a, h, b] + c
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
     """Fill the systems of the velocity plus and minus the speed of sound."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(1, n - 1):
-                for m in (0, 2, 4):
-                    lhsp[m, a, h, b] = lhs[m, a, h, b]
-                    lhsm[m, a, h, b] = lhs[m, a, h, b]
-                lhsp[1, a, h, b] = lhs[1, a, h, b] - t2 * speed[a, b, h - 1]
-                lhsp[3, a, h, b] = lhs[3, a, h, b] + t2 * speed[a, b, h + 1]
-                lhsm[1, a, h, b] = lhs[1, a, h, b] + t2 * speed[a, b, h - 1]
-                lhsm[3, a, h, b] = lhs[3, a, h, b] - t2 * speed[a, b, h + 1]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(1, n - 1):
+            for m in (0, 2, 4):
+                lhsp[m, a, h, b] = lhs[m, a, h, b]
+                lhsm[m, a, h, b] = lhs[m, a, h, b]
+            lhsp[1, a, h, b] = lhs[1, a, h, b] - t2 * speed[a, b, h - 1]
+            lhsp[3, a, h, b] = lhs[3, a, h, b] + t2 * speed[a, b, h + 1]
+            lhsm[1, a, h, b] = lhs[1, a, h, b] + t2 * speed[a, b, h - 1]
+            lhsm[3, a, h, b] = lhs[3, a, h, b] - t2 * speed[a, b, h + 1]
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Eliminate forward in the first system, which three fields share."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(n - 2):
-                factor = 1.0 / lhs[2, a, h, b]
-                lhs[3, a, h, b] = lhs[3, a, h, b] * factor
-                lhs[4, a, h, b] = lhs[4, a, h, b] * factor
-                for m in (0, 1, 2):
-                    rhs[m, a, h, b] = rhs[m, a, h, b] * factor
-                lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
-                lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
-                for m in (0, 1, 2):
-                    rhs[m, a, h + 1, b] = rhs[m, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[m, a, h, b]
-                lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
-                lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
-                for m in (0, 1, 2):
-                    rhs[m, a, h + 2, b] = rhs[m, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[m, a, h, b]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(n - 2):
+            factor = 1.0 / lhs[2, a, h, b]
+            lhs[3, a, h, b] = lhs[3, a, h, b] * factor
+            lhs[4, a, h, b] = lhs[4, a, h, b] * factor
+            for m in (0, 1, 2):
+                rhs[m, a, h, b] = rhs[m, a, h, b] * factor
+            lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
+            lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
+            for m in (0, 1, 2):
+                rhs[m, a, h + 1, b] = rhs[m, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[m, a, h, b]
+            lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
+            lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
+            for m in (0, 1, 2):
+                rhs[m, a, h + 2, b] = rhs[m, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[m, a, h, b]
 
 
 def eliminate_one(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Eliminate forward in one of the other systems."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(n - 2):
-                factor = 1.0 / lhs[2, a, h, b]
-                lhs[3, a, h, b] = lhs[3, a, h, b] * factor
-                lhs[4, a, h, b] = lhs[4, a, h, b] * factor
-                rhs[3, a, h, b] = rhs[3, a, h, b] * factor
-                lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
-                lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
-                rhs[3, a, h + 1, b] = rhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[3, a, h, b]
-                lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
-                lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
-                rhs[3, a, h + 2, b] = rhs[3, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[3, a, h, b]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(n - 2):
+            factor = 1.0 / lhs[2, a, h, b]
+            lhs[3, a, h, b] = lhs[3, a, h, b] * factor
+            lhs[4, a, h, b] = lhs[4, a, h, b] * factor
+            rhs[3, a, h, b] = rhs[3, a, h, b] * factor
+            lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
+            lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
+            rhs[3, a, h + 1, b] = rhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[3, a, h, b]
+            lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
+            lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
+            rhs[3, a, h + 2, b] = rhs[3, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[3, a, h, b]
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
     """Solve for the last two points of the first system."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            factor = 1.0 / lhs[2, a, n - 2, b]
-            lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
-            lhs[2, a, n - 1, b] = lhs[2, a, n - 1, b] - lhs[1, a, n - 1, b] * lhs[3, a, n - 2, b]
-            for m in range(3):
-                rhs[m, a, n - 2, b] = rhs[m, a, n - 2, b] * factor
-                rhs[m, a, n - 1, b] = (rhs[m, a, n - 1, b] - lhs[1, a, n - 1, b] * rhs[m, a, n - 2, b]) / lhs[
-                    2, a, n - 1, b
-                ]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        factor = 1.0 / lhs[2, a, n - 2, b]
+        lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
+        lhs[2, a, n - 1, b] = lhs[2, a, n - 1, b] - lhs[1, a, n - 1, b] * lhs[3, a, n - 2, b]
+        for m in range(3):
+            rhs[m, a, n - 2, b] = rhs[m, a, n - 2, b] * factor
+            rhs[m, a, n - 1, b] = (rhs[m, a, n - 1, b] - lhs[1, a, n - 1, b] * rhs[m, a, n - 2, b]) / lhs[
+                2, a, n - 1, b
+            ]
 
 
 def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
     """Solve for the last two points of both other systems."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            p = 1.0 / lhsp[2, a, n - 2, b]
-            m = 1.0 / lhsm[2, a, n - 2, b]
-            lhsp[3, a, n - 2, b] = lhsp[3, a, n - 2, b] * p
-            lhsm[3, a, n - 2, b] = lhsm[3, a, n - 2, b] * m
-            rhs[3, a, n - 2, b] = rhs[3, a, n - 2, b] * p
-            rhs[4, a, n - 2, b] = rhs[4, a, n - 2, b] * m
-            rhs[3, a, n - 1, b] = (rhs[3, a, n - 1, b] - lhsp[1, a, n - 1, b] * rhs[3, a, n - 2, b]) * p
-            rhs[4, a, n - 1, b] = (rhs[4, a, n - 1, b] - lhsm[1, a, n - 1, b] * rhs[4, a, n - 2, b]) * m
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        p = 1.0 / lhsp[2, a, n - 2, b]
+        m = 1.0 / lhsm[2, a, n - 2, b]
+        lhsp[3, a, n - 2, b] = lhsp[3, a, n - 2, b] * p
+        lhsm[3, a, n - 2, b] = lhsm[3, a, n - 2, b] * m
+        rhs[3, a, n - 2, b] = rhs[3, a, n - 2, b] * p
+        rhs[4, a, n - 2, b] = rhs[4, a, n - 2, b] * m
+        rhs[3, a, n - 1, b] = (rhs[3, a, n - 1, b] - lhsp[1, a, n - 1, b] * rhs[3, a, n - 2, b]) * p
+        rhs[4, a, n - 1, b] = (rhs[4, a, n - 1, b] - lhsm[1, a, n - 1, b] * rhs[4, a, n - 2, b]) * m
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
     """Substitute back along each line."""
-    for a in range(1, n - 1):
-        for b in range(1, n - 1):
-            for h in range(n - 3, -1, -1):
-                for m in (0, 1, 2):
-                    rhs[m, a, h, b] = (
-                        rhs[m, a, h, b] - lhs[3, a, h, b] * rhs[m, a, h + 1, b] - lhs[4, a, h, b] * rhs[m, a, h + 2, b]
-                    )
-                rhs[3, a, h, b] = (
-                    rhs[3, a, h, b] - lhsp[3, a, h, b] * rhs[3, a, h + 1, b] - lhsp[4, a, h, b] * rhs[3, a, h + 2, b]
+    for a, b in product(range(1, n - 1), range(1, n - 1)):
+        for h in range(n - 3, -1, -1):
+            for m in (0, 1, 2):
+                rhs[m, a, h, b] = (
+                    rhs[m, a, h, b] - lhs[3, a, h, b] * rhs[m, a, h + 1, b] - lhs[4, a, h, b] * rhs[m, a, h + 2, b]
                 )
-                rhs[4, a, h, b] = (
-                    rhs[4, a, h, b] - lhsm[3, a, h, b] * rhs[4, a, h + 1, b] - lhsm[4, a, h, b] * rhs[4, a, h + 2, b]
-                )
+            rhs[3, a, h, b] = (
+                rhs[3, a, h, b] - lhsp[3, a, h, b] * rhs[3, a, h + 1, b] - lhsp[4, a, h, b] * rhs[3, a, h + 2, b]
+            )
+            rhs[4, a, h, b] = (
+                rhs[4, a, h, b] - lhsm[3, a, h, b] * rhs[4, a, h + 1, b] - lhsm[4, a, h, b] * rhs[4, a, h + 2, b]
+            )
 
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
@@ -270,20 +260,16 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     lhs, lhsp, lhsm = (arrays(name, (5, *cube)) for name in ("lhs", "lhsp", "lhsm"))
     velocity = {"x": us, "y": vs, "z": ws}
 
-    def inside(axis: str, low: int, high: int) -> tuple[int, ...]:
-        """Return the bounds of the three loops: the inner points, and from low to high along one axis."""
-        return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
-
     def right_hand_side(axis: str) -> tuple[KernelCall, ...]:
         step = AXES[axis]
         back = tuple(-offset for offset in step)
         return (
             call(RHS[f"flux_{axis}"], rhs, u, velocity[axis], square, qs, rho_i, *cube, *step, 0.1, 0.2),
-            call(RHS[f"first_wall_{axis}"], rhs, u, *inside(axis, 1, 2), *step, 0.25),
-            call(RHS[f"next_to_first_{axis}"], rhs, u, *inside(axis, 2, 3), *step, 0.25),
-            call(RHS[f"dissipation_{axis}"], rhs, u, *inside(axis, 3, n - 3), *step, 0.25),
-            call(RHS[f"next_to_last_{axis}"], rhs, u, *inside(axis, n - 3, n - 2), *back, 0.25),
-            call(RHS[f"last_wall_{axis}"], rhs, u, *inside(axis, n - 2, n - 1), *back, 0.25),
+            call(RHS[f"first_wall_{axis}"], rhs, u, *inside(axis, n, 1, 2), *step, 0.25),
+            call(RHS[f"next_to_first_{axis}"], rhs, u, *inside(axis, n, 2, 3), *step, 0.25),
+            call(RHS[f"dissipation_{axis}"], rhs, u, *inside(axis, n, 3, n - 3), *step, 0.25),
+            call(RHS[f"next_to_last_{axis}"], rhs, u, *inside(axis, n, n - 3, n - 2), *back, 0.25),
+            call(RHS[f"last_wall_{axis}"], rhs, u, *inside(axis, n, n - 2, n - 1), *back, 0.25),
         )
 
     def solve(axis: str) -> tuple[KernelCall, ...]:

@@ -108,7 +108,7 @@ class KernelState:
 
     @property
     def eff_dup(self) -> float:
-        """Seconds of duplicated executions for each byte that a device would have sent; infinite for no bytes."""
+        """Return the seconds of duplicated executions for each byte that a device would have sent, or infinity."""
         return self.duplicated_s / self.duplicated_bytes if self.duplicated_bytes else math.inf
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from offloadrt.kernels import Kernel, kernel
@@ -45,9 +46,8 @@ def lengths(length: Any, step: Any) -> None:
 
 
 def plane(array: Any, value: Any) -> None:
-    for k in range(array.shape[0]):
-        for j in range(array.shape[1]):
-            array[k, j] = value
+    for k, j in product(range(array.shape[0]), range(array.shape[1])):
+        array[k, j] = value
 
 
 INITIALISE: dict[str, Kernel] = {
@@ -67,8 +67,7 @@ def generate_state(
     cellx: Any, celly: Any, density0: Any, energy0: Any, density: Any, energy: Any, width: Any, height: Any
 ) -> None:
     """Set the state of another gas in a rectangle from the origin."""
-    for k in range(density0.shape[0]):
-        for j in range(density0.shape[1]):
-            if cellx[j] < width and celly[k] < height:
-                density0[k, j] = density
-                energy0[k, j] = energy
+    for k, j in product(range(density0.shape[0]), range(density0.shape[1])):
+        if cellx[j] < width and celly[k] < height:
+            density0[k, j] = density
+            energy0[k, j] = energy

@@ -1,0 +1,108 @@
+"""The arrays that a program makes in the memory of the host, whatever model it is written in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from numpy.typing import DTypeLike
+
+from offloadrt.machine import Machine
+from offloadrt.models.host.host_places import Arena
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.errors import InvalidFree
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
+from offloadrt.runtime.launch.reachable import reaches_host
+
+
+class ProgramArrays:
+    """Makes the arrays of a program and takes them back; devices that reach host memory are told of them.
+
+    phantom: are arrays made without values unless they say otherwise?
+    """
+
+    def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
+        self.heap_blocks: dict[int, Arena] = {}
+        """What the program has of the C library's heap: the arena that each block came from, by address."""
+        self._sim = machine.sim
+        self._memory = machine.host_memory
+        self._devices = devices
+        self._phantom = phantom
+        self._managed = [device.plugin.managed for device in devices if device.plugin.managed is not None]
+        self._pages_matter = any(device.plugin.kernels_fault for device in devices)
+        self._devices_reach_host = any(reaches_host(device) for device in devices)
+
+    def make(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike,
+        fill: Any,
+        phantom: bool | None,
+        kind: Kind,
+        align: int,
+        heap: Arena,
+        stack: Arena,
+    ) -> HostArray:
+        """Make an array at a modelled address; with `fill` its pages are populated.
+
+        A heap array gets a pointer variable on the stack.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
+        if kind not in get_args(Kind):
+            raise ValueError(f"array {name!r}: no kind {kind!r}; there are {', '.join(get_args(Kind))}")
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        ghost = self._phantom if phantom is None else phantom
+        values = None if ghost else make_values(name, lengths, element, fill)
+        nbytes = math.prod(lengths) * element.itemsize
+        memory = self._memory
+        pointer = 0
+        if kind == "heap":
+            address = heap.allocate(nbytes, align)
+            self.heap_blocks[address] = heap
+            pointer = stack.allocate(POINTER_BYTES, 8)
+        elif kind == "static":
+            address = stack.allocate(nbytes, align)
+        else:
+            address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
+            if kind == "link":
+                pointer = memory.allocate(POINTER_BYTES, 8, "global")
+        if fill is not None and nbytes and self._pages_matter:
+            memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
+        for managed in self._managed:
+            managed.add(address, nbytes, fill is not None, name)
+        array = HostArray(name, address, lengths, element, kind, pointer, values)
+        if self._devices_reach_host:
+            memory.contents.add(array)
+        return array
+
+    def take_heap_block(self, array: HostArray) -> Arena:
+        """Take an array's block from the program, and return its arena, whichever thread frees it.
+
+        Raises InvalidFree where no allocation begins.
+        """
+        arena = None if array.freed else self.heap_blocks.pop(array.address, None)
+        if arena is None:
+            why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"
+            raise InvalidFree(
+                f"free of {array.name!r}: {why}",
+                call="free",
+                array=array.name,
+                thread=self._sim.current.name,
+                time_s=self._sim.now,
+            )
+        return arena
+
+    def free(self, array: HostArray) -> None:
+        """Give the memory of a heap array back to the arena that it came from. Raises InvalidFree."""
+        self.take_heap_block(array).release(array.address)
+        array.freed = True
+        for managed in self._managed:  # nobody owns its pages any more
+            managed.remove(array.address, array.nbytes)
+        self._memory.contents.remove(array.address)
+        for device in self._devices:
+            if device.objects is not None:
+                device.objects.remove(array)
+            device.table.generation += 1  # what is remembered of places in it holds no longer
