@@ -49,7 +49,7 @@ def test_a_sweep_says_which_runs_it_begins(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err.splitlines()[0] == "queueing: 4 runs: threads=1,2 policy=fair,rude"
 
 
-def test_so_does_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_says_which_runs_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", QUEUEING, "policy=fair", "--jobs", "1"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == "queueing: 3 runs: threads=1,2,4"
 

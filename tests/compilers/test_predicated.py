@@ -209,7 +209,7 @@ def test_a_block_that_is_as_long_as_its_distance_can_be_split() -> None:
     ]
 
 
-def test_graphs_too() -> None:
+def test_a_search_of_a_graph_is_divided() -> None:
     """Breadth-first search: what decides the way is read by everyone, one scattered array is divided."""
     names = ["nodes", "edges", "mask", "updating", "visited", "cost", "n"]
     memory = dict(zip(names, graph(60, 3), strict=True))

@@ -61,7 +61,7 @@ class TestSource:
             "                right[k, j] = right_value\n"
         )
 
-    def test_it_is_a_kernel_that_can_be_pasted(self) -> None:
+    def test_the_source_is_a_kernel_that_can_be_pasted(self) -> None:
         for text in (SINGLE, MULTI, DIMENSIONS):
             divided = predicate(of(text, collapse=1))
             again = of(divided.source.removeprefix("@kernel\n"))

@@ -67,7 +67,7 @@ def test_conditions_on_an_index_and_their_complements_are_counted_exactly(condit
 
 
 @pytest.mark.parametrize("condition", ["j <= i", "i < j + 3 and j < i + 3", "i == j", "i + j != m", "i > m or j == i"])
-def test_so_are_conditions_on_two_loops(condition: str) -> None:
+def test_conditions_on_two_loops_are_counted_exactly(condition: str) -> None:
     compared(branching(condition, "ij"), 2)
 
 
@@ -91,12 +91,12 @@ COMPARISON = st.builds(
         max_leaves=4,
     )
 )
-def test_whatever_they_are_made_of(condition: str) -> None:
+def test_conditions_made_of_others_are_counted_exactly(condition: str) -> None:
     compared(branching(condition), 1)
 
 
 @pytest.mark.parametrize(("condition", "laf"), [("i < m", 0.5), ("0 < i < n", 0.5), ("i > 0 and i < m", 0.25)])
-def test_a_compiler_takes_them_for_any_branch(condition: str, laf: float) -> None:
+def test_a_compiler_takes_a_condition_on_an_index_for_any_branch(condition: str, laf: float) -> None:
     """A comparison, also a chain, is one branch of 0.5, though a launch counts it exactly."""
     analysis = kernel(branching(condition)).analysis
     assert analysis is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -99,12 +98,11 @@ def test_loops_that_are_cut_off_are_counted_exactly() -> None:
         assert analysed(cut).at(Phantom((1000,)), n, m).array("a").writes == expected
 
 
-def test_sizes_do_not_matter_to_the_time() -> None:
-    began = time.perf_counter()
+def test_loops_are_counted_without_being_run() -> None:
+    """Whoever ran these 5 * 10**17 iterations would not come back."""
     n = 10**9
     counts = analysed(triangle).at(Phantom((n * n,)), Phantom((n,)), n)
     assert counts.array("a").reads == pytest.approx(n * (n + 1) // 2, rel=1e-15)
-    assert time.perf_counter() - began < 1.0
 
 
 class TestErrorOfTheStaticAnalysis:
@@ -119,7 +117,7 @@ class TestErrorOfTheStaticAnalysis:
             real = counted(diffuse, *arguments)[use.position]
             assert use.laf * rows == pytest.approx((real.loads + real.stores) * 32 / cols)
 
-    def test_so_srad_is_taken_for_sparse(self) -> None:
+    def test_srad_with_its_nested_loops_is_taken_for_sparse(self) -> None:
         """The OTM paper, 5.2: loop nests confuse the analysis; the images are dense."""
         analysis = analysed(diffuse)
         rows = cols = 8192

@@ -83,7 +83,7 @@ def edge_arguments() -> list[Any]:
     return [x, whole, floats(n).astype(np.float32), np.zeros((n, 13)), np.zeros(n, np.bool_), n]
 
 
-def test_at_the_edges_of_arithmetic_too() -> None:
+def test_interpreted_and_compiled_agree_at_the_edges_of_arithmetic() -> None:
     pytest.importorskip("numba")
     body = body_of(kernel(function(EDGES)))
     interpreted, compiled = edge_arguments(), edge_arguments()

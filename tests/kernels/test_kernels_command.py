@@ -70,7 +70,9 @@ def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines_of(capsys.readouterr().out) == lines
 
 
-def test_it_says_what_is_guessed_and_how_to_give_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_guessed_and_how_to_give_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     branch = "            if v[i, j] > 0.0 and j > 0:\n                s += v[i, j]\n"
     branch += "        if i > 0:\n            out[i] = 1.0\n"
     script = tmp_path / "guessing.py"

@@ -18,7 +18,7 @@ def pages(begin, nbytes):
 
 
 @given(st.lists(STEP, max_size=30), st.lists(RANGE, min_size=1, max_size=4))
-def test_it_is_a_set_of_pages(steps, asked):
+def test_a_page_table_is_a_set_of_pages(steps, asked):
     table, model, touches = PageTable(PAGE), set(), tuple(asked)
     for what, (begin, nbytes) in steps:
         touched = pages(begin, nbytes)

@@ -146,7 +146,9 @@ def test_the_controller_keeps_kernels_apart() -> None:
 
 
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 1e10), st.integers(2, 8))
-def test_it_is_divided_exactly_when_the_inequality_says_so(kernel_s: float, write_bytes: float, devices: int) -> None:
+def test_a_kernel_is_divided_exactly_when_the_inequality_says_so(
+    kernel_s: float, write_bytes: float, devices: int
+) -> None:
     rules, state = Rules(devices=devices), KernelState()
     for _ in range(5):
         state = after_execution(rules, state, Execution(kernel_s, write_bytes=write_bytes))

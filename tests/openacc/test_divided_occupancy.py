@@ -73,6 +73,6 @@ def test_one_with_more_loads_in_flight_gains_where_a_part_of_its_threads_keeps_t
         assert whole / part == pytest.approx(gain, rel=0.02)
 
 
-def test_it_gains_where_each_thread_does_a_part(acc_rig: MakeRig) -> None:
+def test_a_divided_kernel_gains_where_each_thread_does_a_part(acc_rig: MakeRig) -> None:
     whole, part = (seconds(acc_rig, copy_columns, 2560, strategy) for strategy in ("duplicated", "always"))
     assert part == pytest.approx(whole / 4)

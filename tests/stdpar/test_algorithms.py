@@ -136,12 +136,12 @@ def test_a_pointer_of_the_host_brings_the_algorithm_there_after_a_barrier() -> N
 
 
 @pytest.mark.parametrize("implementation", ["nvcpp", "rocstdpar"])
-def test_others_crash_at_it(implementation: str) -> None:
+def test_implementations_that_do_not_look_crash_at_a_pointer_of_the_host(implementation: str) -> None:
     with pytest.raises(std.HostPointerInKernel, match=r"'triad' uses 'weights'.*host thread 0.* s\)"):
         alone(with_stack, implementation=implementation)
 
 
-def test_icpx_does_not_compile_it() -> None:
+def test_icpx_does_not_compile_a_pointer_of_the_host() -> None:
     run = made(implementation="icpx")
     with pytest.raises(
         std.CompilationRefused, match=r"test_algorithms\.py:\d+: icpx does not compile transform: weights"
@@ -231,7 +231,7 @@ def test_a_wrongly_elided_barrier_is_caught() -> None:
         play(run, body)
 
 
-def test_so_is_one_whose_kernel_happens_to_have_ended() -> None:
+def test_a_read_without_a_barrier_is_caught_even_if_the_kernel_has_ended() -> None:
     async def body(t: std.HostThread) -> Any:
         a = await t.new_array("a", 8)
         await t.fill(std.par_unseq, a, 1.0)

@@ -74,7 +74,7 @@ def test_the_first_decision_knows_no_tolerance_and_no_transfer() -> None:
     assert thread(timed(1 * MS, 1.1 * MS)).runs(1, used_bytes=1 << 40) == [False]
 
 
-def test_it_decides_anew_after_so_many_operations_and_so_much_time() -> None:
+def test_the_heuristic_decides_anew_after_so_many_operations_and_so_much_time() -> None:
     by_operations = thread(timed(1 * MS, 2 * MS), min_operations=10, min_time_s=5 / 64)
     by_operations.runs(30)
     assert [one.time_s * 64 for one in by_operations.heuristic.decisions] == [0, 9, 19, 29]

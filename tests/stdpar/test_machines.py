@@ -138,7 +138,7 @@ def test_calls_have_the_names_of_the_machines_library(machine: str, calls: set[s
     assert calls <= set(run.calls.table())
 
 
-def test_so_have_its_errors() -> None:
+def test_errors_have_the_names_of_the_machines_library() -> None:
     async def body(t: std.HostThread) -> None:
         await t.queue().malloc_device("a", 1 << 40, phantom=True)
 

@@ -45,7 +45,7 @@ def test_objects_go_by_the_names_of_their_placements() -> None:
     assert not any(result.managed[name].faults for name in explicit)
 
 
-def test_they_are_in_json_in_tables_and_on_the_screen() -> None:
+def test_managed_objects_are_in_json_in_tables_and_on_the_screen() -> None:
     result = run("bfs", "um")
     edges = result.managed["edges"]
     assert msgspec.json.decode(to_json(result))["managed"]["edges"]["faults"] == edges.faults > 0

@@ -31,7 +31,7 @@ def program(overrides: dict[str, str], seed: int = 0, gear: str = "turbo") -> tu
     return result.elapsed_s, result.trace_hash
 
 
-def test_it_is_off_by_default_and_off_changes_nothing() -> None:
+def test_noise_is_off_by_default_and_off_changes_nothing() -> None:
     assert program({}) == program(QUIET) == program(QUIET, seed=5)
 
 

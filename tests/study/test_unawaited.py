@@ -37,7 +37,7 @@ async def forgetful(run: Run, directive: str = "target_enter_data", fails: bool 
 
 
 @pytest.mark.parametrize("gear", ["turbo", "native"])
-def test_directive_thread_and_line_are_named(gear: str) -> None:
+def test_a_forgotten_directive_is_named_with_its_thread_and_line(gear: str) -> None:
     with pytest.raises(UserError) as caught:
         execute(forgetful, gear=gear)
     source = Path(__file__).read_text().splitlines()
@@ -46,7 +46,7 @@ def test_directive_thread_and_line_are_named(gear: str) -> None:
     assert "and 1 more" in str(caught.value)
 
 
-def test_so_is_any_other_coroutine() -> None:
+def test_any_other_forgotten_coroutine_is_named() -> None:
     with pytest.raises(UserError, match="host thread 0: compute was never awaited"):
         execute(forgetful, {"directive": "compute"})
 

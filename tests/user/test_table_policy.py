@@ -95,7 +95,7 @@ def test_readers_share_the_table() -> None:
     assert seconds(ReadersAndWriters(), 8, updates=True) < 1.2 * alone
 
 
-def test_writers_do_not() -> None:
+def test_writers_do_not_share_the_table() -> None:
     assert seconds(ReadersAndWriters(), 8) > 0.5 * seconds("fifo", 8)
 
 

@@ -26,10 +26,10 @@ from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution.nest_body import NestBody
 from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges.boxes import Box, Ranges, boxes, ranges, reaching_as_much
 
-_KEPT = 256
-"""Launches whose parts a kernel keeps."""
+_memo = functools.partial(Memo, 256)
 
 
 @attrs.frozen
@@ -81,9 +81,9 @@ class DividedKernel(abc.ABC):
     written: tuple[WrittenRegion, ...]
     combination: Combination | None = attrs.field(repr=False)
     """The kernel that every device runs after it, with the partial values of all; None when nothing is reduced."""
-    _kept: dict[Any, tuple[Part, ...]] = attrs.field(factory=dict, init=False, repr=False)
-    _countings: dict[Any, Counting] = attrs.field(factory=dict, init=False, repr=False)
-    _wholes: dict[Any, Share] = attrs.field(factory=dict, init=False, repr=False)
+    _kept: Memo[Any, tuple[Part, ...]] = attrs.field(factory=_memo, init=False, repr=False)
+    _countings: Memo[Any, Counting] = attrs.field(factory=_memo, init=False, repr=False)
+    _wholes: Memo[Any, Share] = attrs.field(factory=_memo, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
         """Return the part of each of some devices: `split`, `segments` and `reads_of` together.
@@ -93,8 +93,6 @@ class DividedKernel(abc.ABC):
         self._check(devices, arguments)
         key = devices, launch_key(arguments)
         if key not in self._kept:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
             self._kept[key] = tuple(
                 Part(share, self.segments(share, arguments), functools.partial(self.reads_of, share, arguments))
                 for share in self.split(devices, arguments)
@@ -202,8 +200,6 @@ class DividedKernel(abc.ABC):
         """Return the numbers of the changed kernel in a share, and in one that is everything."""
         known = launch_key(arguments)
         if known not in self._wholes:
-            if len(self._wholes) >= _KEPT:
-                self._wholes.clear()
             self._wholes[known] = self.split(1, arguments)[0]
         now, undivided = (
             self._counting(self.kernel, self.arguments(each_share, arguments))
@@ -217,8 +213,6 @@ class DividedKernel(abc.ABC):
         assert analysis is not None
         key = kernel is self.original, launch_key(arguments)
         if key not in self._countings:
-            if len(self._countings) >= _KEPT:
-                self._countings.clear()
             self._countings[key] = analysis.counting(arguments)
         return self._countings[key]
 

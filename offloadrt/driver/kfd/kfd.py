@@ -206,6 +206,8 @@ class Kfd:
             await self._work(dt)
             return
         since = self.machine.sim.now
+        # No hand-over is charged, because profiles have none for a mutex of the kernel. A contended process lock is
+        # predicted too fast, by one wake-up for each wait.
         async with self.process_lock:
             self._host_time.add("driver lock", self.machine.sim.now - since)
             await self._work(dt)

@@ -13,13 +13,11 @@ from offloadrt.driver.rocr.hsa_signal import HsaSignal
 from offloadrt.driver.rocr.locks import RocrLocks
 from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.kernels import Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Device, LaunchOutOfResources, Machine, Stream
 from offloadrt.machine.host_lock import HostLock
 from offloadrt.machine.messages import BarrierPacket, KernelPacket, Move
 from offloadrt.trace import events
-
-_CHECKED = 4096
-"""How many launches are remembered as fitting before they are all forgotten, so that memory stays bounded."""
 
 
 class QueueCalls:
@@ -35,7 +33,7 @@ class QueueCalls:
         self._make_lock = locks.of_queue
         self.locks: dict[int, HostLock] = {}
         """The locks of the queues that have been created, by the queue's number."""
-        self._fits: dict[int, Launch] = {}  # by id; kept alive here, so that no other launch gets the id
+        self._fits: Memo[int, Launch] = Memo()  # by id
 
     def take_queue(self, stream: Stream) -> None:
         """Give a stream a queue to submit to; a new one is created with the first packet."""
@@ -120,6 +118,4 @@ class QueueCalls:
                 cause = self._machine.sim.current.cause
                 trace(events.RuntimeError_, self._device.index, -1, cause, failure.call, str(failure))
             raise failure from None
-        if len(self._fits) == _CHECKED:
-            self._fits.clear()
         self._fits[id(launch)] = launch

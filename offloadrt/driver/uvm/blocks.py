@@ -92,6 +92,8 @@ class UvmBlocks:
 
     def pay(self, dt: float) -> Awaitable[None]:
         """Let one of the driver's own threads work for ``dt`` seconds."""
+        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
+        # predicted too fast, by at most the time of these steps.
         return self.sim.sleep(self.machine.jitter(dt))
 
     # Evictions

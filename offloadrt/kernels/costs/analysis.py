@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -23,10 +24,8 @@ from offloadrt.kernels.costs.counts import LaunchCounts, count_launch
 from offloadrt.kernels.costs.signature import Signature, launch_key
 from offloadrt.kernels.costs.waits import Waits, waits
 from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.source.subset import LoopNest
-
-_KEPT = 256
-"""Launches whose counts a kernel keeps."""
 
 _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
@@ -47,7 +46,7 @@ class KernelAnalysis:
     """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
     waits: Waits
     """Loads from memory of an iteration, and how often its thread waits for some."""
-    _launches: dict[Any, LaunchCounts] = attrs.field(factory=dict, init=False, repr=False)
+    _launches: Memo[Any, LaunchCounts] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
     """Counts of launches that were counted before, by their arguments."""
 
     @classmethod
@@ -165,8 +164,6 @@ class KernelAnalysis:
             return self._launches[known]
         except (KeyError, TypeError):  # TypeError: an argument that is no key
             counts = count_launch(self.walked, self.arrays, self.counting(arguments), arguments)
-        if len(self._launches) >= _KEPT:
-            self._launches.clear()
         with contextlib.suppress(TypeError):
             self._launches[known] = counts
         return counts

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import attrs
 
 from offloadrt.kernels import Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
@@ -44,8 +45,6 @@ _NEAR = 1e-9
 
 Rounding can put the end a little behind a message that comes at the same time.
 """
-_REMEMBERED = 4096
-"""How many launches' times are remembered before they are all forgotten, so that memory stays bounded."""
 
 
 @attrs.define
@@ -94,7 +93,7 @@ class ComputeUnits:
         self._work = self.kernels.work
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
-        self._times: dict[int, tuple[Launch, float, float]] = {}
+        self._times: Memo[int, tuple[Launch, float, float]] = Memo()
         self._launching: deque[tuple[float, KernelPacket]] = deque()
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = LevelOverTime(sim)
@@ -257,8 +256,6 @@ class ComputeUnits:
         # can get its id.
         known = self._times.get(id(launch))
         if known is None or known[0] is not launch:
-            if len(self._times) > _REMEMBERED:
-                self._times.clear()
             spec = self.spec
             known = self._times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch))
         return known[1:]

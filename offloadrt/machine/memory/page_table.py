@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from offloadrt.kernels.memo import Memo
+
 Ranges = tuple[tuple[int, int], ...]
 """(address, bytes) of pieces of host memory."""
 
 _REMEMBERED = 4096
-"""How many ranges a table remembers as covered before it forgets them all, so that its memory stays bounded."""
+"""The most ranges that a table remembers as covered before it forgets them all, so that its memory stays bounded."""
 
 
 class PageTable:
@@ -36,7 +38,7 @@ class PageTable:
         # A program launches the same kernels on the same arrays many times over, so two memories of positive answers
         # pay off: of single ranges, and of whole tuples by identity.  Any removal clears both.
         self._covered: set[tuple[int, int]] = set()
-        self._whole: dict[int, Ranges] = {}
+        self._whole: Memo[int, Ranges] = Memo()
 
     def bounds(self, begin: int, nbytes: int) -> tuple[int, int]:
         """Return (low, high), the whole pages that hold [begin, begin + nbytes).
@@ -97,9 +99,7 @@ class PageTable:
             if len(covered) > _REMEMBERED:
                 covered.clear()
             covered.update(ranges)
-        if len(self._whole) > _REMEMBERED:
-            self._whole.clear()
-        self._whole[id(ranges)] = ranges  # keeps the tuple alive, so that no other object gets its id
+        self._whole[id(ranges)] = ranges
         return True
 
     def insert(self, low: int, high: int) -> int:

@@ -8,12 +8,9 @@ from typing import Any
 import attrs
 
 from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.launch import launch_of
 from offloadrt.runtime.host_array import HostArray
-
-# Programs have far fewer distinct launches. The limit keeps one that allocates other sizes in every step from growing;
-# it then makes its launches again, which takes no virtual time.
-_MOST = 4096
 
 
 class Launches:
@@ -21,7 +18,7 @@ class Launches:
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
-        self._known: dict[tuple[object, ...], tuple[Kernel, Launch, Launch]] = {}
+        self._known: Memo[tuple[object, ...], tuple[Kernel, Launch, Launch]] = Memo()
 
     def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
         """Return the launch as the program wrote it, and as this compiler's code executes on the device.
@@ -39,8 +36,6 @@ class Launches:
         entry = self._known.get(key)
         if entry is None:
             written = launch_of(kernel, arguments, iterations=iterations)
-            if len(self._known) >= _MOST:
-                self._known.clear()
             entry = self._known[key] = (kernel, written, _times(written, self._factor))
         return entry[1], entry[2]
 

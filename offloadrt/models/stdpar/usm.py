@@ -11,14 +11,12 @@ from typing import Any
 
 from offloadrt.driver import NOTHING, OutOfDeviceMemory, Touching, Uvm
 from offloadrt.kernels import Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.launch.managed_accesses import accesses_of
-
-# As in `launches.py`: a limit for programs whose arrays lie elsewhere in every step.
-_MOST = 4096
 
 _WITH_PAGES = ("migrates", "host")
 """Where the device has translations of its own for shared USM."""
@@ -38,7 +36,7 @@ class Usm:
         """Kinds of memory of which kernels say what they do with its pages."""
         self._machine = machine
         self._pages = machine.host_memory.pages
-        self._touchings: dict[tuple[int, ...], tuple[Launch, Touching]] = {}
+        self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
         """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
         self._host: dict[int, int] = {}
         """Bytes of what `malloc_host` gave, by address."""
@@ -112,8 +110,6 @@ class Usm:
         if entry is None:
             managed = [array.memory in self._memories for array in arrays]
             touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
-            if len(self._touchings) >= _MOST:
-                self._touchings.clear()
             entry = self._touchings[key] = (launch, touching)
         return entry[1]
 

@@ -112,7 +112,7 @@ def test_memory_kernels_and_executions_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.slow
-def test_it_fits_a_device_and_its_long_kernels_are_divided() -> None:
+def test_ccs_qcd_fits_a_device_and_its_long_kernels_are_divided() -> None:
     found = run_benchmark("CCS-QCD", 4, phantom=True, strategy="adaptive", fraction=0.012)
     assert found.kernels["hopping"].adapted
     assert found.kernels["product"].sent_bytes < 1024  # its devices exchange partial values

@@ -13,9 +13,10 @@ Parallelization".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, get_args
+from typing import get_args
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
@@ -38,9 +39,6 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import MapItem
-
-_KEPT: Final = 4096
-"""Pushes that are remembered."""
 
 
 class Jacc:
@@ -109,7 +107,7 @@ class Jacc:
             thread.library.code,
             self.times,
         )
-        self._pushes: dict[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = {}
+        self._pushes: Memo[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = Memo()
 
     @property
     def communication_s(self) -> float:
@@ -239,8 +237,6 @@ class Jacc:
         key = (id(kernel), args, flags, iterations)
         push = self._pushes.get(key)
         if push is None:
-            if len(self._pushes) >= _KEPT:
-                self._pushes.clear()
             _check_push(kernel, args, flags, iterations)
             self._check(kernel, args, flags)
             cache = self.thread.library.code
