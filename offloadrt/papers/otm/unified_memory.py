@@ -8,7 +8,7 @@ expected; all other arrays are swept.
 from __future__ import annotations
 
 import math
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import attrs
 
@@ -28,7 +28,6 @@ UmPlacement = Literal["explicit", "managed", "prefetch", "host", "hybrid"]
 explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
 kernel; host: all arrays prefer the host; hybrid: the first array prefers the host, the others migrate.
 """
-UM_PLACEMENTS: Final[tuple[str, ...]] = get_args(UmPlacement)
 
 
 @attrs.frozen

@@ -48,7 +48,6 @@ def test_strong_scaling_may_leave_threads_without_work() -> None:
         ({"temporaries": "host"}, "temporaries", "host is none of managed, device"),
         ({"threads": 0}, "threads", "0 is less than 1"),
         ({"batch": -1}, "batch", "-1 is less than 1"),
-        ({"cfl": 1.5}, "cfl", "does not lie between 0 and 1"),
         ({"kernel_work": "middle"}, "kernel_work", "middle is none of low, mean, high"),
     ],
 )

@@ -20,6 +20,8 @@ from offloadrt.papers.exahype.program.unified_memory import OffloadUnified
 from offloadrt.study.errors import ParameterError
 
 MAX_WARM_UP_PASSES = 10
+CFL = 0.5
+"""The CFL number of the time step of real data."""
 
 
 @attrs.frozen
@@ -104,7 +106,7 @@ class Experiment:
         if domain is None:
             sizes = await self._offload_all(lambda t, number: self._patch(t, number, None), 0.0)
             return self._updated(sizes, None)
-        before, dt_over_dx = domain.mass, domain.dt_over_dx(setup.cfl)
+        before, dt_over_dx = domain.mass, domain.dt_over_dx(CFL)
         blocks = domain.with_halos()
         arrays: dict[int, omp.HostArray] = {}
 

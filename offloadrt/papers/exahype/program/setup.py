@@ -49,7 +49,6 @@ class Setup:
     arrival: Arrival
     devices: int
     phantom: bool
-    cfl: float
     kernel_work: KernelRange
     """Where the ranges of the kernels' work are taken."""
 
@@ -69,7 +68,6 @@ class Setup:
         arrival: str = "burst",
         devices: int = 1,
         phantom: bool = True,
-        cfl: float = 0.5,
         kernel_work: str = "mean",
     ) -> Setup:
         """Check the parameters and make the experiment that they describe. Raises ParameterError."""
@@ -82,8 +80,6 @@ class Setup:
         for counted, number in (("batch", batch), ("threads", threads), ("patches", patches), ("devices", devices)):
             if number < 1:
                 raise ParameterError(counted, f"{number} is less than 1")
-        if not 0.0 < cfl < 1.0:
-            raise ParameterError("cfl", f"{cfl} does not lie between 0 and 1")
         try:
             geometry = system.geometry(patch)
         except ValueError as error:
@@ -101,7 +97,6 @@ class Setup:
             _choice("arrival", arrival, "burst", "enclave"),
             devices,
             phantom,
-            cfl,
             _choice("kernel_work", kernel_work, "low", "mean", "high"),
         )
 

@@ -7,7 +7,7 @@ layers (`layer.py`), with numbers or as a phantom, and executions are counted fr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike
 from offloadrt.kernels import Kernel
 from offloadrt.papers.jacc.programs.layer import Layer
 
-Language = Literal["C", "Fortran"]
 Values = Callable[[], Any]
 """Makes the values that an array starts with; not called for a phantom."""
 
@@ -193,15 +192,10 @@ class Timed:
 class Benchmark:
     """One of the paper's programs.
 
-    memory_gb, kernels, launches: what the paper's tables report (claims jacc.bench.* and jacc.detail.*.launches).
     sizes: the numbers that `build` takes, by name; the first size is the paper's, `test` is small.
     """
 
     name: str
-    language: Language
-    memory_gb: float
-    kernels: int
-    launches: int
     timed: tuple[Timed, ...]
     sizes: Mapping[str, tuple[int, ...]]
     build: Callable[[Arrays, tuple[int, ...]], BenchmarkProgram]

@@ -152,9 +152,9 @@ class Matrix:
     rowstr: Ints
 
 
-def random_matrix(n: int, per_row: int, seed: int = 314159265) -> Matrix:
+def random_matrix(n: int, per_row: int) -> Matrix:
     """Draw `per_row` elements off the diagonal in each row, then symmetrize; the diagonal outweighs them."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(314159265)
     dense = np.zeros((n, n))
     for j in range(n):
         dense[j, generator.integers(0, n, per_row)] = generator.random(per_row)
@@ -248,10 +248,6 @@ LONG_S: Final = 286_000 * 0.25e-3
 
 BENCHMARK = Benchmark(
     name="CG",
-    language="C",
-    memory_gb=0.747,
-    kernels=16,
-    launches=484_000,
     timed=(
         Timed(LONG_S, ("multiply", "multiply_z", "inner_product", "rho")),
         Timed(75.178 - LONG_S),

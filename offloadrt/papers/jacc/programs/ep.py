@@ -161,10 +161,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="EP",
-    language="C",
-    memory_gb=2.305,
-    kernels=4,
-    launches=1536,
     timed=(Timed(37.485),),
     sizes={"D": (512, 2048, 1 << 16), "test": (3, 8, 64)},
     build=build,

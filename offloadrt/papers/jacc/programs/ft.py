@@ -203,10 +203,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="FT",
-    language="C",
-    memory_gb=9.317,
-    kernels=12,
-    launches=129,
     timed=(Timed(None, ("initialise", "index_map", "evolve")), Timed(8.472)),
     sizes={"C": (9, 20), "test": (3, 2)},
     build=build,

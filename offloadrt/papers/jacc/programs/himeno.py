@@ -103,10 +103,6 @@ JACOBI_S = 1002 * 30.1e-3
 
 BENCHMARK = Benchmark(
     name="Himeno",
-    language="C",
-    memory_gb=14.409,
-    kernels=2,
-    launches=2006,
     timed=(Timed(JACOBI_S / 1002 * 1003, ("jacobi",)), Timed(33.726 - JACOBI_S / 1002 * 1003, ("copy_back",))),
     sizes={"XL": (1024, 512, 512, 1003), "L": (512, 256, 256, 1003), "M": (256, 128, 128, 1003), "test": (18, 9, 8, 8)},
     build=build,

@@ -195,10 +195,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="LU",
-    language="C",
-    memory_gb=1.471,
-    kernels=59,
-    launches=714_911,
     timed=(
         Timed(None, (*(kernel.name for kernels in (ERHS, RHS) for kernel in kernels.values()), *OTHERS, *NORMS)),
         Timed(76.325),

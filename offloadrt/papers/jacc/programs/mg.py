@@ -280,10 +280,6 @@ def _charges(side: int) -> Any:
 
 BENCHMARK = Benchmark(
     name="MG",
-    language="C",
-    memory_gb=6.114,
-    kernels=16,
-    launches=177_987,
     timed=(Timed(83.586),),
     sizes={"C": (9, 1000), "test": (3, 2)},
     build=build,

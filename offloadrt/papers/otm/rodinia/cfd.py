@@ -121,11 +121,8 @@ def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floa
     """Take one Runge-Kutta step from the variables at the iteration's start."""
     for i in range(n):
         factor = step_factors[i] / part
-        variables[i] = old[i] + factor * fluxes[i]
-        variables[i + n] = old[i + n] + factor * fluxes[i + n]
-        variables[i + 2 * n] = old[i + 2 * n] + factor * fluxes[i + 2 * n]
-        variables[i + 3 * n] = old[i + 3 * n] + factor * fluxes[i + 3 * n]
-        variables[i + 4 * n] = old[i + 4 * n] + factor * fluxes[i + 4 * n]
+        for m in (0, 1, 2, 3, 4):
+            variables[i + m * n] = old[i + m * n] + factor * fluxes[i + m * n]
 
 
 def far_field() -> Floats:

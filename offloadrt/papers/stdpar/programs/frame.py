@@ -13,8 +13,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Protocol
 
 import attrs
-import numpy as np
-from numpy.typing import DTypeLike
 
 from offloadrt.compilers.stdpar.elision import Decision, Kept, Reason
 from offloadrt.kernels import Kernel
@@ -81,10 +79,10 @@ def variant(
     return attrs.evolve(chosen, **changed)
 
 
-async def host_array(t: std.HostThread, name: str, shape: int, dtype: DTypeLike = np.float64) -> std.UsmArray:
+async def host_array(t: std.HostThread, name: str, shape: int) -> std.UsmArray:
     """Allocate an array for the host: shared memory where the heap is shared, never device memory."""
     make = t.foreign_malloc if t.runtime.is_explicit else t.new_array
-    return await make(name, shape, dtype, phantom=False)
+    return await make(name, shape, phantom=False)
 
 
 async def loads(t: std.HostThread, place: std.UsmArray | std.Section) -> None:

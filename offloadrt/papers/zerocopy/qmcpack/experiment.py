@@ -45,7 +45,6 @@ class QmcpackSetup:
         kernel_work: str = "mean",
         host_work: str = "mean",
         copy_growth: str = "mean",
-        spread: float | None = None,
     ) -> QmcpackSetup:
         """Check the parameters and make the run that they describe.
 
@@ -61,7 +60,7 @@ class QmcpackSetup:
         if not 0.0 < fraction <= 1.0:
             raise ParameterError("fraction", f"{fraction} does not lie between 0 and 1")
         try:
-            inputs = Inputs.at(kernel_work, host_work, copy_growth, map_items, spread)
+            inputs = Inputs.at(kernel_work, host_work, copy_growth, map_items)
         except ValueError as error:
             raise ParameterError("kernel_work, host_work, copy_growth", str(error)) from None
         chosen = SIZES[size]

@@ -68,12 +68,11 @@ class Inputs:
         host_work: str = "mean",
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
-        spread: float | None = None,
     ) -> Inputs:
-        """Take the ranges at these ends: low, mean or high. `spread` replaces its range's value. Raises ValueError."""
+        """Take the ranges at these ends: low, mean or high. Raises ValueError."""
         return cls(
             ACCESSES.at(kernel_work),
-            SPREAD.at() if spread is None else spread,
+            SPREAD.at(),
             HOST_WORK.at(host_work),
             UPDATE_GROWTH.at(copy_growth),
             round(REALLOCATIONS.at()),

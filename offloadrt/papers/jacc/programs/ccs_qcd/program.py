@@ -260,10 +260,6 @@ term, its subtraction, and 40 executions before the solver.
 """
 BENCHMARK = Benchmark(
     name="CCS-QCD",
-    language="Fortran",
-    memory_gb=15.255,
-    kernels=27,
-    launches=13_434,
     timed=(Timed(DIVIDED_S, ("hopping", "subtract")), Timed(26.517 - DIVIDED_S)),
     sizes={"32x32x32x128": (32, 32, 32, 128, 1000), "test": (2, 2, 2, 4, 2)},
     build=build,

@@ -216,10 +216,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="CloverLeaf",
-    language="Fortran",
-    memory_gb=1.749,
-    kernels=114,
-    launches=245_814,
     timed=(Timed(55.017),),
     sizes={"3840x1920": (3840, 1920, 1800), "test": (10, 8, 2)},
     build=build,
