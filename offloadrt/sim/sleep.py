@@ -16,7 +16,8 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
 
     It is what actors do most, so it is a closure (its names are found faster than fields), and in the gear ``turbo`` it
     looks itself who is next: setting a timer and taking the least one is one operation on the heap. When the least
-    one is its own, that is what `Simulation.set_timer` does.
+    one is its own, that is what `Simulation.set_timer` does. A version of `sleep` that pushed its timer and called for
+    that test took 16 to 18 % more instructions for an iteration of the models M1 and M4 (`bench/models.py`).
     """
     heap, ready = sim.heap, sim.ready
     popleft = ready.popleft

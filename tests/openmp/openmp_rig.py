@@ -59,3 +59,19 @@ MakeRig = Callable[..., Rig]
 @kernel
 def scale(a, s):  # type: ignore[no-untyped-def]  # a kernel's arguments are views of device memory
     a[:] = s * a[:]
+
+
+SLOW_TABLE = {"table.lookup": "1 ms", "table.handover": "0 us"}
+
+
+def mapped(rig: MakeRig, threads: int, overrides: dict[str, object]) -> Any:
+    """Each thread maps ten arrays of its own."""
+    made = rig(overrides)
+
+    async def body(t: omp.HostThread) -> None:
+        for i in range(10):
+            async with t.target_data(omp.map(tofrom=t.array(f"a{i}", 16))):
+                pass
+
+    made.run(body, threads)
+    return made

@@ -8,6 +8,7 @@ streams.  LLVM chooses the queue of a stream each time it takes the stream from 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from offloadrt.machine.level import LevelOverTime
@@ -18,13 +19,21 @@ from offloadrt.sim import Mailbox, Simulation
 
 
 class HsaQueue:
-    """One queue: an actor that hands kernels to the compute units and waits at barriers."""
+    """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
+
+    Handing on takes no virtual time, so nobody need wait for a turn of the actor, unless a barrier stands before.
+    """
 
     def __init__(self, sim: Simulation, device: int, number: int, compute: Mailbox, born: float) -> None:
         self.sim = sim
         self.number = number
         self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
+        """Brings the actor the barrier at the head whose dependency is not met."""
         self._compute = compute
+        self._waits = False
+        """Whether there is such a barrier."""
+        self._queued: deque[KernelPacket | BarrierPacket] = deque()
+        """The packets behind it."""
         self._packets = 0
         self._blocked = 0
         self._blocking = LevelOverTime(sim)
@@ -32,42 +41,51 @@ class HsaQueue:
         self._born = born
 
     def submit(self, packet: StreamCommand | BarrierPacket) -> None:
-        """Append a KernelPacket or a BarrierPacket."""
-        # An idle queue's actor would only pass the kernel on, at this very time: so the sender does it, which saves
-        # the actor's resumption for each kernel.
-        if type(packet) is KernelPacket and self.mailbox.getters:
-            self._packets += 1
-            self._compute.put(packet)
-            return
-        if not self.mailbox.getters:
+        """Append a KernelPacket or a BarrierPacket; raises TypeError for others."""
+        if not isinstance(packet, (KernelPacket, BarrierPacket)):
+            raise TypeError(f"an HSA queue does not understand {packet!r}")
+        if self._waits:
+            self._queued.append(packet)
             self._behind.rise()
-        self.mailbox.put(packet)
+        else:
+            self._hand_on(packet)
+
+    def _hand_on(self, packet: KernelPacket | BarrierPacket) -> None:
+        """Take a packet that no other stands before."""
+        self._packets += 1
+        if isinstance(packet, KernelPacket):
+            self._compute.put(packet)
+        elif packet.depends.is_set:
+            _complete(packet)
+        else:
+            self._waits = True
+            self.mailbox.put(packet)
 
     async def run(self) -> None:
-        """Dispatch packets in order, for ever (the actor)."""
+        """Wait at each barrier, and hand on what stands behind it, for ever (the actor)."""
         while True:
-            packet = await self.mailbox.get()
-            if self._behind.number > len(self.mailbox.items):  # the packet had to queue: an idle queue gets it directly
+            barrier: BarrierPacket = await self.mailbox.get()
+            if not barrier.depends.is_set:  # as it was when the barrier came
+                self._blocked += 1
+                self._blocking.rise()
+                await barrier.depends.wait()
+                self._blocking.fall()
+            _complete(barrier)
+            self._waits = False
+            while self._queued and not self._waits:
                 self._behind.fall()
-            self._packets += 1
-            if isinstance(packet, KernelPacket):
-                self._compute.put(packet)
-            elif isinstance(packet, BarrierPacket):
-                if not packet.depends.is_set:
-                    self._blocked += 1
-                    self._blocking.rise()
-                    await packet.depends.wait()
-                    self._blocking.fall()
-                if packet.done is not None:
-                    packet.done.set()
-            else:
-                raise TypeError(f"an HSA queue does not understand {packet!r}")
+                self._hand_on(self._queued.popleft())
 
     def statistics(self) -> QueueStatistics:
         """Return what the queue did so far."""
         blocked_s = self._blocking.total_s
         idle_s = self.sim.now - self._born - blocked_s
         return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
+
+
+def _complete(barrier: BarrierPacket) -> None:
+    if barrier.done is not None:
+        barrier.done.set()
 
 
 class _Unassigned:

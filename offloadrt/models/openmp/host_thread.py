@@ -20,9 +20,14 @@ from numpy.typing import DTypeLike
 
 from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
+from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
+from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.region import Region
 from offloadrt.models.host.section import Place, array_of, extent
+from offloadrt.models.openmp import memory_copies, routines
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
@@ -34,10 +39,10 @@ from offloadrt.models.openmp.construct import (
     target_construct,
     update_construct,
 )
+from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.lowering import at_data_end, lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
-from offloadrt.models.openmp.routines import MemoryRoutines
-from offloadrt.models.openmp.tasks import taskwait, wait_for
+from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion, taskwait, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -49,11 +54,49 @@ Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
 
 
-class HostThread(MemoryRoutines):
+class HostThread(ProgramThread):
     """Given to the body of a host thread as ``t``.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
+
+    Wide because it is what a program can call: it has one method for each directive and each routine of OpenMP.
     """
+
+    def __init__(
+        self,
+        program: OffloadProgram[Any],
+        declarations: Declarations,
+        helpers: HiddenHelpers,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
+    ) -> None:
+        super().__init__(program, number, num_threads, barrier, heap, stack)
+        self.declarations = declarations
+        self.helpers = helpers
+        self.tasks = TaskRegion()
+        self.default_device = 0
+        """default-device-var, of the thread's implicit task."""
+
+    # routines: functions whose first argument is the thread
+
+    omp_get_num_devices = routines.omp_get_num_devices
+    omp_get_initial_device = routines.omp_get_initial_device
+    omp_get_default_device = routines.omp_get_default_device
+    omp_set_default_device = routines.omp_set_default_device
+    omp_target_alloc = routines.omp_target_alloc
+    omp_target_free = routines.omp_target_free
+    omp_target_is_present = routines.omp_target_is_present
+    omp_target_is_accessible = routines.omp_target_is_accessible
+    omp_get_mapped_ptr = routines.omp_get_mapped_ptr
+    omp_target_associate_ptr = routines.omp_target_associate_ptr
+    omp_target_disassociate_ptr = routines.omp_target_disassociate_ptr
+    omp_target_memcpy = memory_copies.omp_target_memcpy
+    omp_target_memcpy_async = memory_copies.omp_target_memcpy_async
+    omp_target_memcpy_rect = memory_copies.omp_target_memcpy_rect
+    omp_target_memset = memory_copies.omp_target_memset
 
     # managed memory: calls of CUDA, which OpenMP does not have
 

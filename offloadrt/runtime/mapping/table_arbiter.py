@@ -1,11 +1,16 @@
-"""The arbiter of the device table: the daemon actor that decides who enters the present table of one device.
+"""The arbiter of the device table: its mailbox is the table's queue, and its actor decides where no thread can.
 
-A free table is taken by the thread itself, without a message, as a free futex is. Whoever finds it taken sends its
-`LockRequest` here, and the table's policy (`machine/host_lock/policy.py`) says when its turn comes. The mailbox is the
-queue: the actor is woken for a request that might enter at once, beside those who hold the table. All others can only
-enter when somebody leaves; then whoever gives the table up decides in the actor's place, on what lies in the mailbox,
-and begins the work of the next (a resumption of the actor for each made QMCPack need a fifth more Python calls). Under
-``barging`` the successor is only woken: it pays the hand-over without the lock, tries again, and may find it taken.
+A free table is taken by the thread itself, without a message, as a free futex is. Whoever finds it taken leaves its
+`LockRequest` in the arbiter's mailbox. The table's policy (`machine/host_lock/policy.py`) answers who enters next, and
+it is asked by whoever changes what it would answer:
+
+- The thread that gives the table up asks it about what lies in the mailbox, and begins the work of the next. So goes
+  every grant under ``fifo``, and every wake-up under ``barging``: the actor is not resumed once in a run of QMCPack.
+- The actor asks it when a request arrives that might enter beside the holders, which a policy that shares allows.
+
+Why the actor does not make the first kind of grant as well: it would have to be resumed at each release that somebody
+waits for, which made QMCPack need a fifth more Python calls. When the thread asks, the grant happens at the same
+virtual time, by the same function of the same policy.
 """
 
 from __future__ import annotations

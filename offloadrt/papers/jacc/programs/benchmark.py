@@ -175,28 +175,16 @@ def _count(steps: Sequence[ProgramStep], times: int, executions: dict[KernelCall
             _count(step.steps, times * step.times, executions)
 
 
-@attrs.frozen
-class Timed:
-    """A group of kernels with a known time: the seconds that all their executions in a full run take on one V100.
-
-    The times of all groups add up to the known time of the benchmark. `seconds` is None when the group's time is not
-    known; it then takes what it takes at the machine's limits. A group without names has all other kernels, and its
-    time is what the seconds of the last group leave after the kernels at the limits.
-    """
-
-    seconds: float | None
-    kernels: tuple[str, ...] = ()
-
-
 @attrs.frozen(eq=False)
 class Benchmark:
     """One of the paper's programs.
 
+    dup_s: the seconds that all kernels of a full run take when one V100 runs all of them (claims jacc.detail.*.dup).
     sizes: the numbers that `build` takes, by name; the first size is the paper's, `test` is small.
     """
 
     name: str
-    timed: tuple[Timed, ...]
+    dup_s: float
     sizes: Mapping[str, tuple[int, ...]]
     build: Callable[[Arrays, tuple[int, ...]], BenchmarkProgram]
 

@@ -1,12 +1,14 @@
 """The quality of the compilers' code: factors of kernels' times, which no runtime can produce. All are inputs.
 
-A kernel's flops and bytes are counted from its source. What it takes on one V100 is known for groups of kernels
-(`Timed`). A factor is the measured time over the time of a code at the machine's limits.
+A kernel's flops and bytes are counted from its source. What all kernels of a program take together on one V100 is an
+input (`Benchmark.dup_s`), and gives each program one factor. How the program's time divides among its kernels follows
+from the counts.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from typing import Final
 
 from offloadrt.machine import load
@@ -43,31 +45,19 @@ Generated code is taken to be as good as the original program's, because claim j
 
 
 @functools.cache
-def factors(benchmark: Benchmark) -> dict[str, float]:
-    """Return, for each kernel, its time on one V100 over the time of its counts at the machine's limits."""
+def factor(benchmark: Benchmark) -> float:
+    """Return the time of all kernels on one V100 over the time of their counts at the machine's limits."""
     compute = load(MACHINE).read(ComputeSpec)
     executions = benchmark.program(extent).executions()
-    alone: dict[str, float] = {}
-    for call, times in executions.items():
-        seconds = compute.seconds_on_idle_device(launch_of(call.kernel, call.values))
-        alone[call.kernel.name] = alone.get(call.kernel.name, 0.0) + times * seconds
-    named = {name for group in benchmark.timed for name in group.kernels}
-    at_limits = sum(alone[name] for group in benchmark.timed if group.seconds is None for name in group.kernels)
-    by_kernel: dict[str, float] = {}
-    for group in benchmark.timed:
-        names = group.kernels or tuple(name for name in alone if name not in named)
-        factor = 1.0
-        if group.seconds is not None:
-            rest = 0.0 if group.kernels else at_limits
-            factor = (group.seconds - rest) / sum(alone[name] for name in names)
-        by_kernel |= dict.fromkeys(names, factor)
-    return by_kernel
+    at_limits = math.fsum(
+        times * compute.seconds_on_idle_device(launch_of(call.kernel, call.values))
+        for call, times in executions.items()
+    )
+    return benchmark.dup_s / at_limits
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:
-    """Return the factors of each kernel under JACC's runtime."""
+    """Return the factors of each kernel under JACC's runtime, which are the same for all of them."""
     relative = RELATIVE.get((benchmark.name, compiler), Effects())
-    return {
-        name: Effects(factor * relative.generated, relative.restrict, relative.var_opt)
-        for name, factor in factors(benchmark).items()
-    }
+    of_program = Effects(factor(benchmark) * relative.generated, relative.restrict, relative.var_opt)
+    return dict.fromkeys(benchmark.program(extent).launches(), of_program)

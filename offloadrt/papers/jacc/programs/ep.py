@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
-from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, Number, OnHost, Timed, call
+from offloadrt.papers.jacc.programs.benchmark import Arrays, Benchmark, BenchmarkProgram, Number, OnHost, call
 
 Doubles = NDArray[np.float64]
 BINS: Final = 10
@@ -161,7 +161,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="EP",
-    timed=(Timed(37.485),),
+    dup_s=37.485,
     sizes={"D": (512, 2048, 1 << 16), "test": (3, 8, 64)},
     build=build,
 )

@@ -20,7 +20,6 @@ from offloadrt.papers.jacc.programs.benchmark import (
     KernelCall,
     OnHost,
     ProgramStep,
-    Timed,
     call,
 )
 from offloadrt.papers.jacc.programs.fields import Doubles, named
@@ -280,7 +279,7 @@ def _charges(side: int) -> Any:
 
 BENCHMARK = Benchmark(
     name="MG",
-    timed=(Timed(83.586),),
+    dup_s=83.586,
     sizes={"C": (9, 1000), "test": (3, 2)},
     build=build,
 )

@@ -16,7 +16,6 @@ from offloadrt.papers.jacc.programs.benchmark import (
     Number,
     OnHost,
     ProgramStep,
-    Timed,
     call,
 )
 from offloadrt.papers.jacc.programs.cloverleaf import boundaries as rim
@@ -216,7 +215,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
 
 BENCHMARK = Benchmark(
     name="CloverLeaf",
-    timed=(Timed(55.017),),
+    dup_s=55.017,
     sizes={"3840x1920": (3840, 1920, 1800), "test": (10, 8, 2)},
     build=build,
 )

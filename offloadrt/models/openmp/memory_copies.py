@@ -1,0 +1,207 @@
+"""Copies between places, as OpenMP's device memory routines make them (`omp_target_memcpy` and its sisters).
+
+Each is a method of `HostThread`. Names and results are OpenMP's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import numpy as np
+
+from offloadrt.models.openmp.clauses import Depend
+from offloadrt.models.openmp.routine_caller import (
+    OFFLOAD_FAIL,
+    OFFLOAD_SUCCESS,
+    Caller,
+    Place,
+    host_place,
+    in_routine,
+    initial_device,
+    on_device,
+)
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import OutsideArray
+from offloadrt.runtime.host_array import HostArray, HostSpan
+
+MAX_DIMENSIONS = 2**31 - 1
+"""What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
+
+
+async def omp_target_memcpy(
+    t: Caller, dst: Place | None, src: Place | None, length: int, dst_offset: int = 0, src_offset: int = 0
+) -> int:
+    """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer.
+
+    Raises OutsideArray for bytes that an array of the host does not have.
+    """
+    if length == 0:
+        return OFFLOAD_SUCCESS
+    if dst is None or src is None or length < 0:
+        return OFFLOAD_FAIL
+    call = "omp_target_memcpy"
+    if on_device(dst):
+        if on_device(src):
+            await _device_to_device(t, call, dst + dst_offset, src + src_offset, length)
+        else:
+            await _host_to_device(t, call, dst + dst_offset, *_piece(t, call, src, src_offset, length))
+    elif on_device(src):
+        await _device_to_host(t, call, *_piece(t, call, dst, dst_offset, length), src + src_offset)
+    else:
+        into, destination = _piece(t, call, dst, dst_offset, length)
+        out_of, source = _piece(t, call, src, src_offset, length)
+        await _reach(t, out_of, source)
+        await _reach(t, into, destination)
+        await t.program.machine.host_memory.copy(length)
+        _move(destination, source)
+    return OFFLOAD_SUCCESS
+
+
+async def omp_target_memcpy_async(
+    t: Caller,
+    dst: Place | None,
+    src: Place | None,
+    length: int,
+    dst_offset: int = 0,
+    src_offset: int = 0,
+    depend: Depend | Sequence[Depend] = (),
+) -> int:
+    """Copy as omp_target_memcpy does, by a deferred task that `taskwait` waits for."""
+    if length and (dst is None or src is None):
+        return OFFLOAD_FAIL
+    depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
+
+    async def run() -> None:
+        await omp_target_memcpy(t, dst, src, length, dst_offset, src_offset)
+
+    await t.program.devices[0].work(t.program.costs.task)
+    t.helpers.submit(t.tasks, "omp_target_memcpy_async", run, depends)
+    return OFFLOAD_SUCCESS
+
+
+async def omp_target_memcpy_rect(
+    t: Caller,
+    dst: Place | None,
+    src: Place | None,
+    element_size: int,
+    volume: Sequence[int],
+    dst_offsets: Sequence[int],
+    src_offsets: Sequence[int],
+    dst_dimensions: Sequence[int],
+    src_dimensions: Sequence[int],
+) -> int:
+    """Copy a box between two arrays, lengths in elements, innermost last.
+
+    One copy for each contiguous row, as LLVM does.
+    """
+    if dst is None and src is None:
+        return MAX_DIMENSIONS
+    if dst is None or src is None or element_size < 1 or not volume:
+        return OFFLOAD_FAIL
+    rows: list[tuple[int, int]] = [(0, 0)]
+    for axis, count in enumerate(volume):
+        inner = axis == len(volume) - 1
+        dst_stride = element_size * _product(dst_dimensions[axis + 1 :])
+        src_stride = element_size * _product(src_dimensions[axis + 1 :])
+        steps = range(1) if inner else range(count)
+        rows = [
+            (to + (dst_offsets[axis] + i) * dst_stride, start + (src_offsets[axis] + i) * src_stride)
+            for to, start in rows
+            for i in steps
+        ]
+    for to, start in rows:
+        code = await omp_target_memcpy(t, dst, src, volume[-1] * element_size, to, start)
+        if code != OFFLOAD_SUCCESS:
+            return code
+    return OFFLOAD_SUCCESS
+
+
+async def omp_target_memset(
+    t: Caller, pointer: DevicePointer | HostArray, value: int, nbytes: int
+) -> DevicePointer | HostArray:
+    """Set bytes; returns the pointer. On a device LLVM fills a buffer on the host and copies it.
+
+    Raises OutsideArray for bytes that an array of the host does not have.
+    """
+    call = "omp_target_memset"
+    if nbytes > 0:
+        filled = np.full(nbytes, value & 0xFF, np.uint8)
+        if not on_device(pointer):
+            _, destination = _piece(t, call, pointer, 0, nbytes)
+            await t.program.machine.host_memory.copy(nbytes)
+            _move(destination, HostSpan(0, nbytes, filled))
+        else:
+            await t.program.machine.host_memory.copy(nbytes)
+            buffer = HostSpan(0, nbytes, None if pointer.phantom else filled)
+            await _host_to_device(t, call, pointer, None, buffer)
+    return pointer
+
+
+async def _reach(t: Caller, array: HostArray, span: HostSpan) -> None:
+    """Touch a piece of the host's memory: what the device owns of managed memory comes back."""
+    if t.program.devices[0].manages(array):
+        await t.program.devices[0].plugin.host_touch(span.address, span.nbytes)
+
+
+def _piece(t: Caller, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
+    """Return the bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
+    array, begin = host_place(place)
+    if not array.holds(begin + offset, length):
+        raise OutsideArray(
+            f"{length} bytes from offset {begin + offset - array.address} reach outside array {array.name!r}, "
+            f"which has {array.nbytes} bytes",
+            call=call,
+            array=array.name,
+            thread=t.sim.current.name,
+            time_s=t.sim.now,
+            device=initial_device(t),
+        )
+    return array, array.span(begin + offset, length)
+
+
+async def _host_to_device(t: Caller, call: str, dst: DevicePointer, array: HostArray | None, source: HostSpan) -> None:
+    def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return where.submit(queue, dst.address, source, array)
+
+    await in_routine(t, call, dst.device, copy)
+
+
+async def _device_to_host(
+    t: Caller, call: str, array: HostArray | None, destination: HostSpan, src: DevicePointer
+) -> None:
+    def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return where.retrieve(queue, destination, src.address, array)
+
+    await in_routine(t, call, src.device, copy)
+
+
+async def _device_to_device(t: Caller, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> None:
+    """Copy at once within a device and between devices with a link, otherwise through a buffer on the host."""
+    plugin = t.program.device(src.device, call).plugin
+    if dst.device != src.device and not plugin.exchanges_with(dst.device):
+        ghost = dst.phantom or src.phantom
+        buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
+        await _device_to_host(t, call, None, buffer, src)
+        await _host_to_device(t, call, dst, None, buffer)
+        return
+
+    def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
+
+    await in_routine(t, call, src.device, copy)
+
+
+def _product(lengths: Sequence[int]) -> int:
+    result = 1
+    for length in lengths:
+        result *= length
+    return result
+
+
+def _move(dst: HostSpan, src: HostSpan) -> None:
+    data: Any = src.bytes
+    if dst.bytes is not None and data is not None:
+        dst.bytes[:] = data

@@ -1,0 +1,66 @@
+"""What the device memory routines of OpenMP have in common: who calls them, where, and with which places."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Protocol, TypeGuard
+
+from numpy.typing import DTypeLike
+
+from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.section import Section
+from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.sim import Simulation
+
+OFFLOAD_SUCCESS = 0
+OFFLOAD_FAIL = -1
+
+Place = HostArray | Section | DevicePointer
+
+
+class Caller(Protocol):
+    """What the routines need of the host thread that calls them."""
+
+    program: OffloadProgram[Any]
+    helpers: HiddenHelpers
+    tasks: TaskRegion
+    default_device: int
+
+    @property
+    def sim(self) -> Simulation: ...
+    def array(self, name: str, shape: int, dtype: DTypeLike, *, phantom: bool | None, kind: Kind) -> HostArray: ...
+    def free(self, array: HostArray) -> object: ...
+
+
+def initial_device(t: Caller) -> int:
+    """Return the host's device number."""
+    return len(t.program.devices)
+
+
+def in_routine(t: Caller, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
+    return in_directive(t.program, name, chosen(t, device), work)
+
+
+def is_host(t: Caller, device: int | None) -> bool:
+    """Return whether it is the initial device, on which memory is the host's and everything is present."""
+    return chosen(t, device) == initial_device(t)
+
+
+def chosen(t: Caller, device: int | None) -> int:
+    return t.default_device if device is None else device
+
+
+def on_device(place: Place) -> TypeGuard[DevicePointer]:
+    """Return whether it is memory of a device other than the initial one."""
+    return isinstance(place, DevicePointer) and place.host is None
+
+
+def host_place(place: Place) -> tuple[HostArray, int]:
+    if isinstance(place, DevicePointer):
+        assert place.host is not None, "a pointer of the initial device"
+        return place.host, place.address
+    return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
