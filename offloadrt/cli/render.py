@@ -102,7 +102,7 @@ def changed(run: Result) -> str:
         if isinstance(value, str):
             words.append(f"{name.replace('_', ' ')} = {value}")
         else:
-            at_end = " (end of its range)" if name == "range_end" else ""
+            at_end = " (place in its range)" if name in ("range_end", "inputs") else ""
             words += [f"{key} = {end}{at_end}" for key, end in value.items()]
     return "".join(f", {text}" for text in words)
 
@@ -330,6 +330,7 @@ def validation(report: ValidationReport) -> Iterable[RenderableType]:
             "fails if": finding.fails_if,
             "because": finding.reason,
             "cause": finding.cause,
+            "holds in": finding.share,
             "by construction": finding.by_construction,
         }
         yield from (f"    {name}: {escape(text)}" for name, text in details.items() if text)

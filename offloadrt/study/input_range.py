@@ -1,14 +1,35 @@
-"""Inputs of a program that its authors leave open: ranges with their sources, taken at an end or at the mean."""
+"""Inputs of a program that its authors leave open: ranges with their sources, taken at an end or in between.
+
+A program asks a range for its value (`InputRange.at`) and says where it takes it: at an end, or at the mean. Whoever
+runs it may choose other places for ranges that have a name (`inputs_at`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import ModuleType
 from typing import Literal
 
 import attrs
 
 Where = Literal["low", "mean", "high"]
 """Where in its range an input is taken."""
+_PLACES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
+"""Their places between the ends, which are equal factors apart: estimates are uncertain by a factor."""
+
+
+@attrs.frozen
+class _Taken:
+    """Inputs of one run: where some of them are to be taken, and the values that the program took."""
+
+    places: Mapping[str, str | float]
+    values: dict[str, float]
+
+
+_CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=None)
 
 
 @attrs.frozen
@@ -19,13 +40,49 @@ class InputRange:
     high: float
     unit: str
     source: str
+    name: str = attrs.field(default="", kw_only=True)
+    """PROGRAM.INPUT, by which a run may take it elsewhere; without a name it stays where the program takes it."""
+    affordable: float | None = attrs.field(default=None, kw_only=True)
+    """The largest value that validation tries, where runs at larger ones take too long; None: all."""
 
-    def at(self, where: str = "mean") -> float:
-        """Return the value at the `low` end, the `high` end, or the geometric `mean`. Raises ValueError elsewhere."""
-        if where == "low":
-            return self.low
-        if where == "high":
-            return self.high
-        if where == "mean":
-            return math.sqrt(self.low * self.high)
-        raise ValueError(f"{where}: a range is taken at low, mean or high")
+    def at(self, where: str | float = "mean") -> float:
+        """Return the value at the `low` end, the `high` end, the geometric `mean`, or at a place between 0 and 1.
+
+        Raises ValueError elsewhere.
+        """
+        taken = _CURRENT.get() if self.name else None
+        if taken is None:
+            return self._value(where)
+        taken.values[self.name] = value = self._value(taken.places.get(self.name, where))
+        return value
+
+    @property
+    def highest(self) -> float:
+        """Return the highest place that validation tries: 1, or that of the largest value that is affordable."""
+        if self.affordable is None:
+            return 1.0
+        return math.log(self.affordable / self.low) / math.log(self.high / self.low)
+
+    def _value(self, where: str | float) -> float:
+        place = _PLACES.get(where, -1.0) if isinstance(where, str) else where
+        if not 0.0 <= place <= 1.0:
+            raise ValueError(f"{where}: a range is taken at low, mean or high, or between 0 and 1")
+        known = {0.0: self.low, 0.5: math.sqrt(self.low * self.high), 1.0: self.high}
+        return known[place] if place in known else self.low ** (1.0 - place) * self.high**place
+
+
+@contextmanager
+def inputs_at(places: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
+    """While the body runs, take the inputs named in `places` there; the dict gains the value of each that is taken."""
+    taken = _Taken(places, {})
+    token = _CURRENT.set(taken)
+    try:
+        yield taken.values
+    finally:
+        _CURRENT.reset(token)
+
+
+def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
+    """List the ranges with names that modules define, by name."""
+    ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
+    return {range_.name: range_ for range_ in ranges if range_.name}

@@ -40,8 +40,12 @@ class Options:
     hash: bool | None = None
     record: bool = False
     """Whether every event is kept in memory, for a scenario that examines them."""
-    range_end: Mapping[str, str] = attrs.field(factory=dict)
-    """Entries of the machine that run at the `low` or `high` end of their range; the others run at the mean."""
+    range_end: Mapping[str, str | float] = attrs.field(factory=dict)
+    """Entries of the machine that run at the `low` or `high` end of their range, or at a place between 0 and 1; the
+    others run at the mean.
+    """
+    inputs: Mapping[str, str | float] = attrs.field(factory=dict)
+    """The same of the program's inputs with a range; those that it does not have are passed over."""
 
 
 @attrs.frozen

@@ -51,6 +51,13 @@ def test_a_range_runs_at_its_geometric_mean_or_at_an_end():
         load("alex-a100", range_end={"gpu.sms": "low"})
 
 
+def test_a_range_runs_at_a_place_between_its_ends():
+    low, high = (load("alex-a100", range_end=end).value("alloc.cudaFree") for end in ("low", "high"))
+    for place in (0.0, 0.25, 0.5, 1.0):
+        found = load("alex-a100", range_end={"alloc.cudaFree": place}).value("alloc.cudaFree")
+        assert found == pytest.approx(low * (high / low) ** place)
+
+
 @pytest.mark.parametrize(
     ("key", "given", "value"),
     [

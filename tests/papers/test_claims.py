@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import offloadrt
 from offloadrt import papers
 from offloadrt.study import UserError
+from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
 from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
 from offloadrt.study.validation.judging import Bench, Judgement, Reading, not_falling, not_rising, unless
@@ -58,8 +61,21 @@ def test_a_judge_takes_what_its_claim_gives(paper: Paper) -> None:
 def test_a_sensitivity_run_is_a_run(paper: Paper) -> None:
     assert paper.sensitivity
     ends = paper.grid("ends", Options())
-    for parameters in paper.sensitivity:
-        assert ends.point(parameters).parameters.items() >= parameters.items()
+    for run in paper.sensitivity:
+        scenario, parameters = run if isinstance(run, tuple) else (ends.scenario, run)
+        assert ends.point(parameters, scenario=scenario).parameters.items() >= parameters.items()
+
+
+def test_every_input_with_a_range_is_varied_when_its_paper_is_validated() -> None:
+    modules = [
+        importlib.import_module(found.name) for found in pkgutil.walk_packages(papers.__path__, "offloadrt.papers.")
+    ]
+    stated = {
+        id(value): value for module in modules for value in vars(module).values() if isinstance(value, InputRange)
+    }
+    varied = {id(value) for name in papers.PAPERS for value in papers.find(name).inputs.values()}
+    assert [value for key, value in stated.items() if key not in varied] == []
+    assert len({value.name for value in stated.values()}) == len(stated) > 20
 
 
 def test_a_paper_that_is_not_here() -> None:

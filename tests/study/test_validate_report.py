@@ -158,7 +158,9 @@ def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
 
 
 def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> None:
-    verdicts = {finding.claim: finding for finding in validate(PAPER, InProcess(), quick=True, ranges=True).findings}
+    verdicts = {
+        finding.claim: finding for finding in validate(PAPER, InProcess(), quick=True, ranges=True, draws=0).findings
+    }
     assert verdicts["exahype.fig2.penalty"].verdict == f"depends on alloc.cudaFree, {CORNER}"
     assert "the other way round with alloc.cudaFree = high" in verdicts["exahype.fig2.penalty"].reason
     assert verdicts["exahype.fig3.ccz4_p5.robust"].verdict == "holds"
@@ -166,18 +168,19 @@ def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> Non
 
 
 def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
-    report = validate(PAPER, InProcess(), quick=True, ranges=True)
+    report = validate(PAPER, InProcess(), quick=True, ranges=True, draws=0)
     grid, judged, left_out, firm, *_ = report.ranges
-    assert "threads 1, 4, 16, 128" in grid and "other combinations of ends were not tried" in grid
+    assert "threads 1, 4, 16, 128" in grid and "one change at a time" in grid
     assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
-    assert "with 2 changes" in judged and "driver.launch = low" in left_out
+    assert "with 6 changes" in judged and "exahype.ccz4_flops = low; exahype.ccz4_flops = high" in judged, "and inputs"
+    assert "driver.launch = low" in left_out
     turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
     assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")
     assert validate(PAPER, InProcess(), quick=True).ranges == []
 
 
 def test_only_runs_of_variants_that_matter_are_made(invented_runs: list[Point]) -> None:
-    validate(PAPER, InProcess(), quick=True, ranges=True)
+    validate(PAPER, InProcess(), quick=True, ranges=True, draws=0)
     ends = [point.options.range_end for point in invented_runs]
     screening = len(PAPER.sensitivity)
     probes = [point for point in invented_runs if point.options.range_end == {"driver.launch": "low"}][screening:]
@@ -195,7 +198,7 @@ def test_ranges_say_nothing_where_their_grid_cannot_tell(
         return plain(parameters) * (0.01 if threads == 32 else 1 + 0.5 * threads)
 
     monkeypatch.setattr("invented_results.serial", best_at_32)
-    finding = {found.claim: found for found in validate(PAPER, InProcess(), quick=True, ranges=True).findings}[
+    finding = {found.claim: found for found in validate(PAPER, InProcess(), quick=True, ranges=True, draws=0).findings}[
         "exahype.fig2.euler3d_p5.plateau"
     ]
     assert finding.verdict == "fails", "the smaller grid has no 32 threads"
@@ -262,5 +265,5 @@ def test_the_report_is_printed_or_is_json(
     record = json.loads(capfdbinary.readouterr().out)
     assert len(record["findings"]) == 47 and set(record["findings"][0]) == {
         "claim", "reported", "emulated", "expression", "verdict", "reason", "role", "kind",
-        "fails_if", "by_construction", "cause",
+        "fails_if", "by_construction", "cause", "share",
     }  # fmt: skip

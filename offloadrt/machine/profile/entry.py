@@ -15,7 +15,8 @@ import msgspec
 
 from offloadrt.machine.profile import topology, units
 
-RangeEnd = Literal["mean", "low", "high"]
+RangeEnd = Literal["mean", "low", "high"] | float
+"""Where in its range an entry is taken: at an end, at the mean, or at a place between 0 (low) and 1 (high)."""
 SourceType = Literal[
     "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
 ]
@@ -90,15 +91,19 @@ class ProfileEntry:
         return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
 
     def at(self, end: RangeEnd) -> ProfileEntry:
-        """Return this entry at an end of its range, or at its geometric mean.
+        """Return this entry at an end of its range, at its geometric mean, or at a place between the ends.
 
-        The mean is geometric because estimates are uncertain by a factor, not by an amount.  An entry without a range
-        stays as it is.
+        The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps between places
+        are equal factors for the same reason.  An entry without a range stays as it is.
         """
         if self.low is None or self.high is None:
             return self
         ends = {"low": self.low, "high": self.high, "mean": math.sqrt(self.low * self.high)}
-        return attrs.evolve(self, value=ends[end])
+        if isinstance(end, str):
+            return attrs.evolve(self, value=ends[end])
+        between = self.low ** (1.0 - end) * self.high**end
+        counted = self.unit is not None and self.unit.is_count
+        return attrs.evolve(self, value=float(round(between)) if counted else between)
 
     def check_replaces(self, base: ProfileEntry) -> None:
         """Check that this entry is of the same kind as the base's entry that it replaces.
@@ -127,9 +132,8 @@ class ProfileEntry:
         """
         if self.reference:
             raise EntryError(f"is only there to compare with, so that setting it would change nothing ({self.note})")
-        for end in get_args(RangeEnd):
-            if self.is_range and given == end:
-                return attrs.evolve(self.at(end), overridden=True)
+        if self.is_range and given in ("low", "mean", "high"):
+            return attrs.evolve(self.at(given), overridden=True)
         value: Value
         if isinstance(self.value, bool):
             value = _truth(given)

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import attrs
 
@@ -22,8 +22,8 @@ from offloadrt.machine.profile.topology import parse as parse_topology
 
 T = TypeVar("T")
 
-RangeEnds = RangeEnd | Mapping[str, RangeEnd]
-"""One end for all ranges, or an end for each entry named; the others are at their mean."""
+RangeEnds = Literal["mean", "low", "high"] | Mapping[str, RangeEnd]
+"""One end for all ranges, or a place for each entry named; the others are at their mean."""
 
 
 class ProfileError(ValueError):
@@ -165,7 +165,7 @@ class MachineSpec:
         entries = dict(self.entries)
         if isinstance(range_end, str):
             entries = {key: entry.at(range_end) for key, entry in entries.items()}
-        elif range_end is not None:
+        elif isinstance(range_end, Mapping):
             for key, end in range_end.items():
                 entry = self._entry(key)
                 if not entry.is_range:

@@ -132,10 +132,12 @@ class Result:
     trace_hash: str | None
     """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
-    options: dict[str, str | dict[str, str]] = attrs.field(factory=dict)
+    options: dict[str, str | dict[str, str | float]] = attrs.field(factory=dict)
     """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
-    `range_end` of entries, `gear` and `strategy`.
+    `range_end` of entries, places of `inputs`, `gear` and `strategy`.
     """
+    inputs: dict[str, float] = attrs.field(factory=dict)
+    """The values that the program took of inputs with a range."""
     calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
@@ -195,15 +197,15 @@ class Spread:
 
 
 _LEFT_OUT_WHEN_EMPTY = (
-    "options", "repeats", "spreads", "calls_outside", "placements", "otm", "managed", "algorithms",
+    "options", "inputs", "repeats", "spreads", "calls_outside", "placements", "otm", "managed", "algorithms",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run; `options`, `calls_outside`, `placements`, `otm`,
-    `managed` and `algorithms` when there are none.
+    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `calls_outside`, `placements`,
+    `otm`, `managed` and `algorithms` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}

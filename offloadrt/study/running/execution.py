@@ -15,6 +15,7 @@ from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim.strategy import Strategy
 from offloadrt.study.errors import ScenarioRefused, UserError
+from offloadrt.study.input_range import inputs_at
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result, measured_of, median
 from offloadrt.study.running import collect
@@ -46,7 +47,8 @@ def execute(
     runtime: str | None = None,
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
-    range_end: str | Mapping[str, str] = "mean",
+    range_end: str | Mapping[str, str | float] = "mean",
+    inputs: Mapping[str, str | float] | None = None,
     seed: int = 0,
     gear: str = "turbo",
     strategy: str | Strategy = "fifo",
@@ -58,7 +60,8 @@ def execute(
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
-    Texts among them are read as on the command line; the rest take their defaults. `progress` is called with (done,
+    Texts among them are read as on the command line; the rest take their defaults. `range_end` and `inputs` say where
+    entries of the machine and inputs of the program are taken in their ranges. `progress` is called with (done,
     total) as often as the program tells how far it is, `watched` with the run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
@@ -82,20 +85,22 @@ def execute(
     if watched is not None:
         watched(run)
     run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
-    returned = _finish(run, scenario, parameters)
+    with inputs_at(inputs or {}) as taken:
+        returned = _finish(run, scenario, parameters)
     try:
         measured = measured_of(returned, scenario.name)
     except ScenarioRefused as error:
         raise ScenarioRefused(f"{scenario.path}: {error}") from None
-    options = {
-        "overrides": dict(overrides or {}),
-        "environment": dict(environment or {}),
+    options: dict[str, str | dict[str, str | float]] = {
+        "overrides": {**(overrides or {})},
+        "environment": {**(environment or {})},
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
+        "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
     }
     changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
-    return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed)
+    return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed, inputs=taken)
 
 
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}

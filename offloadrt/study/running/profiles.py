@@ -15,7 +15,7 @@ from offloadrt.study.errors import UserError
 def load(
     machine: str,
     overrides: Mapping[str, str] | None = None,
-    range_end: str | Mapping[str, str] = "mean",
+    range_end: str | Mapping[str, str | float] = "mean",
     runtime: str | None = None,
 ) -> MachineSpec:
     """Load a machine and a runtime by name or file, with some entries replaced and ranges at the end asked for.

@@ -94,7 +94,7 @@ class Run:
         machine: str = "alex-a100",
         runtime: str | None = None,
         overrides: Mapping[str, str] | None = None,
-        range_end: str | Mapping[str, str] = "mean",
+        range_end: str | Mapping[str, str | float] = "mean",
         environment: Mapping[str, str] | None = None,
         seed: int = 0,
         gear: str = "turbo",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 
+from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Bench, Extent, JudgingGrid
+
+SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
+"""Parameters of the paper's scenario, or another scenario and its parameters."""
 
 
 @attrs.frozen
@@ -22,9 +27,11 @@ class Paper:
     """The claims of the paper and their judges."""
     grid: Callable[[Extent, Options], JudgingGrid]
     """Makes the grid on which its judges run, full or reduced."""
-    sensitivity: Sequence[Mapping[str, Value]]
-    """Parameters of short runs that show whether an entry of the machine has any influence on times."""
+    sensitivity: Sequence[SensitivityRun]
+    """Short runs that show whether an entry of the machine has any influence on times."""
     candidates: Mapping[str, Mapping[str, str]]
     """Mechanisms without a source that a machine may have, by entry: what to override to switch one on."""
     runtime: str | None = None
     """The runtime that its programs were built for; None is the machine's default."""
+    inputs: Mapping[str, InputRange] = attrs.field(factory=dict)
+    """Inputs of its programs that its authors leave open, by name."""

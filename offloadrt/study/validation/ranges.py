@@ -1,10 +1,11 @@
-"""How verdicts depend on the ranges of a machine's entries: `offloadrt validate --ranges`.
+"""How verdicts depend on ranges, of a machine's entries and of programs' inputs: `offloadrt validate --ranges`.
 
 Two steps keep it to minutes. *Screening*: every variant of the machine makes a few short runs; an end of a range that
 changes none of them by more than `MATTERS` is left out, and so is a choice that changes nothing at all. *Judging*: with
 each variant that is left, one at a time, the claims are judged on the grid `ends`, which has fewer places than the full
-one. Claims on small recorded runs are judged with every variant. Two variants have all ranges at one end together; ends
-of several entries in other combinations are not tried, which is the approximation of this method.
+one. Claims on small recorded runs are judged with every variant, and all claims with both ends of a program's input:
+runs that do not take the input are those of the machine as it stands. Two variants have all ranges of the machine at
+one end together; other places of several ranges at a time are drawn (`draws.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
+from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
-from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.validation.draws import DrawnShare, OfTakenInputs, drawn_in_words, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
+from offloadrt.study.validation.paper import SensitivityRun
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
@@ -40,6 +43,8 @@ class MachineVariant:
     options: Options
     least: float = MATTERS
     """How much it must change a sensitivity run to be judged, as a part of its time; 0 means by any amount."""
+    always: bool = False
+    """Whether it is judged without that: few runs take a program's input, and they are known."""
 
 
 @attrs.frozen
@@ -52,14 +57,17 @@ class Turns:
     """Claims whose verdict on the ranges' grid differs although nothing was changed: nothing can be said about them."""
     sentences: list[str] = attrs.field(factory=list)
     """Sentences that say what was run and what it shows."""
+    shares: Mapping[str, DrawnShare] = attrs.field(factory=dict)
+    """The share of all ranges' space in which each claim holds."""
 
 
 def variants_of(
     spec: MachineSpec,
     candidates: Mapping[str, Mapping[str, str]],
     options: Options | None = None,
+    inputs: Mapping[str, InputRange] | None = None,
 ) -> list[MachineVariant]:
-    """List both ends of every range, every other choice, each candidate, and the two corners of all ranges.
+    """List both ends of every range and input, every other choice, each candidate, and the two corners of all ranges.
 
     They are changes to `options`; what the user set there is left as it is, and so is what says which
     machine it is.
@@ -82,6 +90,13 @@ def variants_of(
     for end in ("low", "high"):
         ends = {key: end for key, entry in entries.items() if entry.is_range}
         variants.append(_at(CORNER, f"all ranges = {end}", ends, options))
+    for name, range_ in (inputs or {}).items():
+        for place, end in (
+            (0.0, "low"),
+            (range_.highest, "high" if range_.affordable is None else str(range_.affordable)),
+        ):
+            evolved = attrs.evolve(options, inputs={**options.inputs, name: place})
+            variants.append(MachineVariant(name, f"{name} = {end}", evolved, always=True))
     return variants
 
 
@@ -99,16 +114,17 @@ def turns_of(
     judgements: Mapping[str, Judgement],
     grid: JudgingGrid,
     variants: Sequence[MachineVariant],
-    sensitivity: Sequence[Mapping[str, Value]],
+    sensitivity: Sequence[SensitivityRun],
     stage: Callable[[str], Answers],
+    drawn: Sequence[Options] = (),
 ) -> Turns:
-    """Judge the claims again on `grid` with each of `variants` that matters.
+    """Judge the claims again on `grid` with each of `variants` that matters, and at the places that were `drawn`.
 
     `judgements` are their verdicts as the machine stands. Claims that cannot be judged, and those that `grid` judges
     otherwise to begin with, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
-    answers = stage("ranges: claims with each of them changed")
+    answers = OfTakenInputs(stage("ranges: claims with each of them changed"))
     nominal = hear([judge for judge in judges if judgements[judge.claim.id].holds is not None], grid, answers)
     unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != judgements[claim].holds)
     again = [judge for judge in judges if judge.claim.id in nominal and judge.claim.id not in unlike]
@@ -122,25 +138,28 @@ def turns_of(
             if judgement.holds != judgements[judge.claim.id].holds:
                 turned[judge.claim.id].append(variant)
     left_out = [variant for variant in variants if variant not in judged]
-    return Turns(turned, unlike, _sentences(grid, judged, left_out, len(small), turned, unlike))
+    shares = shares_of([judge for judge in judges if judge.claim.id in nominal], grid, drawn, stage)
+    sentences = [*_sentences(grid, judged, left_out, len(small), turned, unlike), *drawn_in_words(drawn, shares)]
+    return Turns(turned, unlike, sentences, shares)
 
 
 def _that_matter(
-    variants: Sequence[MachineVariant], grid: JudgingGrid, parameters: Sequence[Mapping[str, Value]], answers: Answers
+    variants: Sequence[MachineVariant], grid: JudgingGrid, runs: Sequence[SensitivityRun], answers: Answers
 ) -> list[MachineVariant]:
     """Choose the variants that change a sensitivity run enough."""
-    grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in variants)]
-    times = [
-        result.elapsed_s
-        for result in answers([variant_grid.point(place) for variant_grid in grids for place in parameters])
-    ]
-    rows = [times[start : start + len(parameters)] for start in range(0, len(times), len(parameters))]
+    screened = [variant for variant in variants if not variant.always]
+    grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in screened)]
+    named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
+    points = [at.point(parameters, scenario=scenario) for at in grids for scenario, parameters in named]
+    times = [result.elapsed_s for result in answers(points)]
+    rows = [times[start : start + len(runs)] for start in range(0, len(times), len(runs))]
     nominal, *others = rows
-    return [
+    matter = [
         variant
-        for variant, changed in zip(variants, others, strict=True)
+        for variant, changed in zip(screened, others, strict=True)
         if any(abs(new - old) > variant.least * old for new, old in zip(changed, nominal, strict=True))
     ]
+    return [*matter, *(variant for variant in variants if variant.always)]
 
 
 def _sentences(
@@ -151,7 +170,7 @@ def _sentences(
     turned: Mapping[str, Sequence[MachineVariant]],
     unlike: frozenset[str],
 ) -> list[str]:
-    tried = "one change at a time, and all ranges at one end together; other combinations of ends were not tried"
+    tried = "one change at a time, and all ranges of the machine at one end together"
     least = f"ends that change no sensitivity run by more than {MATTERS:.0%}, and choices that change none at all"
     sentences = [
         f"on the small grid ({grid.described}): {tried}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import get_args
 
 import attrs
@@ -20,6 +21,7 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.claims import Claim, JudgedKind
+from offloadrt.study.validation.draws import DRAWS, draws_of
 from offloadrt.study.validation.judging import Extent, Judgement, hear
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
@@ -48,6 +50,8 @@ class Finding:
     """Why it holds whatever the emulator does; empty when it may fail, or has."""
     cause: str = ""
     """Why it fails: the mechanism that is missing, or the reason to accept it."""
+    share: str = ""
+    """In how many draws of all ranges it holds; empty without `ranges`."""
 
 
 @attrs.frozen
@@ -111,11 +115,15 @@ def validate(
     machine: str | None = None,
     runtime: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    draws: int = DRAWS,
     advanced: Advanced | None = None,
 ) -> ValidationReport:
     """Judge every claim of `paper`, with the runs on `pool`.
 
-    `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed. `machine` is
+    `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed, and at
+    `draws` places of all ranges together. `file` keeps finished runs: the same validation takes them from there.
+    `machine` is
     the machine that the claims are about (the default), or a file of the user's that is based on it; `runtime` is the
     one that the paper's programs were built for, or another; `overrides`
     replaces entries of it, which then stay as they are when `ranges` tries the others.
@@ -136,20 +144,23 @@ def validate(
     judges = [bench.judges[claim.id] for claim in claims]
     extent: Extent = "quick" if quick or ranges else "full"
     grid = paper.grid(extent, options)
-    runs = _Runs(pool, jobs, advanced)
+    runs = _Runs(pool, jobs, advanced, file)
     judgements = hear(judges, grid, runs.stage(f"{extent} grid"))
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
     note = f"{how} ({grid.described}); {runs.made} runs"
     turns = Turns()
     if ranges:
         small = paper.grid("ends", options)
-        variants = variants_of(spec, paper.candidates, options)
-        turns = turns_of(judges, judgements, small, variants, paper.sensitivity, runs.stage)
+        variants = variants_of(spec, paper.candidates, options, paper.inputs)
+        drawn = draws_of(spec, paper.inputs, options, draws)
+        turns = turns_of(judges, judgements, small, variants, paper.sensitivity, runs.stage, drawn)
     findings = []
     for claim in claims:
         judgement, turned = judgements[claim.id], turns.turned.get(claim.id, [])
         reason = _reason(judgement, turned, claim.id in turns.unlike)
-        findings.append(_finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds))
+        finding = _finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds)
+        share = turns.shares.get(claim.id)
+        findings.append(finding if share is None else attrs.evolve(finding, share=str(share)))
     return ValidationReport(paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime)
 
 
@@ -198,6 +209,7 @@ class _Runs:
     pool: Executor
     jobs: int
     advanced: Advanced | None
+    file: Path | None = None
     made: int = 0
 
     def stage(self, name: str) -> Callable[[Sequence[Point]], list[Result]]:
@@ -211,7 +223,7 @@ class _Runs:
         def answers(points: Sequence[Point]) -> list[Result]:
             nonlocal asked, finished
             asked += len(points)
-            outcome = sweep(points, self.pool, jobs=self.jobs, advanced=tell)
+            outcome = sweep(points, self.pool, jobs=self.jobs, file=self.file, advanced=tell)
             if outcome.failures:
                 failure = outcome.failures[0]
                 raise UserError(

@@ -26,8 +26,12 @@ class KernelWork:
     registers_per_thread: int
 
 
-CCZ4_FLOPS = InputRange(2e4, 5e4, "flop/volume", "engineering estimate from the size of CCZ4's right-hand side")
-CCZ4_EFFICIENCY = InputRange(0.02, 0.05, "of peak", "engineering estimate: register spilling (paper, section 2)")
+CCZ4_FLOPS = InputRange(
+    2e4, 5e4, "flop/volume", "engineering estimate from the size of CCZ4's right-hand side", name="exahype.ccz4_flops"
+)
+CCZ4_EFFICIENCY = InputRange(
+    0.02, 0.05, "of peak", "engineering estimate: register spilling (paper, section 2)", name="exahype.ccz4_efficiency"
+)
 
 MAX_REGISTERS = 255
 """The most registers that the hardware gives a thread; code that spills uses them all."""

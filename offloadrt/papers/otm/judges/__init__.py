@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from offloadrt.papers.otm.judges import figures, mechanisms, placed, synthetic
 from offloadrt.papers.otm.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
+from offloadrt.papers.otm.rodinia import inputs
+from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs))
 
 __all__ = ["PAPER", "figures", "mechanisms", "placed", "synthetic"]

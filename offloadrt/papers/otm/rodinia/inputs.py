@@ -13,10 +13,12 @@ from offloadrt.study.input_range import InputRange
 CFD_ITERATIONS: Final = InputRange(
     1, 2000, "iterations",
     "2000 in the public source; the paper does not say, and 2000 at 20 GB of managed memory would take hours",
+    name="rodinia.cfd_iterations", affordable=20,
 )  # fmt: skip
 SRAD_ITERATIONS: Final = InputRange(
-    2, 100, "iterations", "2 in the public run file of the OpenMP version, 100 in the usual command of SRAD v1"
-)
+    2, 100, "iterations", "2 in the public run file of the OpenMP version, 100 in the usual command of SRAD v1",
+    name="rodinia.srad_iterations", affordable=20,
+)  # fmt: skip
 SRAD_REGION: Final = 128
 """Rows and columns of the region that the host reads every iteration (public run file: 0 to 127)."""
 LAMBDA: Final = 0.5

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from offloadrt.papers.zerocopy.judges import accelerator, calls, mechanisms, noise, prefault, ratios
 from offloadrt.papers.zerocopy.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
+from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
+from offloadrt.papers.zerocopy.specaccel import inputs as specaccel_inputs
+from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("zerocopy", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper(
+    "zerocopy", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(qmcpack_inputs, specaccel_inputs)
+)
 
 __all__ = ["PAPER", "accelerator", "calls", "mechanisms", "noise", "prefault", "ratios"]

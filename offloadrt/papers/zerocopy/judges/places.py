@@ -17,6 +17,7 @@ from offloadrt.study.reporting.results import CallFigures, Result
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.validation.measured import number
+from offloadrt.study.validation.paper import SensitivityRun
 
 SCENARIO = "qmcpack"
 MACHINE = "mi300a"
@@ -29,11 +30,17 @@ THREADS = 8
 """The host threads of Figure 4."""
 CANDIDATES: dict[str, dict[str, str]] = {"dma.rings": {"dma.rings": "2"}}
 """The other reading of how many copy engines one process uses."""
-SENSITIVITY: tuple[dict[str, Value], ...] = tuple(
+_QMCPACK: list[SensitivityRun] = [
     {"size": size, "threads": threads, "configuration": configuration, "fraction": 0.005}
     for size, threads in ((S2, 1), (S2, THREADS), (S24, THREADS))
     for configuration in (COPY, IZC, EAGER)
-)
+]
+_SPECACCEL: list[SensitivityRun] = [
+    ("specaccel", {"benchmark": benchmark, "configuration": configuration, "fraction": 0.01})
+    for benchmark in ("stencil", "ep", "spC")
+    for configuration in (COPY, IZC, EAGER)
+]
+SENSITIVITY = (*_QMCPACK, *_SPECACCEL)
 """Short runs that show whether an entry of the machine has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.zerocopy")

@@ -11,6 +11,7 @@ from offloadrt.study.input_range import InputRange
 ACCESSES = InputRange(
     10, 60, "dependent accesses",
     "engineering estimate: argument block, walker pointers, shared state of generic mode, a reduction over the team",
+    name="qmcpack.accesses",
 )  # fmt: skip
 """The serial part of a kernel of S2, which does not get shorter with fewer walkers."""
 
@@ -19,26 +20,30 @@ ACCESSES_GROWTH = 0.98
 mi300a.scale.kernel_s2_s24, role `calibrate`).
 """
 
-SPREAD = InputRange(0.05, 0.3, "standard deviation of the logarithm", "engineering estimate")
+SPREAD = InputRange(0.05, 0.3, "standard deviation of the logarithm", "engineering estimate", name="qmcpack.spread")
 """How much the work of one kind of kernel varies from launch to launch: accepted walkers, cutoffs, cache contents."""
 
 HOST_WORK = InputRange(
     50e-9, 500e-9, "s per walker and move",
     "engineering estimate: three normal deviates, packing of pointers, Metropolis test, one-body Jastrow on the host",
+    name="qmcpack.host_work",
 )  # fmt: skip
 
 UPDATE_GROWTH = InputRange(
     1, 2, "exponent over n",
     "the paper: as many copies at every size, of larger data; between vectors over the electrons and whole matrices",
+    name="qmcpack.update_growth",
 )  # fmt: skip
 """How the bytes of a walker's copy grow from those at S2, where they are matrices."""
 
 REALLOCATIONS = InputRange(
-    16, 1024, "per run", "engineering estimate: reduction arrays that outgrow their capacity (`resize` in the source)"
-)
+    16, 1024, "per run", "engineering estimate: reduction arrays that outgrow their capacity (`resize` in the source)",
+    name="qmcpack.reallocations",
+)  # fmt: skip
 BLOCK_BYTES = InputRange(
-    64, 8192, "B", "public source: scalars, tables of pointers and vectors over electrons of one walker"
-)
+    64, 8192, "B", "public source: scalars, tables of pointers and vectors over electrons of one walker",
+    name="qmcpack.block_bytes",
+)  # fmt: skip
 """The bytes of a small object of a walker."""
 
 MAP_ITEMS = 15

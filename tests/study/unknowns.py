@@ -1,0 +1,14 @@
+"""A scenario for tests of ranges: it takes an input that is known as a range only."""
+
+from __future__ import annotations
+
+from offloadrt import Run, scenario
+from offloadrt.study.input_range import InputRange
+
+UNKNOWN = InputRange(1.0, 16.0, "s", "invented", name="unknowns.unknown")
+
+
+@scenario(machine="integrated-gpu")
+async def with_unknown(run: Run, takes_it: bool = True) -> None:
+    """Takes as long as an input says that is known as a range only, or one second."""
+    await run.sim.sleep(UNKNOWN.at() if takes_it else 1.0)
