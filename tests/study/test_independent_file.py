@@ -54,7 +54,14 @@ def test_two_entries_of_one_id_are_refused():
     ("run", "said"),
     [
         ('scenario = "stream"', "run: Object missing required field `figures`"),
-        ('scenario = "stream"\nfigures = { bathces = "batches" }', "run.figures.bathces: the entry has no value of"),
+        (
+            'scenario = "stream"\nfigures = { bathces = "batches" }',
+            "run.figures.bathces: the entry has no value bathces",
+        ),
+        (
+            'scenario = "stream"\nfigures.span = { figure = "span_s", difference_to = "x" }',
+            "run.figures.span: the entry has",
+        ),
         ('scenario = "stream"\nfigures = {}\nseed = 3', "run: Object contains unknown field `seed`"),
     ],
 )

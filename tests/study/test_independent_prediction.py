@@ -127,6 +127,18 @@ def test_an_entry_names_its_own_run():
     assert value_of(entry([("x", 3, "s")], what="?", run=run)).emulated == 1.5
 
 
+def test_an_entry_says_more_of_a_figure_where_its_name_does_not_do():
+    figures = """{ a = { figure = "elapsed_s", parameters = { threads = 8 } },
+        b = { figure = "elapsed_s", over = { threads = 1 } }, c = { figure = "elapsed_s", difference_to = "a" },
+        d = { figure = "contended", unit = "ms" } }""".replace("\n", " ")
+    run = f'[result.run]\nscenario = "{TOYS}:queueing"\nparameters = {{ threads = 4 }}\nfigures = {figures}'
+    values = (
+        predicted(entry([("a", 4, "s"), ("b", 4, "ratio"), ("c", 1, "s"), ("d", 1, "s")], run=run)).entries[0].values
+    )
+    assert [value.emulated for value in values] == [4.0, 4.0, -2.0, 0.003]
+    assert values[2].reported == -3.0
+
+
 @pytest.mark.parametrize(
     ("values", "options", "reason"),
     [
@@ -229,7 +241,7 @@ HELD_BACK = [
         {"n": 32768, "iterations": 5, "occupied_mib": 11264},
     ),
     ("t4-sgemm-16384", "sgemm", "D5_median", "us", "sgemm", {"n": 16384}),
-    ("t4-threshold-sgemm8192", "process time of sgemm8192", "t0", "s", "sgemm", {"n": 8192, "threshold": 0}),
+    ("t4-threshold-sgemm8192", "kernel time of sgemm8192", "t0", "s", "sgemm", {"n": 8192, "threshold": 0}),
     ("t4-cufft-134217728", "cuFFT", "median", "ms", "cufft", {"n": 1 << 27}),
     ("t4-bfs-23", "BFS", "faults_per_batch_p90", "faults", "rmat_bfs", {"scale": 23}),
     ("t4-graphbfs22-prefetch", "BFS", "batches_C1", "batches", "rmat_bfs", {"scale": 22, "prefetch": False}),

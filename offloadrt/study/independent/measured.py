@@ -12,7 +12,7 @@
     scenario = "stream"
     machine = "t4"
     parameters = { elements = 134217728 }
-    figures = { median = "kernel_s" }
+    figures = { median = "kernel_s" }        # or { figure = "kernel_s", parameters = { prefetch = false } }
 
 A value may come without its number, so that a prediction can be asked for before the measurement is shown.
 """
@@ -41,11 +41,25 @@ class ReportedValue(msgspec.Struct, frozen=True):
     """None where the number is not shown."""
 
 
+class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The figure of a run that predicts a value, where its name alone does not say it."""
+
+    figure: str
+    unit: str | None = None
+    """Of the figure; None: its name says it."""
+    parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
+    """Those in which the run is another one than that of the entry."""
+    over: Mapping[str, Value] | None = None
+    """Parameters of a run by whose figure that of this run is divided."""
+    difference_to: str | None = None
+    """The name of another value: both are compared as differences to it."""
+
+
 class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The run that an entry itself names."""
 
     scenario: str
-    figures: Mapping[str, str]
+    figures: Mapping[str, str | EntryFigure]
     """By name of a value, the figure that predicts it; values that are not named are not predicted."""
     machine: str | None = None
     """A profile's name or file; None: the rules find it from the entry's machine."""
@@ -98,8 +112,8 @@ def parse(text: str, file: str) -> list[MeasuredResult]:
 
 
 def _entry(table: Any, number: int, file: str) -> MeasuredResult:
-    name = table.get("id") if isinstance(table, dict) else None
-    where = f"{file}: result {name!r}" if isinstance(name, str) else f"{file}: result number {number}"
+    id = table.get("id") if isinstance(table, dict) else None
+    where = f"{file}: result {id!r}" if isinstance(id, str) else f"{file}: result number {number}"
     try:
         entry = msgspec.convert(table, MeasuredResult)
     except msgspec.ValidationError as error:
@@ -114,9 +128,11 @@ def _entry(table: Any, number: int, file: str) -> MeasuredResult:
             raise UserError(f"{where}: values[{place}].name: {value.name!r} is there twice")
         if value.value is not None and not math.isfinite(value.value):
             raise UserError(f"{where}: values[{place}].value: {value.value} is not finite")
-    for figure in entry.run.figures if entry.run is not None else ():
-        if figure not in names:
-            raise UserError(f"{where}: run.figures.{figure}: the entry has no value of this name ({', '.join(names)})")
+    for name, figure in entry.run.figures.items() if entry.run is not None else ():
+        known = [name, *([figure.difference_to] if isinstance(figure, EntryFigure) and figure.difference_to else [])]
+        if unknown := [one for one in known if one not in names]:
+            said = f"the entry has no value {unknown[0]} ({', '.join(names)})"
+            raise UserError(f"{where}: run.figures.{name}: {said}")
     return entry
 
 

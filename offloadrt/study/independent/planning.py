@@ -80,19 +80,32 @@ def _own(entry: MeasuredResult, run: EntryRun, rules: PredictionRules, file: str
         scenario = registry.find(run.scenario)
     except (ScenarioNotFound, ScriptFailed) as error:
         raise UserError(f"{where}.scenario: {error}") from None
-    try:
-        bound = scenario.bind({**_of_conditions(rules, entry, scenario), **run.parameters})
-    except ParameterError as error:
-        raise UserError(f"{where}.parameters.{error.parameter}: {error.message}") from None
+    common = {**_of_conditions(rules, entry, scenario), **run.parameters}
+    bound = _bound(scenario, common, f"{where}.parameters")
     machine = run.machine or rules.profile_of(entry)
     if machine is None:
         return [*_refused(entry, f"no profile stands for its machine ({entry.machine})").values]
     planned = []
     for value in entry.values:
-        figure = run.figures.get(value.name)
-        rule = ValueRule(value.name, figure or "", reason="its run names no figure for it")
-        planned.append(_planned(value, rule, scenario, machine, bound, None))
-    return planned
+        wanted = run.figures.get(value.name, "")
+        if isinstance(wanted, str):
+            rule = ValueRule(value.name, wanted, reason="its run names no figure for it")
+            planned.append(_planned(value, rule, scenario, machine, bound, None))
+            continue
+        place = f"{where}.figures.{value.name}"
+        own = {**common, **wanted.parameters}
+        over = None if wanted.over is None else _bound(scenario, {**own, **wanted.over}, f"{place}.over")
+        rule = ValueRule(value.name, wanted.figure, wanted.unit, difference_to=wanted.difference_to)
+        planned.append(_planned(value, rule, scenario, machine, _bound(scenario, own, f"{place}.parameters"), over))
+    return _with_references(planned)
+
+
+def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> dict[str, Value]:
+    """Bind parameters that an entry itself gives. Raises UserError that says where."""
+    try:
+        return scenario.bind(parameters)
+    except ParameterError as error:
+        raise UserError(f"{where}.{error.parameter}: {error.message}") from None
 
 
 def _of_conditions(rules: PredictionRules, entry: MeasuredResult, scenario: Scenario) -> dict[str, Value]:
@@ -119,7 +132,8 @@ def _by_rules(
         bound = scenario.bind({**common, **filled(rule.parameters, everything)})
         over = None
         if rule.over is not None:
-            over = scenario.bind({**common, **filled(rule.parameters, everything), **filled(rule.over, everything)})
+            divisor = {key: given for key, given in rule.over.items() if key in scenario.parameters}
+            over = scenario.bind({**common, **filled(rule.parameters, everything), **filled(divisor, everything)})
     except ParameterError as error:
         return PlannedValue(value, f"{scenario.name}: {error}")
     except ValueError as error:

@@ -12,7 +12,7 @@ import re
 from offloadrt.machine.profile import units
 
 _FRACTIONS = {"%": 0.01, "percent": 0.01, "share": 1.0, "fraction": 1.0, "ratio": 1.0, "x": 1.0}
-_WRITTEN = {"KB": "kB", "sec": "s", "seconds": "s", "bytes": "B", "byte": "B"}
+_WRITTEN = {"KB": "kB", "GFLOPS": "GFLOP/s", "TFLOPS": "TFLOP/s", "sec": "s", "seconds": "s", "bytes": "B", "byte": "B"}
 _COUNT = re.compile(r"[A-Za-z_]\w*")
 
 

@@ -73,10 +73,10 @@ class ValueRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     units: str = ".*"
     """A pattern that a value's unit has to fit."""
     conditions: str = ""
-    """A pattern that the entry's conditions have to hold."""
+    """A pattern that has to be in what was measured or in the entry's conditions."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
     over: Mapping[str, Value] | None = None
-    """Parameters of another run, by whose figure that of this run is divided."""
+    """Parameters of another run, by whose figure that of this run is divided; what the scenario lacks is left out."""
     difference_to: str | None = None
     """A pattern for the name of another value of the entry: both are compared as differences to the first that fits."""
     reason: str = ""
@@ -167,7 +167,8 @@ class PredictionRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> FoundValue | None:
         for rule in (*program.value, *(self.value if program.any_value else ())):
             match = re.fullmatch(rule.name, name, re.IGNORECASE)
-            if match and re.fullmatch(rule.units, value.unit) and found(rule.conditions, entry.conditions):
+            said = f"{entry.what}; {entry.conditions}"
+            if match and re.fullmatch(rule.units, value.unit, re.IGNORECASE) and found(rule.conditions, said):
                 return FoundValue(rule, groups_of(match), settings)
         return None
 

@@ -1,0 +1,62 @@
+"""`offloadrt validate --independent`: what it prints, and what it says of bad files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offloadrt.cli import main
+
+QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
+ENTRY = f"""
+[[result]]
+id = "four-threads"
+kind = "toy"
+machine = "T4"
+values = [{{ name = "all", value = 1.0, unit = "s" }}, {{ name = "blind", unit = "ms" }}]
+
+[result.run]
+scenario = "{QUEUEING}"
+parameters = {{ threads = 4 }}
+figures = {{ all = "elapsed_s", blind = "per_thread_s" }}
+
+[[result]]
+id = "unknown"
+kind = "toy"
+machine = "abacus"
+values = [{{ name = "beads", value = 7, unit = "beads" }}]
+"""
+
+
+def test_each_value_has_reported_emulated_and_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "measured.toml"
+    file.write_text(ENTRY)
+    assert main(["validate", "--independent", str(file), "--jobs", "1"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["all", "s", "1", "2", "2", "2", "2"] in rows  # reported, emulated, ratio, low, high
+    assert ["blind", "ms", "–", "500", "–", "500", "500"] in rows
+    assert ["toy", "1", "2", "2"] in rows  # one value counts, a factor of two
+    assert any(row[:4] == ["unknown:", "no", "rule", "knows"] for row in rows)
+
+
+def test_the_report_is_one_json_object(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    file = tmp_path / "measured.toml"
+    file.write_text(ENTRY)
+    assert main(["validate", "--independent", str(file), "--jobs", "1", "--json"]) == 0
+    report = json.loads(capsysbinary.readouterr().out)
+    assert [value["emulated"] for value in report["entries"][0]["values"]] == [2.0, 500.0]
+    assert report["accuracies"][0]["values"] == 1
+
+
+def test_a_bad_file_is_an_error_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "measured.toml"
+    file.write_text(ENTRY.replace('unit = "ms"', "unit = 3"))
+    assert main(["validate", "--independent", str(file)]) == 2
+    assert "measured.toml: result 'four-threads': values[1].unit: Expected `str`, got `int`" in capsys.readouterr().err
+
+
+def test_a_file_without_independent_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(tmp_path / "x.toml")]) == 2
+    assert "a file of measured results is for --independent" in capsys.readouterr().err
