@@ -110,13 +110,17 @@ class HostThread(ProgramThread):
         block: int,
         iterations: int | None = None,
         stream: Stream | None = None,
+        library: bool = False,
     ) -> None:
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
         Its arguments are managed arrays, device arrays and numbers. A loop nest has the iterations that its source
-        says, which the threads share as in a grid-stride loop.
+        says, which the threads share as in a grid-stride loop. library: it stands for code of a library, which keeps
+        its operands in shared memory and loads ahead, so that its source does not say how many loads are in flight.
         """
         launch = kernel.launch(grid, block, iterations, arguments)
+        if library:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, loads_in_flight=None))
         if self.program.phantom:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
         managed = [argument for argument in arguments if isinstance(argument, HostArray)]
