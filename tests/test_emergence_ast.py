@@ -32,12 +32,29 @@ ARITHMETIC = {"abs", "ceil", "float", "floor", "fsum", "int", "log", "max", "min
 """Functions whose value is a count when their argument is; other calls make something else of it (an error, a row)."""
 
 
+PER_ENTRY = {"fetch_entry", "preprocess_entry", "service_entry", "flush_entry"}
+"""Unit costs of an entry of the fault buffer, which the driver handles one after the other: the entries of a batch are
+its size, as the bytes of a copy are, and such a cost times their number is what the loop over them takes."""
+
+
 COUNTS = {"tasks_waiting", "num_threads", "n_threads"}
 """Names that are a number of users wherever they stand."""
 
 
 def name_of(node):
     return getattr(node, "attr", None) or getattr(node, "id", None)
+
+
+def handles_entries(node):
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and name_of(node.left) in PER_ENTRY
+
+
+def walk(node):
+    """All parts of an expression but the handling of entries."""
+    if not handles_entries(node):
+        yield node
+        for part in ast.iter_child_nodes(node):
+            yield from walk(part)
 
 
 def mentions_users(node):
@@ -68,6 +85,8 @@ class Flow(ast.NodeVisitor):
             if called == "len":
                 return any(mentions_users(inner) for argument in node.args for inner in ast.walk(argument))
             return called in self.tainted or (called in ARITHMETIC and any(map(self.counts, node.args)))
+        if handles_entries(node):
+            return False
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.NamedExpr, ast.Await)):
             return any(map(self.counts, ast.iter_child_nodes(node)))
         return False
@@ -108,7 +127,7 @@ class Flow(ast.NodeVisitor):
     def visit_Call(self, node):
         self.generic_visit(node)
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        parts = [part for argument in arguments for part in ast.walk(argument)]
+        parts = [part for argument in arguments for part in walk(argument)]
         if name_of(node.func) in PASSES_TIME and any(map(self.counts, parts)):
             self.found.append((node.lineno, ast.unparse(node)))
 
@@ -166,6 +185,7 @@ def test_no_duration_is_computed_from_a_number_of_users():
         "self.own_delay = cost * len(self.waiters)\n    await self.sim.sleep(self.own_delay)",
         "while True:\n        await sim.sleep(dt)\n        dt = cost * len(waiters)",
         "await uvm.pay(costs.batch * how_many(first.pages))",
+        "await uvm.pay(costs.fetch_entry * entries + costs.batch * len(self.waiters))",
         "await uvm.pay(costs.batch * (1 + len(mailbox.items)))",
         "amount = alone * (1 + len(self.stalled))\n    self.share.join(now, amount, demand)",
     ],
@@ -181,6 +201,7 @@ def test_the_check_finds_what_is_not_allowed(body):
         "await self.sim.sleep(self.cost)",
         "for stream in self.streams:\n        await self.sim.sleep(self.cost)",
         "await self.sim.sleep(len(data) / bandwidth)",
+        "await uvm.pay(costs.fetch + costs.fetch_entry * how_many(fetched.pages))",
         "self.peak = max(self.peak, len(self.waiters))\n    await self.sim.sleep(self.cost)",
         "dt = self.handover if self.lock.owner is not None else 0.0\n    await self.sim.sleep(dt)",
     ],

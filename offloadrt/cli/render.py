@@ -311,6 +311,7 @@ def validation(report: ValidationReport) -> Iterable[RenderableType]:
     """List every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
     overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
     yield f"[bold]{report.paper}[/] on {escape(where(report) + overrides)}: {report.note}"
+    yield f"digest of machines, claims and short runs: {report.digest}"
     table = table_of("", "claim", "about a", "reported", "emulated", "verdict")
     table.columns[0].no_wrap = True
     for finding in report.findings:

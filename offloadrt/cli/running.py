@@ -314,7 +314,9 @@ def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> No
 
     entries = results() if file is None else read(file)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(entries, rules(), str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
+        report = predict(
+            entries, rules(), str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced
+        )
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

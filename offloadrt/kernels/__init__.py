@@ -23,7 +23,7 @@ from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.decorator import kernel
 from offloadrt.kernels.errors import IndexOutOfRange, KernelError, SourceRefused
 from offloadrt.kernels.hints import expect
-from offloadrt.kernels.kernel import Kernel, Launch
+from offloadrt.kernels.kernel import Kernel, Launch, Tile
 
 if TYPE_CHECKING:
     from offloadrt.kernels.costs.analysis import KernelAnalysis
@@ -39,6 +39,7 @@ __all__ = [
     "Launch",
     "LaunchCounts",
     "SourceRefused",
+    "Tile",
     "expect",
     "kernel",
 ]

@@ -170,6 +170,15 @@ class Kernel:
 
 
 @attrs.frozen
+class Tile:
+    """Teams of ``height`` rows of ``width`` threads each; a row of the grid has ``columns`` of them."""
+
+    width: int = attrs.field(validator=_positive)
+    height: int = attrs.field(validator=_positive)
+    columns: int = attrs.field(validator=_positive)
+
+
+@attrs.frozen
 class Launch:
     """One execution of a kernel: ``teams`` teams of ``threads`` threads share ``iterations`` iterations."""
 
@@ -181,6 +190,10 @@ class Launch:
     """What a loop nest does with its arguments, as far as they and its hints say."""
     accessing: float = attrs.field(default=1.0, validator=_fraction)
     """Part of the iterations that access memory; a predicate leaves the others nothing to access."""
+    strided: bool = False
+    """Whether a thread's next iteration is one grid further on; otherwise a team has iterations in a row."""
+    tile: Tile | None = None
+    """The shape of its teams, where they have two dimensions."""
 
     @property
     def accessing_teams(self) -> int:

@@ -173,7 +173,7 @@ class Device:
         Raises ProfileError when the profile lacks an entry.
         """
         spec = self._spec.read(ManagedSpec)
-        pages = ManagedPages(spec.block, spec.page)
+        pages = ManagedPages(spec.block, spec.page, spec.reported)
         ports = {
             direction: RemotePort(
                 self.sim,

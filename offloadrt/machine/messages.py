@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.page_fault import AccessFault
 from offloadrt.machine.links.peer_link import PeerLink
 from offloadrt.machine.managed.access import Accesses
-from offloadrt.machine.managed.page_sets import PageSets
+from offloadrt.machine.managed.page_sets import PageSets, how_many, up_to
 from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Signal
 
@@ -200,21 +200,30 @@ class FaultServed:
 
 @attrs.frozen
 class ManagedFault:
-    """Pages of managed memory that a kernel has met without translation at one time; to the page-fault handler."""
+    """Pages of managed memory that a kernel has met without translation at one time; to the fault buffer."""
 
     pages: PageSets
     """The pages, in ascending order or in the order of the kernel's arguments."""
+    entries: int
+    """What they take of the buffer: the GPU reports 4 KiB at a time, of which a page of the driver may have several."""
     kernel: int
     cause: int
     time: float
     """When the faults were raised, in virtual seconds."""
 
+    def head(self, entries: int) -> ManagedFault:
+        """Return its first pages, as many as so many entries have begun to report."""
+        total = how_many(self.pages)
+        pages = up_to(self.pages, -(-total * entries // self.entries))
+        return ManagedFault(pages, entries, self.kernel, self.cause, self.time)
+
 
 @attrs.frozen
 class ReplayFaults:
-    """A batch of faults has been served: these kernels try again; to the compute units."""
+    """A batch of faults has been served: kernels that wait for pages try again; to the compute units."""
 
-    kernels: tuple[int, ...]
+    kernels: tuple[int, ...] | None
+    """None: all of them."""
     served: Mapping[int, int]
     """Pages that the batch served, by block; other pages that the kernels asked for were dropped."""
 

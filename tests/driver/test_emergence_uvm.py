@@ -84,7 +84,12 @@ def test_what_is_lost_is_the_waiting(uvm, contended):
 
 
 @pytest.mark.parametrize("threads", [1, N])
-def test_a_batch_takes_its_unit_cost_besides_its_blocks_however_many_kernels_fault(uvm, threads):
+def test_a_batch_takes_its_unit_costs_besides_its_blocks_however_many_kernels_fault(uvm, threads):
     _, rig = elapsed(uvm, OBJECTS[0], threads)
-    besides = (handler(rig).busy_s - handler(rig).block_s) / rig.counters.batches
-    assert besides == pytest.approx(rig.uvm.costs.batch)
+    costs, (batch,) = rig.uvm.handler.costs, rig.driver.fault_batches()
+    assert batch.faults == threads * PAGE / rig.machine.spec.value("page.gpu_fault")
+    assert batch.fetched - batch.begin == pytest.approx(costs.fetch + batch.faults * costs.fetch_entry)
+    assert batch.preprocessed - batch.fetched == pytest.approx(batch.faults * costs.preprocess_entry)
+    assert batch.served - batch.locked == pytest.approx(handler(rig).block_s)
+    assert batch.end - batch.served == pytest.approx(costs.flush)
+    assert handler(rig).busy_s == pytest.approx(costs.interrupt + batch.end - batch.begin)

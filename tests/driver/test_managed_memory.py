@@ -21,18 +21,22 @@ from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
 # the tree prefetcher
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_the_tree_brings_the_largest_subtree_above_the_threshold(there, faulted, valid):
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 8]))
+def test_the_tree_brings_the_largest_subtree_above_the_threshold(there, faulted, valid, big):
+    def around(page, size):
+        return {bit for bit in range(page // size * size, page // size * size + size) if valid >> bit & 1}
+
     faulted &= valid & ~there
-    expected = set()
-    for page in (bit for bit in range(32) if faulted >> bit & 1):
-        best = {page}
+    asked = {bit for bit in range(32) if faulted >> bit & 1}
+    grown = set().union(*[around(page, big) for page in asked])
+    expected = set(grown)
+    for page in asked:
         for size in (2, 4, 8, 16, 32):
-            subtree = [bit for bit in range(page // size * size, page // size * size + size) if valid >> bit & 1]
-            if sum((there | faulted) >> bit & 1 for bit in subtree) > 0.51 * len(subtree):
-                best = set(subtree)
-        expected |= best
-    found = with_prefetched(there, faulted, valid, 32, 0.51)
+            subtree = around(page, size)
+            there_or_asked = [bit for bit in subtree if there >> bit & 1 or bit in grown]
+            if size > big and len(there_or_asked) > 0.51 * len(subtree):
+                expected |= subtree
+    found = with_prefetched(there, faulted, valid, 32, big, 0.51)
     assert {bit for bit in range(32) if found >> bit & 1} == expected
 
 
@@ -168,7 +172,7 @@ def test_two_kernels_share_the_faults_of_one_array(uvm):
 
 
 def test_a_batch_has_at_most_so_many_faults_and_the_rest_is_asked_for_again(uvm):
-    rig = uvm({"fault.batch_max": 10, "prefetch.tree": False})
+    rig = uvm({"fault.batch_max": 10, "prefetch.tree": False, "page.gpu_fault": PAGE})
     address = rig.array(BLOCK, touched=True)
     rig.run(lambda: rig.kernel(SWEEP.launch(1, 128, 1), ManagedAccess(address, BLOCK)))
     assert rig.counters.faults == 32
@@ -220,9 +224,13 @@ def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm, touched):
         await rig.kernel(Kernel("one").launch(1), ManagedAccess(address, PAGE))
         return rig.sim.now - begin
 
-    costs = ["launch.latency", "fault.batch_base", "fault.per_vablock"]
-    expected = sum(value(key) for key in costs) + value("block.first_touch_cost") * touched / BLOCK
-    expected += (value("copy.latency") + touched / value("link.h2d_pinned")) if touched else 0.0
+    costs = ["launch.latency", "fault.interrupt", "fault.fetch_base", "fault.per_vablock"]
+    expected = sum(value(key) for key in costs)
+    entries = PAGE / value("page.gpu_fault")  # the GPU reports 4 KiB at a time
+    expected += entries * sum(value(key) for key in ("fault.fetch", "fault.preprocess", "fault.service"))
+    expected += (value("block.dma_map") + value("block.unmap")) * touched / BLOCK
+    copy = (value("copy.latency") + touched / value("link.h2d_pinned")) if touched else 0.0
+    expected += max(copy, value("fault.replay"))  # the copy goes on meanwhile
     assert rig.run(main) == pytest.approx(expected)
 
 

@@ -76,7 +76,8 @@ def run_stencil(
     acc_rig: MakeRig, devices: int, rows: int = 22, columns: int = 13, steps: int = STEPS, **options: Any
 ) -> tuple[Rig, acc.Jacc, Any]:
     rig = acc_rig(
-        {"jit.compile": 0}, devices=devices, machine_name="dgx1-v100", gear=options.pop("gear", "turbo"),
+        {"jit.compile": 0, **options.pop("entries", {})}, devices=devices, machine_name="dgx1-v100",
+        gear=options.pop("gear", "turbo"),
         phantom=options.pop("phantom", False),
     )  # fmt: skip
     jacc, plate = rig.alone(lambda t: stencil(t, rows, columns, steps, devices=devices, **options))

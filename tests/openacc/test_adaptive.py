@@ -119,12 +119,11 @@ def test_the_time_in_the_rules_may_be_the_duplicated_one() -> None:
     assert executions_until_change(good, divided(LONG), divided_time="duplicated", **MEASURED) == 5  # 30 + 11 > 30
 
 
-def test_a_kernel_may_be_divided_again_unless_the_rules_forbid_it() -> None:
+def test_a_kernel_that_was_duplicated_again_stays_so() -> None:
     slow = Execution(kernel_s=8e-3, communication_s=30e-3, write_bytes=270 * MB)
     back = after([slow] * 5, divided(LONG))
     assert back.mode is Mode.DUPLICATED and back.changes == 2
-    assert executions_until_change(LONG, back) == 5
-    assert executions_until_change(LONG, back, again=False) is None
+    assert executions_until_change(LONG, back) is None
 
 
 def test_the_counts_start_anew_with_the_mode() -> None:
@@ -161,7 +160,7 @@ def test_a_kernel_is_divided_exactly_when_the_inequality_says_so(
     [
         *[(field, value) for field in ("devices", "times") for value in (0, -1, 2.5, True, "4", None)],
         *[("peak_p2p", value) for value in (0, -1.0, math.nan, math.inf, "x", None)],
-        *[(field, value) for field in ("consecutive", "again") for value in ("no", 1, None)],
+        *[(field, value) for field in ("consecutive",) for value in ("no", 1, None)],
         *[(field, value) for field in ("divided_time", "eff_dup", "counting") for value in ("x", None, 1)],
     ],
 )

@@ -132,14 +132,32 @@ def test_a_kernel_that_writes_as_much_as_it_reads_stays_duplicated(acc_rig: Make
 
 
 def test_a_kernel_whose_exchange_takes_longer_than_it_is_divided_five_times(acc_rig: MakeRig) -> None:
-    """The rule that divides sees no latency. A small kernel is divided, until its exchange has been measured if it is
-    compared with what it took duplicated; four times what its part takes is more than both.
-    """
-    for eff_dup, divided in (("measured", 5), ("infinite", 10)):
+    """The rule that divides sees no latency. A small kernel is divided, until its exchange has been measured."""
+    for eff_dup in ("measured", "infinite"):
         rules = acc.Rules(4, eff_dup=eff_dup)  # type: ignore[arg-type]
         strategy = acc.DeviceStrategy(acc.AdaptiveController(rules), predicate)
-        _, jacc, _ = run_stencil(acc_rig, 4, steps=15, strategy=strategy)
-        assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (15, divided)
+        _, jacc, _ = run_stencil(acc_rig, 4, steps=25, strategy=strategy)
+        assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (25, 5)
+
+
+@pytest.mark.parametrize("slow", ["launch.latency", "driver.launch", "sync.latency"])
+def test_the_policy_is_told_a_kernels_time_on_the_device(acc_rig: MakeRig, slow: str) -> None:
+    """Neither what the host does for a launch nor its wait is part of it."""
+    told: list[float] = []
+
+    class Told(acc.AdaptiveController):
+        def after(self, kernel: str, execution: acc.Execution) -> None:
+            told.append(execution.kernel_s)
+            super().after(kernel, execution)
+
+    def told_with(latency: str) -> list[float]:
+        told.clear()
+        strategy = acc.DeviceStrategy(Told(acc.Rules(4)), predicate)
+        _, jacc, _ = run_stencil(acc_rig, 4, strategy=strategy, entries={slow: latency})
+        assert sum(told) == pytest.approx(jacc.times["relax"].kernel_s)
+        return list(told)
+
+    assert told_with("1 ms") == pytest.approx(told_with("1 us"))
 
 
 def test_a_divided_kernel_is_compiled_when_it_is_first_divided(acc_rig: MakeRig) -> None:

@@ -1,16 +1,30 @@
-"""The stored reports of `offloadrt validate`: what fails in them has a cause."""
+"""The stored reports of `offloadrt validate`: what fails in them has a cause, and they are of the present emulator."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from offloadrt import papers
+from offloadrt.study.executors import InProcess
+from offloadrt.study.points import Options, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.sweep import sweep
+from offloadrt.study.validation.freshness import digest_of
+from offloadrt.study.validation.paper import Paper
 
 FOLDER = Path(__file__).parents[2] / "bench" / "validation"
 REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem)
+WITHOUT_DIGEST = {"exahype", "exahype_ranges", "jacc", "otm", "otm_ranges", "stdpar", "zerocopy"}
+"""Reports from before digests; each leaves this set when it is made anew, as it then has one."""
+
+
+def run(points: Sequence[Point]) -> list[Result]:
+    return sweep(points, InProcess()).finished
 
 
 def failing(text: str) -> set[str]:
@@ -37,3 +51,45 @@ def test_every_claim_that_fails_has_a_cause(report: Path) -> None:
     known = failing(report.read_text(encoding="utf-8"))
     assert known <= claims.keys()
     assert [claim for claim in known if not claims[claim].cause] == []
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.stem)
+def test_a_stored_report_is_of_the_present_emulator(report: Path) -> None:
+    stored = re.search(r"^digest of .*: (\w+)$", report.read_text(encoding="utf-8"), re.M)
+    assert (stored is None) == (report.stem in WITHOUT_DIGEST)
+    if stored is not None:
+        paper = papers.find(report.stem.partition("_")[0])
+        present = digest_of(paper, Options(runtime=paper.runtime), run)
+        assert stored[1] == present, f"make it anew: offloadrt validate --paper {paper.name}"
+
+
+def small(paper: Paper) -> Paper:
+    """The paper with its shortest runs only."""
+    return attrs.evolve(paper, sensitivity=paper.sensitivity[:1])
+
+
+def test_a_digest_moves_with_numbers_and_not_with_words() -> None:
+    paper = small(papers.find("exahype"))
+    known: dict[str, Result] = {}
+
+    def once(points: Sequence[Point]) -> list[Result]:
+        for point in points:
+            known.setdefault(str(point.options.overrides), run([point])[0])
+        return [known[str(point.options.overrides)] for point in points]
+
+    def digest(paper: Paper, **overrides: str) -> str:
+        return digest_of(paper, Options(runtime="nvhpc", overrides=overrides), once)
+
+    def with_claim(**changes: str | float) -> Paper:
+        claims = dict(paper.bench.claims)
+        claims["exahype.headline.order"] = attrs.evolve(claims["exahype.headline.order"], **changes)
+        return attrs.evolve(paper, bench=attrs.evolve(paper.bench, claims=claims))
+
+    present = digest(paper)
+    assert present == digest(paper) == digest(with_claim(quote="other words", cause="so", note="a", expression="x"))
+    assert digest(with_claim(lo=11.0)) != present
+    assert digest(paper, **{"alloc.cudaFree": "21 us"}) != present
+    assert digest(attrs.evolve(paper, other_machines=["mi300a"])) != present
+    result = known[str({})]
+    known[str({})] = attrs.evolve(result, elapsed_s=result.elapsed_s * (1 + 1e-12))
+    assert digest(paper) != present

@@ -3,11 +3,15 @@
 A migration to the GPU needs device memory for the whole block.  When there is none, the block whose last fault is the
 longest ago is evicted: all its pages go to the host, whether they were written or not.  Everybody who migrates takes
 these steps: the page-fault handler, the migration worker, host threads that fault, and allocations that need room.
+
+The driver submits copies and goes on.  A copy to the device waits for the write-back of what was there before, and the
+GPU can translate a page when its copy has ended (nvidia-uvm has a tracker for each block, which the next copy and the
+update of the page table acquire).  A block of which a copy is under way stays locked, so that whoever wants it waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from offloadrt.driver.uvm.costs import UvmCosts
@@ -19,6 +23,7 @@ from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
+from offloadrt.sim import Signal
 
 
 class UvmBlocks:
@@ -47,37 +52,71 @@ class UvmBlocks:
 
     # Migrations
 
-    async def fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> bool:
+    async def fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> Signal | bool:
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
-        Returns False, and does nothing, when there is no device memory for the block and none may be had by evictions.
+        Returns what is set when the pages have arrived, which also gives the block's lock; True when nothing has to
+        move, so that they are there; False, having done nothing, when there is no device memory for the block and none
+        may be had by evictions.
         """
-        pages = self.pages
+        pages, written = self.pages, None
         if block.index not in pages.lru:
             take = self.device.memory.take_managed
             while not take(pages.block_size):
-                if not (evicts and await self.evict_one(cause)):
+                evicted = await self.evict_one(cause) if evicts else False
+                if not evicted:
                     return False
+                if isinstance(evicted, Signal):
+                    written = evicted
             # It can be evicted from now on, but nobody does so while its lock is held.
             pages.lru[block.index] = block
         await self.pay(cost)
-        if moved := brought & block.populated:
-            await self.move("h2d", block, moved, cause)
-            block.host_mapped &= ~moved
-        brought &= block.valid  # what was freed meanwhile stays away
+        moved = brought & block.populated
+        nbytes = self._count("h2d", block, moved) if moved else 0
+        block.host_mapped &= ~moved
+        if not moved and written is None:
+            self._arrived(block, brought)
+            return True
+        arrival = Signal(self.sim, f"pages of block {block.index:#x}")
+
+        def arrived() -> None:
+            self._arrived(block, brought)
+            self.locks.give(block)
+            arrival.set()
+
+        def start() -> None:
+            if moved:
+                self._send("h2d", nbytes, cause, arrived)
+            else:
+                arrived()
+
+        if written is None or written.is_set:
+            start()
+        else:
+            written.set_callback(start)
+        return arrival
+
+    def _arrived(self, block: ManagedBlock, brought: int) -> None:
+        """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
+        brought &= block.valid
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
-        if moved != brought:
-            self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
-        # The translations come last: until the bytes are there, a kernel that meets these pages faults.
-        pages.set_state(block, brought, LOCAL)
+        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        self.pages.set_state(block, brought, LOCAL)
         if not brought:
             self.release(block)
-        return True
+
+    def _send(self, direction: Literal["h2d", "d2h"], nbytes: int, cause: int, done: Callable[[], None]) -> Signal:
+        """Have a copy engine move bytes over the link, and go on; ``done`` runs when it has."""
+        return self.device.engines[direction].send(self.machine.next_number(), cause, nbytes, "managed", done)
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
+        nbytes = self._count(direction, block, pages)
+        return self.device.engines[direction].carry(self.machine.next_number(), cause, nbytes, "managed")
+
+    def _count(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
+        """Count the bytes of pages of a block that migrate, and return them."""
         size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
-        number = self.machine.next_number()
         nbytes = pages.bit_count() * size
         if direction == "h2d":
             counters.bytes_htod += nbytes
@@ -88,7 +127,7 @@ class UvmBlocks:
         else:
             for count, usage in self.pages.shares(block, pages):
                 usage.moved(direction, count * size)
-        return self.device.engines[direction].carry(number, cause, nbytes, "managed")
+        return nbytes
 
     def pay(self, dt: float) -> Awaitable[None]:
         """Let one of the driver's own threads work for ``dt`` seconds."""
@@ -96,13 +135,25 @@ class UvmBlocks:
         # predicted too fast, by at most the time of these steps.
         return self.sim.sleep(self.machine.jitter(dt))
 
+    def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
+        """Return the work in seconds that lets copy engines reach pages of a block on the host, the first time.
+
+        The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
+        the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
+        """
+        if fresh := pages & ~block.dma_mapped:
+            block.dma_mapped |= fresh
+            return self.costs.dma_map * (fresh.bit_count() / self.pages.per_block)
+        return 0.0
+
     # Evictions
 
-    async def evict_one(self, cause: int) -> bool:
+    async def evict_one(self, cause: int) -> Signal | bool:
         """Evict the block whose last fault is the longest ago; returns False when no block can be evicted.
 
-        Follows ``pick_and_evict_root_chunk`` of nvidia-uvm.  A block that somebody works on is passed over; when all
-        are, this waits for the first.
+        Returns what is set when its pages are on the host, which also gives its lock; its memory is free before, for
+        whoever waits for that.  Follows ``pick_and_evict_root_chunk`` of nvidia-uvm.  A block that somebody works on is
+        passed over; when all are, this waits for the first, and returns True.
         """
         lru, locks = self.pages.lru, self.locks
         for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
@@ -116,6 +167,7 @@ class UvmBlocks:
             locks.give(first)
             return True
         await locks.take(block)
+        written = None
         try:
             if block.accessed_by:
                 await self.stop_queues(block, block.resident, cause)
@@ -123,22 +175,27 @@ class UvmBlocks:
             gone = block.resident
             self.unmap(block, gone)
             self.counters.evictions += 1
-            await self.pay(self.costs.evict)
-            if gone:
-                await self.move("d2h", block, gone, cause)
-            self.map_remote_again(block)
+            await self.pay(self.costs.evict + self.map_for_copies(block, gone))
+
+            def back() -> None:
+                self.map_remote_again(block)
+                locks.give(block)
+
+            written = self._send("d2h", self._count("d2h", block, gone), cause, back)
         finally:
             self.release(block)
-            locks.give(block)
-        return True
+            if written is None:
+                locks.give(block)
+        return written
 
     async def make_room(self, nbytes: int, cause: int) -> None:
         """Evict until there is room for a block of so many bytes of the program, or nothing is left to evict."""
         memory = self.device.memory
         await self.locks.read()
         try:
-            while not memory.has_room(memory.needs(nbytes)) and await self.evict_one(cause):
-                pass
+            while not memory.has_room(memory.needs(nbytes)) and (evicted := await self.evict_one(cause)):
+                if isinstance(evicted, Signal):
+                    await evicted.wait()
         finally:
             self.locks.release()
 

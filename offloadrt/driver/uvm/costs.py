@@ -8,20 +8,39 @@ import attrs
 
 
 @attrs.frozen
+class BatchCosts:
+    """What a batch of faults costs besides the service of its blocks; seconds."""
+
+    batch_max: Annotated[int, "fault.batch_max"]
+    """Entries that the handler takes from the buffer at a time."""
+    interrupt: Annotated[float, "fault.interrupt"]
+    """From the first fault in an empty buffer until the handler looks."""
+    fetch: Annotated[float, "fault.fetch_base"]
+    """Work for the fetch of a batch, whatever is in it."""
+    fetch_entry: Annotated[float, "fault.fetch"]
+    """Work for the fetch of an entry."""
+    preprocess_entry: Annotated[float, "fault.preprocess"]
+    """Work for an entry that is sorted and merged with its duplicates."""
+    flush: Annotated[float, "fault.replay"]
+    """Work for the flush and the replay at the end of a batch."""
+    flush_entry: Annotated[float, "fault.flush"]
+    """Work for an entry that the flush drops."""
+    duplicates: Annotated[float, "fault.update_put"]
+    """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
+
+
+@attrs.frozen
 class UvmCosts:
     """Seconds; bytes that move come on top, at the link's rate."""
 
-    batch_max: Annotated[int, "fault.batch_max"]
-    """Faults that the handler takes from the buffer at a time."""
-    batch: Annotated[float, "fault.batch_base"]
-    """Work for a batch, whatever is in it: interrupt, fetch, flush and replay."""
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""
-    first_touch: Annotated[float, "block.first_touch_cost"]
-    """Work on top for a block all of which the CPU has mapped: unmap it there, map it for the copy engines.
-
-    A block that the CPU has mapped in part costs that part of it.
-    """
+    service_entry: Annotated[float, "fault.service"]
+    """Work for an entry of a block."""
+    unmap: Annotated[float, "block.unmap"]
+    """Work on top, at each migration, for a block all of which the CPU has mapped; a part of a block costs its part."""
+    dma_map: Annotated[float, "block.dma_map"]
+    """Work on top, once, for a block all of which has memory on the host: the copy engines have to reach it."""
     evict: Annotated[float, "evict.block"]
     """Work for the eviction of a block."""
     host_fault: Annotated[float, "fault.cpu_managed"]
@@ -30,6 +49,8 @@ class UvmCosts:
     """Part of a subtree of pages from which on a fault brings all of it."""
     prefetch_tree: Annotated[bool, "prefetch.tree"]
     """Whether a fault brings more than its page at all."""
+    big_page: Annotated[int, "page.uvm_big"]
+    """Bytes that a fault brings at least, then."""
     prefetch_call: Annotated[float, "prefetch_async.call"]
     """Host time of cuMemPrefetchAsync."""
     prefetch_block: Annotated[float, "prefetch_async.block"]

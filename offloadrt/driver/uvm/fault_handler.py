@@ -1,13 +1,16 @@
 """The page-fault handler of the unified-memory driver: one worker, which serves GPU faults in batches.
 
-A batch is what lies in the fault buffer when the worker comes to fetch it, at most ``fault.batch_max`` faults.  They
-are grouped by block, duplicates are dropped, and the blocks are served one after the other.  Then the buffer is flushed
-and the kernels are replayed (nvidia-uvm's policy BATCH_FLUSH, ``uvm_gpu_service_replayable_faults``): what was not in
-the batch, or was put off because it thrashes, they ask for again.
+It follows nvidia-uvm's ``uvm_parent_gpu_service_replayable_faults`` with the policy BATCH_FLUSH.  The first fault in an
+empty buffer interrupts the host.  A batch is what lies in the buffer when the worker comes to fetch it, at most
+``fault.batch_max`` entries.  They are sorted, duplicates are merged, and the blocks are served one after the other;
+copies are submitted meanwhile.  Then the buffer is flushed: entries that were seen and did not fit are dropped, and so
+is what came meanwhile when the batch had many duplicates.  The replay follows the copies in the GPU's order, and the
+worker waits for it.  It reaches all kernels that wait for pages: those that still lack some report them again.  So
+entries of pages that were served in the meantime stay in the buffer, are fetched, and need no service.
 
 The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
-in this actor's mailbox; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``UvmBlocks.fetch`` fetch it; a
-``ReplayFaults`` lets the kernel try again.
+in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``UvmBlocks.fetch`` fetch it; a
+``ReplayFaults`` lets the kernels try again.
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ import math
 import attrs
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.costs import BatchCosts
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.managed.page_sets import how_many, merged, up_to
+from offloadrt.machine.managed.fault_buffer import FaultBuffer
+from offloadrt.machine.managed.page_sets import how_many, merged
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.servers import Servers, numbered_from_the_second
-from offloadrt.sim import Mailbox
+from offloadrt.sim import Signal
 
 
 @attrs.frozen
@@ -34,11 +39,11 @@ class FaultHandlerStatistics:
     """Time in batches, up to now."""
     idle_s: float
     wait_s: float
-    """Time that kernels were stalled besides what serving their own faults alone takes."""
+    """Time that kernels were stalled besides what serving their own faults alone, and the copies, take."""
     blocks: int
-    """Blocks that were served; one that has faults in several batches counts in each."""
+    """Blocks that were served; one that has faults in several batches counts in each that has work for it."""
     block_s: float
-    """Time that the service of these blocks took."""
+    """Time that the service of these blocks took, without the copies."""
 
 
 class UvmFaultHandler:
@@ -47,14 +52,16 @@ class UvmFaultHandler:
     With ``uncontended`` each message of a kernel finds a worker of its own, so that no batch has two kernels.
     """
 
-    def __init__(self, blocks: UvmBlocks, faults: GpuFaults, mailbox: Mailbox, *, uncontended: bool = False) -> None:
+    def __init__(self, blocks: UvmBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:
+        self.costs = blocks.machine.spec.read(BatchCosts)
         self._blocks = blocks
         self._faults = faults
         self._sim = blocks.sim
-        self.mailbox = mailbox
+        self._buffer = buffer
+        self.mailbox = buffer.mailbox
         self._uncontended = uncontended
-        names = numbered_from_the_second(mailbox.name, "worker")
-        self._workers: Servers[ManagedFault] = Servers(self._sim, mailbox, self._run, names, grow=uncontended)
+        names = numbered_from_the_second(self.mailbox.name, "worker")
+        self._workers: Servers[ManagedFault] = Servers(self._sim, self.mailbox, self._run, names, grow=uncontended)
         self.start = self._workers.start
         """Spawn a worker."""
         self.batches: list[FaultBatch] = []
@@ -65,62 +72,73 @@ class UvmFaultHandler:
         self._born = self._sim.now
 
     async def _run(self) -> None:
-        """Serve one batch after the other, for ever."""
-        compute, get = self._blocks.device.compute.mailbox, self.mailbox.get
+        """Serve one interrupt after the other, for ever."""
+        blocks, get = self._blocks, self.mailbox.get
+        compute, interrupt = blocks.device.compute.mailbox, self.costs.interrupt
         while True:
-            first = _understood(await get())
+            seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
-            replay = await self._batch(first)
-            self._busy.fall()
-            self._workers.done()
-            compute.put(replay)
+            await blocks.pay(interrupt)
+            seen += self._in_buffer()
+            while seen:
+                replay = await self._batch(seen)
+                seen = self._in_buffer()
+                if not seen:
+                    self._busy.fall()
+                    self._workers.done()
+                compute.put(replay)
 
-    async def _batch(self, first: ManagedFault) -> ReplayFaults:
-        """Fetch, serve, flush, replay."""
-        blocks, faults, sim, mailbox = self._blocks, self._faults, self._sim, self.mailbox
-        costs, counters, messages, duplicates = blocks.costs, blocks.counters, [first], 0
-        took: dict[int, float] = {}
-        came, moved_before = sim.now, counters.bytes_htod
+    def _in_buffer(self) -> list[ManagedFault]:
+        """Take what lies in the buffer now."""
+        return [] if self._uncontended else self._buffer.take_all()
+
+    async def _batch(self, seen: list[ManagedFault]) -> ReplayFaults:
+        """Fetch, preprocess, serve, flush; return the replay when its time has come."""
+        blocks, serve, sim = self._blocks, self._faults.serve, self._sim
+        costs, counters, pay, begin = self.costs, blocks.counters, blocks.pay, sim.now
+        fetched, left = _fetch(seen, costs.batch_max)
+        entries = costs.batch_max - left
+        await pay(costs.fetch + costs.fetch_entry * entries)
+        fetched_at, served = sim.now, merged([one for fault in fetched for one in fault.pages])
+        different, entries_of = how_many([*served.items()]), _by_block(fetched)
+        await pay(costs.preprocess_entry * entries)
+        preprocessed, moved_before, took = sim.now, counters.bytes_htod, dict[int, float]()
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
-            begin = sim.now
-            faults.unpin()
-            await blocks.pay(costs.batch)
-            base_s = sim.now - begin
-            pages = up_to(first.pages, costs.batch_max)
-            served = merged(pages)  # a kernel asks for no page twice
-            while not self._uncontended and mailbox.items and (room := costs.batch_max - how_many(pages)) > 0:
-                message = _understood(await mailbox.get())
-                messages.append(message)
-                pages = [*pages, *up_to(message.pages, room)]
-                served = merged(pages)
-                duplicates = how_many(pages) - how_many([*served.items()])
-            different = how_many([*served.items()])
+            locked, copies = sim.now, list[Signal]()
+            self._faults.unpin()
             counters.batches += 1
-            counters.duplicates += duplicates
-            serve, cause = faults.serve, first.cause
+            counters.duplicates += entries - different
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
-                took[index], put_off = await serve(index, served[index], cause)
+                took[index], put_off = await serve(index, served[index], entries_of[index], seen[0].cause, copies)
                 self._block_s += took[index]
+                self._served += took[index] > 0.0
                 if put_off:
                     served[index] &= ~put_off
-            self._served += len(took)
         finally:
             blocks.locks.release()
-        nbytes = counters.bytes_htod - moved_before
-        self.batches.append(
-            FaultBatch(came, came, came, begin, sim.now, sim.now, how_many(pages), different, len(took), nbytes)
-        )
-        while not self._uncontended and mailbox.items:
-            # The flush drops faults that came during the batch. Their kernels are replayed with the others and ask
-            # again.
-            messages.append(_understood(await mailbox.get()))
-        for message in messages:
-            own_s = math.fsum([took.get(index, 0.0) for index in dict(message.pages)])
-            self._wait_s += max(sim.now - message.time - base_s - own_s, 0.0)
-        return ReplayFaults(tuple([message.kernel for message in messages]), served)
+        served_at, nbytes = sim.now, counters.bytes_htod - moved_before
+        dropped = -entries
+        for fault in seen + (self._in_buffer() if entries - different > costs.duplicates * entries else []):
+            dropped += fault.entries
+        await pay(costs.flush + costs.flush_entry * dropped)
+        phases = (begin, fetched_at, preprocessed, locked, served_at, sim.now)
+        self.batches.append(FaultBatch(*phases, entries, different, len(took), nbytes))
+        for fault in fetched:
+            self._note_wait(fault, took)
+        for copy in copies:
+            await copy.wait()
+        return ReplayFaults((seen[0].kernel,) if self._uncontended else None, served)
+
+    def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
+        """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
+        costs = self.costs
+        own_s = math.fsum([took[index] for index in dict(fault.pages)])
+        if own_s:
+            own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries
+            self._wait_s += max(self._sim.now - fault.time - own_s - costs.flush, 0.0)
 
     def statistics(self) -> FaultHandlerStatistics:
         """Return what it did so far."""
@@ -129,7 +147,22 @@ class UvmFaultHandler:
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 
-def _understood(message: object) -> ManagedFault:
-    if not isinstance(message, ManagedFault):
-        raise TypeError(f"the page-fault handler does not understand {message!r}")
-    return message
+def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int]:
+    """Return the first so many entries of those that lie in the buffer, and the room that is left."""
+    fetched: list[ManagedFault] = []
+    for fault in seen:
+        if not room:
+            break
+        fetched.append(fault if fault.entries <= room else fault.head(room))
+        room -= fetched[-1].entries
+    return fetched, room
+
+
+def _by_block(fetched: list[ManagedFault]) -> dict[int, int]:
+    """Return the entries of each block; the pages of a fault have as many each."""
+    found: dict[int, int] = {}
+    for fault in fetched:
+        total = how_many(fault.pages)
+        for index, pages in fault.pages:
+            found[index] = found.get(index, 0) + -(-fault.entries * pages.bit_count() // total)
+    return found

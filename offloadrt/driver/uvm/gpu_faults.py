@@ -9,6 +9,7 @@ from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.thrashing import Hint, Thrashing
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.tree_prefetch import with_prefetched
+from offloadrt.sim import Signal
 
 
 class GpuFaults:
@@ -21,15 +22,17 @@ class GpuFaults:
         self._counters = blocks.counters
         self._thrashing = thrashing
 
-    async def serve(self, index: int, faulted: int, cause: int) -> tuple[float, int]:
-        """Serve the faults on a block in one batch.
+    async def serve(
+        self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal]
+    ) -> tuple[float, int]:
+        """Serve the faults on a block in one batch, so many entries; copies that it submits are added to ``copies``.
 
-        Returns the seconds that its own work and bytes took, and the pages that are not to be had now (thrashing).
+        Returns the seconds that its own work took, and the pages that are not to be had now (thrashing).
         """
         blocks, pages, thrashing = self._blocks, self._pages, self._thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
         await locks.take(block)  # a prefetch or a host thread may work on it
-        begin = sim.now
+        begin, arrival = sim.now, None
         try:
             # Others may have brought a page while the batch waited for this block.
             wanted = faulted & ~(block.resident | block.remote)
@@ -48,7 +51,11 @@ class GpuFaults:
                     return sim.now - begin, throttled
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
-            if await blocks.fetch(block, brought, self._cost_of(block, brought), cause, evicts=True):
+            cost = self._cost_of(block, entries, brought)
+            arrival = await blocks.fetch(block, brought, cost, cause, evicts=True)
+            if arrival:
+                if isinstance(arrival, Signal):
+                    copies.append(arrival)
                 if moved:
                     thrashing.migrated(index, moved, "device", sim.now)
                 if index in pages.lru:
@@ -57,7 +64,8 @@ class GpuFaults:
                 await blocks.map_without_room(block, wanted)
             return sim.now - begin, throttled
         finally:
-            locks.give(block)
+            if not isinstance(arrival, Signal):
+                locks.give(block)
 
     def unpin(self) -> None:
         """Unmap the pages whose pin is over: the next fault migrates them again."""
@@ -99,14 +107,16 @@ class GpuFaults:
         costs, resident = self._costs, block.resident
         if not costs.prefetch_tree:
             return wanted
-        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, costs.threshold)
-        # A page that is to stay on the host, or goes to and fro, comes only for a fault of its own.
-        stays = (block.prefers_host | thrashes) & ~wanted
+        big = max(costs.big_page // self._pages.page_size, 1)
+        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold, thrashes)
+        # A page that is to stay on the host comes only for a fault of its own.
+        stays = block.prefers_host & ~wanted
         return brought & ~(stays | resident | block.remote)
 
-    def _cost_of(self, block: ManagedBlock, brought: int) -> float:
-        """Return the seconds of the driver's work for the migration of these pages of a block."""
+    def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
+        """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
         costs = self._costs
+        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
-            return costs.block + costs.first_touch * (host_mapped.bit_count() / self._pages.per_block)
-        return costs.block
+            cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
+        return cost

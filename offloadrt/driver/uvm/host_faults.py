@@ -73,8 +73,9 @@ class HostFaults:
         blocks, thrashing = self._blocks, self._thrashing
         costs, sim, wanted = blocks.costs, blocks.sim, page
         if costs.prefetch_tree:
-            wanted = with_prefetched(block.on_host, page, block.valid, blocks.pages.per_block, costs.threshold)
-            wanted &= page | ~thrashing.thrashing(block.index)
+            per_block, big = blocks.pages.per_block, max(costs.big_page // blocks.pages.page_size, 1)
+            thrashes = thrashing.thrashing(block.index)
+            wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, costs.threshold, thrashes)
         wanted &= block.resident
         await blocks.machine.work(costs.host_fault, "driver")
         await blocks.stop_queues(block, wanted, cause)

@@ -6,7 +6,7 @@ from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.thrashing import Thrashing
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.messages import PrefetchPacket
-from offloadrt.sim import Mailbox
+from offloadrt.sim import Mailbox, Signal
 
 
 class MigrationWorker:
@@ -33,26 +33,39 @@ class MigrationWorker:
             packet.done.set(("copies", begin, sim.now))
 
     async def _prefetch(self, packet: PrefetchPacket) -> None:
-        """Migrate a range, block by block (``uvm_migrate``).
+        """Migrate a range, block by block (``uvm_migrate``), and wait for the copies at the end.
 
         To the device pages migrate only as far as there is room, or as room may be made.
         """
+        copies: list[Signal] = []
+        await self._submit(packet, copies)
+        for copy in copies:
+            await copy.wait()
+
+    async def _submit(self, packet: PrefetchPacket, copies: list[Signal]) -> None:
+        """Work on one block after the other; copies to the device that are under way are added to ``copies``."""
         blocks, cause = self._blocks, packet.cause
         costs, locks = blocks.costs, blocks.locks
         for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
             await locks.read()
             try:
                 await locks.take(block)
+                arrival: Signal | bool = False
                 try:
                     if packet.to_host:
                         await self._send_back(block, block.resident & pages, cause)
                     elif wanted := pages & block.valid & ~block.resident:
                         self._thrashing.forget(block.index, wanted)
                         evicts = costs.prefetch_evicts
-                        if not await blocks.fetch(block, wanted, costs.prefetch_block, cause, evicts=evicts):
+                        work = costs.prefetch_block + blocks.map_for_copies(block, block.on_host)
+                        arrival = await blocks.fetch(block, wanted, work, cause, evicts=evicts)
+                        if not arrival:
                             return
+                        if isinstance(arrival, Signal):
+                            copies.append(arrival)
                 finally:
-                    locks.give(block)
+                    if not isinstance(arrival, Signal):
+                        locks.give(block)
             finally:
                 locks.release()
 

@@ -50,7 +50,7 @@ class Uvm:
         self._started = False
         uncontended = spec.flag("fault_handler.uncontended")
         gpu_faults = GpuFaults(blocks, self._thrashing)
-        self.handler = UvmFaultHandler(blocks, gpu_faults, kernels.handler, uncontended=uncontended)
+        self.handler = UvmFaultHandler(blocks, gpu_faults, kernels.buffer, uncontended=uncontended)
         self.host_access = HostFaults(blocks, self._thrashing).access
         """``await host_access(begin, nbytes)``: the calling thread touches managed memory; returns its faults."""
         self.make_room = blocks.make_room

@@ -1,9 +1,9 @@
 """Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
 
 Those for copies to and from other devices share each link with whoever transfers over it.  Streams leave packets, which
-the engines' actors carry out (`CopyEngines.submit`).  The unified-memory driver waits for each transfer that it asks
-for, so it carries it out itself on an idle engine (`CopyEngines.carry`): that is one actor less to switch to and back
-from, and the transfer is the same coroutine.
+the engines' actors carry out (`CopyEngines.submit`), and so does the unified-memory driver when it goes on meanwhile
+(`CopyEngines.send`).  Where it waits, it carries a transfer out itself on an idle engine (`CopyEngines.carry`): that is
+one actor less to switch to and back from, and the transfer is the same coroutine.
 """
 
 from __future__ import annotations
@@ -111,6 +111,12 @@ class CopyEngines:
         done = Signal(self.sim, f"copy {number} ({self.spec.direction})")
         self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, None, done))
         return done.wait()
+
+    def send(self, number: int, cause: int, nbytes: int, memory: str, move: Callable[[], None]) -> Signal:
+        """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set."""
+        done = Signal(self.sim, f"copy {number} ({self.spec.direction})")
+        self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, move, done))
+        return done
 
     async def _run(self) -> None:
         """Carry out one packet after the other, for ever."""

@@ -37,6 +37,8 @@ class ManagedBlock:
     """The pages of the only allocation in it and where they are counted; no pages when there are several."""
     host_mapped: int = 0
     """Pages of which the host has translations, which a migration has to take away."""
+    dma_mapped: int = 0
+    """Pages for which the host has memory that the copy engines can reach; it keeps it while they are on the GPU."""
 
     @property
     def on_host(self) -> int:

@@ -1,8 +1,10 @@
 """Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
 
-A kernel has at most as many faults at a time as its SMs can hold back (``utlb.outstanding_faults`` for each pair).
-While it waits it leaves the SMs to others.  It is replayed when the handler has served a batch; what was not in the
-batch it asks for again.
+A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each).
+A page that many blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet
+(``fault.reports``).  While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a
+batch, whoever asked for that; what it still lacks it reports again, so that the buffer holds duplicates of what the
+handler has not fetched yet.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.resident_kernel import ResidentKernel
 from offloadrt.machine.compute.resident_kernels import ResidentKernels
 from offloadrt.machine.links.remote_port import RemotePort
-from offloadrt.machine.managed.access import Accesses
+from offloadrt.machine.managed.access import Accesses, ManagedAccess
+from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import ManagedSweep
+from offloadrt.machine.managed.window_order import order_of
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.share import Ticket
-from offloadrt.sim import Mailbox
 from offloadrt.trace import events
 
 
@@ -35,8 +38,16 @@ class ManagedSpec:
     page: Annotated[int, "page.uvm_page"]
     touch_chunk: Annotated[int, "managed.touch_chunk"]
     """The longest step of a kernel, over all its arguments."""
+    reported: Annotated[int, "page.gpu_fault"]
+    """What the GPU reports at a time: pages of the driver may be larger."""
+    buffer: Annotated[int, "fault.buffer"]
+    """Entries that the fault buffer holds."""
     outstanding: Annotated[int, "utlb.outstanding_faults"]
-    """Faults that two SMs hold back together."""
+    """Faults that a uTLB holds back."""
+    sharers: Annotated[int, "utlb.sms"]
+    """SMs that share a uTLB."""
+    reports: Annotated[float, "fault.reports"]
+    """How often a place that blocks on all SMs miss at one time is reported."""
     remote_bandwidth: Annotated[float, "remote.access_bw"]
     """Bandwidth of one direction of the link for kernels that reach host memory."""
     sector: Annotated[int, "remote.sector"]
@@ -44,7 +55,7 @@ class ManagedSpec:
 
 
 class ManagedKernels:
-    """The part of a device's compute units that knows managed memory; ``handler`` is the mailbox of who serves faults.
+    """The part of a device's compute units that knows managed memory; the driver empties its fault ``buffer``.
 
     It runs in the actor of the compute kernels.
     """
@@ -55,7 +66,7 @@ class ManagedKernels:
         self.sim = kernels.sim
         self.spec = spec
         self.pages = pages
-        self.handler = Mailbox(kernels.sim, f"device {kernels.device} page fault handler")
+        self.buffer = FaultBuffer(kernels.sim, f"device {kernels.device} page fault handler", spec.buffer)
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute kernels."""
         self._kernels = kernels
@@ -63,21 +74,42 @@ class ManagedKernels:
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
-        compute, launch, total, swept = self._kernels.spec, resident.packet.launch, 0, 0
+        compute, launch, total, swept, later = self._kernels.spec, resident.packet.launch, 0, 0, 0
         for access in resident.packet.accesses:
             total += access.nbytes
-            swept += 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.pages.page_size))
+            reported = 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.spec.reported))
+            swept += reported
+            later += reported if access.level else 0
         # A window has as many threads as are resident at a time, unless these sweep over more pages than the SMs can
         # hold faults back for: then it has fewer.
         teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
-        held_back = self.spec.outstanding * max(1, compute.sms // 2) * self.pages.page_size
+        held_back = self.spec.outstanding * max(1, compute.sms // self.spec.sharers) * self.spec.reported
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
-        ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(swept, 1))
+        order = order_of(launch, teams)
+        if order is not None and order.windows * held_back < swept:
+            order = None  # fewer blocks than are resident have pages to wait for: as if in the order of the iterations
+        windows = windows if order is None else order.windows
+        ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
         resident.sweep = ManagedSweep.of(
-            resident.packet.accesses, windows, longest, max(1, int(ahead)), self.pages, self.sim.rng
+            resident.packet.accesses,
+            windows,
+            longest,
+            1 if order is not None else max(1, int(ahead)),
+            self.pages,
+            self.sim.rng,
+            order,
         )
+        resident.sweep.reports = [self._reports(access, launch) for access in resident.packet.accesses]
         self._step(resident, resident.sweep)
+
+    def _reports(self, access: ManagedAccess, launch: Launch) -> float:
+        """Return how often one place of a sweep is reported: at most once by each block, which run on different SMs."""
+        if access.scattered or not access.nbytes:
+            return 1.0
+        width = launch.threads if launch.tile is None else launch.tile.width
+        blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
+        return min(max(blocks, 1), launch.teams, self.spec.reports)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
         """Let a kernel go on that has done a step; returns False when it was its last."""
@@ -97,8 +129,9 @@ class ManagedKernels:
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
         """Take news from the page-fault handler, from whoever takes translations away, or from a remote port."""
         if isinstance(message, ReplayFaults):
-            for number in message.kernels:
-                self._replay(self._kernels.stalled[number], message.served)
+            for number in [*self._kernels.stalled] if message.kernels is None else message.kernels:
+                if (resident := self._kernels.stalled[number]).sweep is not None and resident.sweep.needed:
+                    self._replay(resident, resident.sweep, message.served)
         elif isinstance(message, RemoteDone):
             self._reached(message.kernel)
         else:
@@ -159,20 +192,20 @@ class ManagedKernels:
             trace(events.PageFaultBegin, self._kernels.device, queue, packet.cause, packet.number, how_many(missing))
 
     def _raise(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
-        sweep.needed = merged(missing)
-        self._tell(resident, missing)
-
-    def _tell(self, resident: ResidentKernel, missing: PageSets) -> None:
+        """Report missing pages; of what is reported again each page has the same share of the entries."""
         packet = resident.packet
-        self.handler.put(ManagedFault(missing, packet.number, packet.cause, self.sim.now))
+        if sweep.needed:
+            before = how_many([*sweep.needed.items()])
+            sweep.entries = -(-sweep.entries * how_many(missing) // before)
+        sweep.needed = merged(missing)
+        self.buffer.put(ManagedFault(missing, sweep.entries, packet.number, packet.cause, self.sim.now))
 
-    def _replay(self, resident: ResidentKernel, served: Mapping[int, int]) -> None:
+    def _replay(self, resident: ResidentKernel, sweep: ManagedSweep, served: Mapping[int, int]) -> None:
         """Let a kernel try again after a batch: it goes on, or faults on what the batch left out.
 
         A page that was served counts as touched, even when it has been evicted since.
         """
-        sweep, packet = resident.sweep, resident.packet
-        assert sweep is not None
+        packet = resident.packet
         if sweep.needed != served:
             missing = self.pages.still_unmapped(without(sweep.needed, served))
             if missing:

@@ -1,8 +1,9 @@
 """Managed memory as one device sees it: who owns each page, and what the GPU can translate.
 
-Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (64
-KiB).  Arrays that lie in one block share it, as small managed allocations do.  A page has one owner: the GPU when it
-is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has touched it).
+Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (those
+of the host: 4 KiB, 64 KiB on POWER).  Arrays that lie in one block share it, as small managed allocations do.  A page
+has one owner: the GPU when it is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has
+touched it).
 
 A block is some whole numbers, one bit a page.  What the GPU can translate is kept a second time as a byte a page
 (``translations.py``), and both change in ``set_state`` alone.
@@ -26,11 +27,13 @@ class ManagedPages:
     Wide because who owns a page, whose allocation it is and what the GPU can translate change together.
     """
 
-    def __init__(self, block_size: int, page_size: int) -> None:
+    def __init__(self, block_size: int, page_size: int, reported: int = 4 << 10) -> None:
         if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:
             raise ValueError(f"blocks of {block_size} bytes with pages of {page_size} bytes")
         self.block_size = block_size
         self.page_size = page_size
+        self.reported = reported
+        """Bytes that the GPU reports with one fault; a page may have several."""
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
         self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
@@ -85,6 +88,7 @@ class ManagedPages:
             block.valid &= ~pages
             block.populated &= ~pages
             block.host_mapped &= ~pages
+            block.dma_mapped &= ~pages
             yield block, pages
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:

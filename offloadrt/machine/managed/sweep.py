@@ -8,6 +8,9 @@ missing pages nothing happens that depends on pages, so a kernel runs *to its ne
 
 Teams none of whose threads goes beyond its first accesses make room for the next ones at once, where these find their
 pages: the accesses after the first level are those of several windows then.
+
+Where thread blocks come to the iterations in another order (``WindowOrder``), a window is that of its blocks.  A store
+does not hold its thread back, which goes on to the loads of its next iteration; but a block ends when its stores have.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import numpy as np
 
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.block import Picks
-from offloadrt.machine.managed.page_sets import PageSets, joined
+from offloadrt.machine.managed.page_sets import PageSets, how_many, joined
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.random_hits import RandomHits
 from offloadrt.machine.managed.translations import LOCAL, REMOTE
+from offloadrt.machine.managed.window_order import WindowOrder
 
 _ALL = 1.0 - 1e-6
 """A sweep that touches such a part of the pages touches all of them."""
@@ -54,12 +58,18 @@ class ManagedSweep:
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages that it has raised faults for, by block."""
+    entries: int = 0
+    """What these take of the fault buffer."""
     remote: int = 0
     """Transfers over the link that the present step still waits for."""
     hits: list[RandomHits | None] = attrs.field(factory=list)
     """For each access at random when it next meets a page that is missing; None for one that is swept."""
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access the pages that it picks; None for all of them."""
+    reports: list[float] = attrs.field(factory=list)
+    """For each access how often the GPU reports each place that it misses."""
+    order: WindowOrder | None = None
+    """The order in which thread blocks come to the iterations; None: that of the iterations."""
 
     @classmethod
     def of(
@@ -70,6 +80,7 @@ class ManagedSweep:
         ahead: int,
         pages: ManagedPages,
         rng: np.random.Generator,
+        order: WindowOrder | None = None,
     ) -> ManagedSweep:
         """Make the progress of a kernel that starts."""
         levels = tuple(sorted({0, *(access.level for access in accesses)}))
@@ -77,7 +88,7 @@ class ManagedSweep:
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
             for level in levels
         }
-        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead)
+        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, order=order)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.hits = [
             RandomHits(access.scattered / windows, windows, pages.translations.watch(*sweep._all(pages, access)))
@@ -112,15 +123,36 @@ class ManagedSweep:
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         missing: PageSets = ()
-        for place in self.at_level[level]:
+        self.entries = 0
+        for place in self.at_level[level] if level or self.order is None else range(len(self.accesses)):
+            access = self.accesses[place]
             if (hits := self.hits[place]) is not None:
-                more = hits.met(self.at, self.end, pages, rng)
+                more = hits.met(self.at, self.end, pages, rng) if access.level == level else ()
+            elif self.order is not None:
+                more = self._missing_of(pages, place, self._ranges(pages, place, self.order, self.at, level))
             else:
-                access = self.accesses[place]
                 more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
             if more:
+                self.entries += self._entries(pages, place, more)
                 missing = joined(missing, more) if missing else more
         return missing
+
+    def _entries(self, pages: ManagedPages, place: int, missing: PageSets) -> int:
+        """Return how many entries an access leaves in the fault buffer for missing pages that the window comes to.
+
+        A sweep comes to all that the GPU reports of a page, but for the two pages in which the window begins and ends;
+        an access that leaves places out to one place of each page.
+        """
+        access, size, count = self.accesses[place], pages.page_size, how_many(missing)
+        if size > pages.reported and not access.scattered and self.picks[place] is None:
+            count *= size // pages.reported
+            if self.order is None:
+                begin, end = (access.begin + self._byte(access, window) for window in (self.at, self.end))
+                if _has(missing[0], begin // size, pages):
+                    count -= begin % size // pages.reported
+                if _has(missing[-1], (end - 1) // size, pages):
+                    count -= (size - 1 - (end - 1) % size) // pages.reported
+        return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
         """Set ``until``: the next window that lacks something, or where the step ends.
@@ -142,6 +174,8 @@ class ManagedSweep:
         """Find the first window of [first, last) in which a swept access misses a page; ``last``: there is none."""
         access = self.accesses[place]
         if access.nbytes:
+            if self.order is not None:
+                return self._ordered_up_to(pages, place, self.order, first, last)
             page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
@@ -164,7 +198,9 @@ class ManagedSweep:
         """Tell whether its present step may touch a page of [low, high)."""
         for access in self.accesses:
             begin, end = (
-                self._all(pages, access) if access.scattered else self._pages(pages, access, self.at, self.until)
+                self._all(pages, access)
+                if access.scattered or self.order is not None
+                else self._pages(pages, access, self.at, self.until)
             )
             if access.nbytes and begin < high and low < end:
                 return True
@@ -183,12 +219,12 @@ class ManagedSweep:
         All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
         these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
         """
-        if picks is not None:
+        if picks is not None and self.order is None:
             size = pages.page_size
             low, high = (-(-(access.begin + self._byte(access, window)) // size) for window in (self.at, self.until))
             low = low if self.at else access.begin // size
             return pages.remote_among(picks, low, high) / max(picks.count, 1)
-        if access.scattered:
+        if access.scattered or self.order is not None:
             low, high = self._all(pages, access)
             part = (self.until - self.at) / self.windows
         else:
@@ -208,9 +244,60 @@ class ManagedSweep:
         low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
         return low // size, -(-high // size) if high > low else low // size
 
+    def _ranges(
+        self, pages: ManagedPages, place: int, order: WindowOrder, window: int, level: int
+    ) -> list[tuple[int, int]]:
+        """Return the pages [low, high) of a swept argument that the threads of a window touch at a level.
+
+        Stores that wait for loads are those of the iteration before at level 0, and a thread's last ones at their own.
+        """
+        access = self.accesses[place]
+        if not access.nbytes:
+            return []
+        if access.level and access.reads == ():
+            if level == 0:
+                cells = [] if order.begins(window) else order.cells(window - 1)
+            else:
+                cells = order.cells(window) if order.ends(window) and level == access.level else []
+        else:
+            cells = order.cells(window) if level == access.level else []
+        size, begin, nbytes, total = pages.page_size, access.begin, access.nbytes, order.total
+        return [
+            ((begin + nbytes * low // total) // size, -(-(begin + nbytes * high // total) // size))
+            for low, high in cells
+        ]
+
+    def _missing_of(self, pages: ManagedPages, place: int, ranges: list[tuple[int, int]]) -> PageSets:
+        """Return the pages of some ranges, ascending, that have no translation."""
+        found: dict[int, int] = {}
+        for low, high in ranges:
+            for index, those in pages.unmapped(low, high, self.picks[place]):
+                found[index] = found.get(index, 0) | those
+        return [*found.items()]
+
+    def _ordered_up_to(self, pages: ManagedPages, place: int, order: WindowOrder, first: int, last: int) -> int:
+        """Find the first window of [first, last) in which an access misses a page; ``last``: there is none."""
+        access, picks = self.accesses[place], self.picks[place]
+        if pages.next_unmapped(*self._all(pages, access), picks) < 0:
+            return last
+        for window in range(first, last):
+            for level in sorted({0, access.level}):
+                ranges = self._ranges(pages, place, order, window, level)
+                if not ranges or pages.next_unmapped(ranges[0][0], ranges[-1][1], picks) < 0:
+                    continue
+                if any(pages.next_unmapped(low, high, picks) >= 0 for low, high in ranges):
+                    return window
+        return last
+
     def _all(self, pages: ManagedPages, access: ManagedAccess) -> tuple[int, int]:
         size = pages.page_size
         return access.begin // size, -(-(access.begin + access.nbytes) // size)
+
+
+def _has(pages: tuple[int, int], page: int, among: ManagedPages) -> bool:
+    """Tell whether a page is one of some of a block."""
+    index, place = divmod(page, among.per_block)
+    return pages[0] == index and bool(pages[1] >> place & 1)
 
 
 def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.driver import Advice, Driver
-from offloadrt.kernels import Kernel
+from offloadrt.kernels import Kernel, Tile
 from offloadrt.machine import DeviceArray, HostBuffer, Stream
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
@@ -106,8 +106,8 @@ class HostThread(ProgramThread):
         self,
         kernel: Kernel,
         *arguments: Any,
-        grid: int,
-        block: int,
+        grid: int | tuple[int, int],
+        block: int | tuple[int, int],
         iterations: int | None = None,
         stream: Stream | None = None,
         library: bool = False,
@@ -115,12 +115,16 @@ class HostThread(ProgramThread):
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
         Its arguments are managed arrays, device arrays and numbers. A loop nest has the iterations that its source
-        says, which the threads share as in a grid-stride loop. library: it stands for code of a library, which keeps
-        its operands in shared memory and loads ahead, so that its source does not say how many loads are in flight.
+        says, which the threads share as in a grid-stride loop. A grid and a block of two dimensions are (x, y): the
+        threads of a row have iterations in a row. library: the kernel stands for code of a library, which keeps its
+        operands in shared memory and loads ahead, so that its source does not say how many loads are in flight.
         """
-        launch = kernel.launch(grid, block, iterations, arguments)
+        (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
+        launch = kernel.launch(columns * rows, width * height, iterations, arguments)
         if library:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, loads_in_flight=None))
+        tile = Tile(width, height, columns) if isinstance(block, tuple) else None
+        launch = attrs.evolve(launch, strided=True, tile=tile)
         if self.program.phantom:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
         managed = [argument for argument in arguments if isinstance(argument, HostArray)]

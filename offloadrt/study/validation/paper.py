@@ -8,7 +8,7 @@ from typing import TypeAlias
 import attrs
 
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Options
+from offloadrt.study.points import Options, Point
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Bench, Extent, JudgingGrid
 
@@ -35,3 +35,11 @@ class Paper:
     """The runtime that its programs were built for; None is the machine's default."""
     inputs: Mapping[str, InputRange] = attrs.field(factory=dict)
     """Inputs of its programs that its authors leave open, by name."""
+    other_machines: Sequence[str] = ()
+    """Further machines that its judges look at."""
+
+
+def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
+    """Describe a paper's sensitivity runs on the machine of a grid."""
+    named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
+    return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]

@@ -19,7 +19,7 @@ from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
 from offloadrt.study.validation.draws import DrawnShare, OfTakenInputs, drawn_in_words, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
-from offloadrt.study.validation.paper import SensitivityRun
+from offloadrt.study.validation.paper import SensitivityRun, sensitivity_points
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
@@ -149,9 +149,7 @@ def _that_matter(
     """Choose the variants that change a sensitivity run enough."""
     screened = [variant for variant in variants if not variant.always]
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in screened)]
-    named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
-    points = [at.point(parameters, scenario=scenario) for at in grids for scenario, parameters in named]
-    times = [result.elapsed_s for result in answers(points)]
+    times = [result.elapsed_s for result in answers([point for at in grids for point in sensitivity_points(runs, at)])]
     rows = [times[start : start + len(runs)] for start in range(0, len(times), len(runs))]
     nominal, *others = rows
     matter = [

@@ -22,6 +22,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.claims import Claim, JudgedKind
 from offloadrt.study.validation.draws import DRAWS, draws_of
+from offloadrt.study.validation.freshness import digest_of
 from offloadrt.study.validation.judging import Extent, Judgement, hear
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
@@ -69,6 +70,8 @@ class ValidationReport:
     """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
     runtime: str = ""
     """The profile of the offloading runtime."""
+    digest: str = ""
+    """A digest of what the verdicts rest on (`freshness.py`)."""
 
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
         """Count the claims by verdict, of one role and one kind or of all.
@@ -145,6 +148,7 @@ def validate(
     extent: Extent = "quick" if quick or ranges else "full"
     grid = paper.grid(extent, options)
     runs = _Runs(pool, jobs, advanced, file)
+    digest = digest_of(paper, options, runs.stage("digest"))
     judgements = hear(judges, grid, runs.stage(f"{extent} grid"))
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
     note = f"{how} ({grid.described}); {runs.made} runs"
@@ -161,7 +165,9 @@ def validate(
         finding = _finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds)
         share = turns.shares.get(claim.id)
         findings.append(finding if share is None else attrs.evolve(finding, share=str(share)))
-    return ValidationReport(paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime)
+    return ValidationReport(
+        paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime, digest
+    )
 
 
 def _finding(claim: Claim, emulated: str, verdict: str, reason: str, holds: bool | None) -> Finding:

@@ -14,7 +14,7 @@ from offloadrt.papers.exahype.program.kernels import block_values
 from offloadrt.study import Run, execute, find_scenario
 from offloadrt.study.running import profiles
 
-PAGE = 64 << 10
+PAGE, BIG_PAGE = 4 << 10, 64 << 10
 QUIET = {"thrash.detection": "false"}
 APART = {**QUIET, "alloc.managed_alignment": "2 MiB"}
 """Every managed allocation has blocks of its own."""
@@ -49,7 +49,7 @@ def test_every_batch_faults_again_and_comes_back(update: Callable[..., Any]) -> 
     inputs = 4 * setting.geometry.input_bytes
     first = pages(inputs) * PAGE  # what the host has written when the first kernel comes
     assert faults["bytes_transfer_htod"] == first + 15 * touched
-    left = inputs // PAGE * PAGE  # inputs that no result shares a page with come back when the host writes them again
+    left = inputs // BIG_PAGE * BIG_PAGE  # inputs far from all results come back when the host writes them again
     assert faults["bytes_transfer_dtoh"] == 16 * touched - left
     assert faults["first_on_gpu"] == pages(4 * setting.geometry.temporary_bytes) + touched // PAGE - first // PAGE
 
@@ -102,8 +102,9 @@ def test_faults_of_all_threads_are_served_by_one(update: Callable[..., Any]) -> 
         return run.statistics.engines["device 0 page fault handler"]
 
     alone, crowd = ran(1), ran(8)
-    assert handler(crowd).blocks == 8 * handler(alone).blocks
-    assert handler(crowd).block_s == pytest.approx(8 * handler(alone).block_s, rel=0.25)
+    assert handler(crowd).blocks >= 8 * handler(alone).blocks
+    each = [handler(run).block_s / handler(run).blocks for run in (crowd, alone)]
+    assert each[0] == pytest.approx(each[1], rel=0.05)
     assert handler(crowd).wait_s > 0.0
     assert ran(8, **{"fault_handler.uncontended": "true"}).sim.now < crowd.sim.now
 

@@ -76,8 +76,11 @@ class Launching:
             await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
 
     async def _measure(self, push: Push, division: Division, divided: bool) -> None:
-        """Run the kernel alone, in its mode, with its exchange; wait for each, and tell the policy what they took."""
-        sim, order, exchange = self.sim, self.order, self.exchange
+        """Run the kernel alone, in its mode, with its exchange; wait for each, and tell the policy what they took.
+
+        The kernel's time is the device's, as events around it measure it: launches and waits of the host are not in it.
+        """
+        order, exchange = self.order, self.exchange
         if divided:
             await self.code.compiled((push.code.text, division.source), push.kernel.name)
             if values := self.partial_values.to_create(division.partial_values):
@@ -87,18 +90,16 @@ class Launching:
         times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
         if exchange.is_due(push.present):
             await (exchange.before(division) if divided else exchange.gather(push.present, order.devices))
-        begin = sim.now
         execution = InFlight(times, divided, len(order.devices))
         launch = self._launch(push, "part" if divided else "whole", execution)
         await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
         await order.drain_all()
-        kernel_s = sim.now - begin
         if divided:
             await exchange.after(division, self.communication)
             if division.combining is not None:
                 await self._combine(push)
         communication_s = exchange.seconds - seconds
-        self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
+        self.policy.after(push.name, Execution(execution.longest_s, communication_s, division.write_bytes))
         times.communication_s += communication_s
         times.sent_bytes += exchange.bytes - sent
 

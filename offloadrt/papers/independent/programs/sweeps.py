@@ -59,10 +59,10 @@ async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int,
     if occupied_mib:
         await t.malloc(occupied_mib * MIB)
     source, target = [await t.malloc_managed(name, (n, n), written=True) for name in ("a", "b")]
-    grid = (-(-n // TILE)) ** 2
+    blocks = -(-n // TILE)
     async with loop.timed():
         for _ in range(iterations):
-            await t.launch(five_point, source, target, n, grid=grid, block=TILE * TILE)
+            await t.launch(five_point, source, target, n, grid=(blocks, blocks), block=(TILE, TILE))
             source, target = target, source
         await t.device_synchronize()
     return [source, target]

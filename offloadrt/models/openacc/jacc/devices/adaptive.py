@@ -6,7 +6,11 @@ WriteSize the bytes that one device sends:
 
 - duplicated: after ``t_K > t_K / n + WriteSize / peak_P2P`` has held five times it is divided;
 - divided: after ``t_K + t_Comm > t_K · n`` or ``t_K + t_Comm > eff_dup · WriteSize`` has held five times, and the mean
-  of left minus right side is positive, it is duplicated again.
+  of left minus right side is positive, it is duplicated from then on.
+
+The paper does not say whether a kernel that was duplicated once more can be divided again. It cannot: the rule that
+divides does not see the latency of an exchange, so a short kernel would go to and fro for ever. Nor does the paper say
+whose clock measures t_K; here it is the device's, without launch and wait.
 
 Source: Matsumura, Garcia De Gonzalo, Peña, "JACC: An OpenACC Runtime Framework with Kernel-Level and Multi-GPU
 Parallelization". What it leaves open is a field of `Rules`, with the reading that is taken by default.
@@ -64,14 +68,12 @@ class Rules:
     faster, because it computes and does not wait for memory, stays divided: the paper has all 3 kernels of EP enabled
     at the end. measured: seconds of duplicated executions for each byte that a device would have sent, so that the
     right side is the time that the execution would take duplicated. For EP left minus right is then the exchange and
-    what division adds, above zero each time and not by noise: it is duplicated again after `times` executions.
+    what division adds, above zero each time and not by noise: it is duplicated after `times` executions.
     """
     counting: Literal["joint", "separate"] = attrs.field(default="joint", validator=_one_of)
     """One count and one mean for both rules of a divided kernel (the right side is then the lesser of the two), or one
     for each.
     """
-    again: bool = attrs.field(default=True, validator=_one_of)
-    """Whether a kernel that was duplicated again may be divided once more."""
 
 
 @attrs.frozen
@@ -135,7 +137,7 @@ def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) ->
         state.duplicated_bytes + execution.write_bytes,
         state.duplicated + 1,
     )
-    if enable.held < rules.times or (state.changes and not rules.again):
+    if enable.held < rules.times or state.changes:
         return state
     return attrs.evolve(state, mode=Mode.DIVIDED, enable=Tally(), changes=state.changes + 1)
 

@@ -22,8 +22,8 @@ class Mode(enum.Enum):
 class Execution:
     """What was measured of one execution of a kernel.
 
-    Seconds of the kernel and of the exchange after it, and the bytes that a device sends, or would send, to each other
-    one.
+    Seconds of the kernel, from its start to its end on the device where that takes longest, and of the exchange, from
+    the host's first call to the end of its wait; and the bytes that a device sends, or would send, to each other one.
     """
 
     kernel_s: float

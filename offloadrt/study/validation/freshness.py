@@ -1,0 +1,54 @@
+"""Whether a stored report is still about the present emulator: a digest of what its verdicts rest on.
+
+It covers the numbers and choices of the machine's profile, what decides each claim, and what the paper's sensitivity
+runs give: they are short, and an entry or a mechanism that matters changes them. Sources, quotations, docstrings and
+the wording of reasons are left out, so that no text makes a report stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from offloadrt.machine import MachineSpec
+from offloadrt.study.points import Options
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.validation.claims import Claim
+from offloadrt.study.validation.judging import Answers
+from offloadrt.study.validation.paper import Paper, sensitivity_points
+
+_DECIDING = (
+    "id", "role", "kind", "judged_as", "value", "lo", "hi", "at_least", "at_most", "more_than", "less_than", "given",
+)  # fmt: skip
+"""Fields of a claim that decide its verdict, or where it is counted."""
+
+
+def digest_of(paper: Paper, options: Options, answers: Answers) -> str:
+    """Make the paper's sensitivity runs, and return a digest of them, of the machines and of the claims."""
+    facts = [
+        [_of_machine(profiles.load(name, runtime=options.runtime)) for name in paper.other_machines],
+        _of_machine(profiles.load(options.machine or paper.machine, options.overrides, runtime=options.runtime)),
+        [_of_claim(claim) for claim in paper.bench.claims.values()],
+        [_of_run(result) for result in answers(sensitivity_points(paper.sensitivity, paper.grid("ends", options)))],
+    ]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _of_machine(spec: MachineSpec) -> Any:
+    entries = {key: entry for key, entry in spec.entries.items() if not entry.reference}
+    return [
+        spec.name,
+        spec.runtime,
+        {key: [entry.value, entry.low, entry.high, entry.choices] for key, entry in entries.items()},
+    ]
+
+
+def _of_claim(claim: Claim) -> Any:
+    return {name: getattr(claim, name) for name in _DECIDING}
+
+
+def _of_run(result: Result) -> Any:
+    calls = {name: call.count for name, call in result.calls.items()}
+    return [result.elapsed_s, result.events, calls, result.inputs]
