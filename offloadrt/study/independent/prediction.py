@@ -263,5 +263,5 @@ def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Run
     except _NotPredicted as error:
         return PredictedValue(value.name, value.unit, value.value, reason=str(error))
     numbers = [converted(figure, planned.unit, value.unit) for figure in figures]
-    spread = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
-    return PredictedValue(value.name, value.unit, reported, numbers[0], *spread, difference_to=to)
+    low, high = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
+    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, difference_to=to)
