@@ -149,6 +149,7 @@ def test_an_entry_says_more_of_a_figure_where_its_name_does_not_do():
         ([("all", 1, "B")], {}, "elapsed_s: the value is in B and the figure in s"),
         ([("none", 1, "s")], {}, "no rule knows which figure of queueing it is"),
         ([("fewer", 1, "s")], {}, "it is compared by a difference, and the entry does not say to what"),
+        ([("1_threads", 1, "ratio")], {}, "it is a ratio, and its name does not say of what"),
         ([("speed", 1, "s"), ("colour", 1, "note")], {}, "its run has no figure note here"),
         ([("all", 1, "s")], {"what": "queue of 65"}, "queueing: parameter threads: 65 is out of range"),
     ],
