@@ -172,6 +172,21 @@ def test_an_own_run_that_cannot_be_made_is_an_error_with_entry_and_field(run, sa
     assert str(caught.value).startswith(f"f.toml: result 'x': {said}")
 
 
+def test_the_digest_moves_with_values_runs_and_machines_and_not_with_words():
+    one = entry([("all", 1, "s")])
+    digests = [
+        predicted(text, rules=rules).digest
+        for text, rules in [
+            (one, RULES),
+            (entry([("all", 2, "s")]), RULES),
+            (entry([("all", 1, "s")], what="queue of 5"), RULES),
+            (one, RULES.replace('profile = "t4"', 'profile = "titan-v"')),
+        ]
+    ]
+    assert len(set(digests)) == 4
+    assert predicted(one.replace("conditions =", 'note = "new words"\nconditions =')).digest == digests[0]
+
+
 def test_a_run_that_fails_makes_its_values_not_predicted():
     run = f'[result.run]\nscenario = "{TOYS}:picky"\nparameters = {{ bang = true }}\nfigures = {{ x = "elapsed_s" }}'
     value = value_of(entry([("x", 1, "s")], what="?", run=run))
