@@ -100,6 +100,8 @@ class ManagedKernels:
             self.sim.rng,
             order,
         )
+        used = -(-min(compute.sms, teams) // self.spec.sharers)
+        resident.sweep.outstanding = self.spec.outstanding * used
         resident.sweep.reports = [self._reports(access, launch) for access in resident.packet.accesses]
         self._step(resident, resident.sweep)
 
@@ -198,7 +200,8 @@ class ManagedKernels:
             before = how_many([*sweep.needed.items()])
             sweep.entries = -(-sweep.entries * how_many(missing) // before)
         sweep.needed = merged(missing)
-        self.buffer.put(ManagedFault(missing, sweep.entries, packet.number, packet.cause, self.sim.now))
+        fault = ManagedFault(missing, sweep.entries, packet.number, packet.cause, self.sim.now)
+        self.buffer.put(fault if fault.entries <= sweep.outstanding else fault.head(sweep.outstanding))
 
     def _replay(self, resident: ResidentKernel, sweep: ManagedSweep, served: Mapping[int, int]) -> None:
         """Let a kernel try again after a batch: it goes on, or faults on what the batch left out.

@@ -66,6 +66,8 @@ class ManagedSweep:
     """For each access at random when it next meets a page that is missing; None for one that is swept."""
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access the pages that it picks; None for all of them."""
+    outstanding: int = 0
+    """The most entries that the uTLBs of its SMs hold back at a time."""
     reports: list[float] = attrs.field(factory=list)
     """For each access how often the GPU reports each place that it misses."""
     order: WindowOrder | None = None
