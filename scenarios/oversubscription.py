@@ -39,6 +39,8 @@ async def oversubscription(
     """
     run.options = cuda.CUDAOptions(phantom=True)
     FaultRules(batch_limit, threshold, prefetch).apply(run)
+    if prefetch:  # a fault brings 64 KiB at least, so the driver decides on these: 16 times fewer pages to emulate
+        run.set("page.uvm_page", 64 << 10)
     loop = KernelLoop(run)
     await run.parallel(
         lambda t: pages.oversubscribed(t, loop, round(factor * gib * 2**30), order, advised, warm_up, launches)

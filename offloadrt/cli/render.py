@@ -335,6 +335,14 @@ def validation(report: ValidationReport) -> Iterable[RenderableType]:
             "by construction": finding.by_construction,
         }
         yield from (f"    {name}: {escape(text)}" for name, text in details.items() if text)
+    if report.inputs:
+        table = table_of(
+            "\ninputs of the programs, beside what is emulated", "claim", "reported", "emulated", "difference"
+        )
+        for put_in in report.inputs:
+            claim = put_in.claim.removeprefix(f"{report.paper}.")
+            table.add_row(claim, escape(put_in.reported), put_in.emulated, put_in.difference)
+        yield table
     if report.ranges:
         yield "\n[bold]ranges[/]"
         yield from (f"  {escape(sentence)}" for sentence in report.ranges)

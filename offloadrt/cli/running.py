@@ -263,7 +263,7 @@ def validate(
         Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
         machine's ranges, and the accuracy for each kind.
     quick:
-        Fewer runs; the report says which.
+        Fewer runs; the report says which. With --independent, no spread over the ranges.
     ranges:
         As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
         a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
@@ -279,7 +279,7 @@ def validate(
     from offloadrt.study.validation.validate import validate as judge
 
     if independent:
-        _predict(file, processors() if jobs is None else jobs, as_json=json)
+        _predict(file, processors() if jobs is None else jobs, ranges=not quick, as_json=json)
         return
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent")
@@ -304,7 +304,7 @@ def validate(
         console().print(*render.validation(report), sep="\n")
 
 
-def _predict(file: Path | None, jobs: int, *, as_json: bool) -> None:
+def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
     from offloadrt.cli import independent
     from offloadrt.papers.independent import results, rules
@@ -314,7 +314,9 @@ def _predict(file: Path | None, jobs: int, *, as_json: bool) -> None:
 
     entries = results() if file is None else read(file)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(entries, rules(), str(file or "results.toml"), pool, jobs=jobs, advanced=advanced)
+        report = predict(
+            entries, rules(), str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced
+        )
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

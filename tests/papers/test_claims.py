@@ -18,7 +18,7 @@ from offloadrt.study import UserError
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
 from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
-from offloadrt.study.validation.judging import Bench, Judgement, Reading, not_falling, not_rising, unless
+from offloadrt.study.validation.judging import Bench, Judgement, Reading, hear, not_falling, not_rising, unless
 from offloadrt.study.validation.paper import Paper
 
 PACKAGE = Path(offloadrt.__file__).parent
@@ -198,6 +198,22 @@ def test_an_entry_that_cannot_be_read(text: str, message: str) -> None:
 def test_an_entry_that_can_be_read() -> None:
     (read,) = read_claims(ENTRY + 'expression = "t rises"\nmore_than = 1.01', "a.toml").values()
     assert read.judged_kind == "shape" and read.failing == "a figure is 1.01 or less"
+
+
+def test_an_input_is_set_beside_what_is_emulated() -> None:
+    put_in = attrs.evolve(claim(), role="input", value=[4.0, 0.0, 46])
+    bench = Bench({"a.claim": put_in})
+
+    @bench.beside("a.*")
+    def measured(grid: Any, claim: Claim) -> Any:
+        yield []
+        return 5.0, 0.25, 46
+
+    found = hear(list(bench.checks.values()), None, lambda points: [])  # type: ignore[arg-type]
+    assert found == {"a.claim": Judgement("5, 0.25, 46", None, "+25.0%, +0.25, +0.0%")}
+    for other in (claim(value=3.0), attrs.evolve(put_in, value=None)):
+        with pytest.raises(ValueError, match=r"claim a\.claim is no input with a number"):
+            Bench({"a.claim": other}).beside("a.*")(measured)
 
 
 def test_a_claim_has_one_judge() -> None:

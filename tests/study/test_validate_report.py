@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from invented_results import serial, whatever_is_asked
+from rich.table import Table
 
 from offloadrt import machine as machines
 from offloadrt.cli import main
@@ -22,7 +23,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome
 from offloadrt.study.validation.judging import Judgement
 from offloadrt.study.validation.ranges import CORNER, MachineVariant, variants_of
-from offloadrt.study.validation.validate import Finding, ValidationReport, _reason, _verdict, validate
+from offloadrt.study.validation.validate import Finding, StructuralInput, ValidationReport, _reason, _verdict, validate
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,14 @@ def test_causes_are_told_of_what_fails_and_constructions_of_what_holds(invented_
         assert finding.fails_if == stated.failing
     assert any(finding.cause for finding in findings.values())
     assert findings["exahype.concl.obs_invalid"].by_construction
+
+
+def test_inputs_are_printed_beside_what_is_emulated() -> None:
+    put_in = StructuralInput("p.kernels", "46 kernels", "44", "-4.3%")
+    report = ValidationReport("p", "m", "", [], inputs=[put_in])
+    (table,) = [part for part in validation(report) if isinstance(part, Table) and "inputs" in str(part.title)]
+    assert [list(column.cells) for column in table.columns] == [["kernels"], ["46 kernels"], ["44"], ["-4.3%"]]
+    assert json.loads(report.to_json())["inputs"] == [attrs.asdict(put_in)]
 
 
 @pytest.fixture

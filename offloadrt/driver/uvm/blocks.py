@@ -77,23 +77,23 @@ class UvmBlocks:
         if not moved and written is None:
             self._arrived(block, brought)
             return True
-        arrival = Signal(self.sim, f"pages of block {block.index:#x}")
 
         def arrived() -> None:
             self._arrived(block, brought)
             self.locks.give(block)
-            arrival.set()
+
+        if written is None:
+            return self._send("h2d", nbytes, cause, arrived)
+        arrival = Signal(self.sim, f"pages of block {block.index:#x}")
 
         def start() -> None:
             if moved:
-                self._send("h2d", nbytes, cause, arrived)
+                self._send("h2d", nbytes, cause, arrived).set_callback(arrival.set)
             else:
                 arrived()
+                arrival.set()
 
-        if written is None or written.is_set:
-            start()
-        else:
-            written.set_callback(start)
+        written.set_callback(start)
         return arrival
 
     def _arrived(self, block: ManagedBlock, brought: int) -> None:

@@ -25,7 +25,7 @@ from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
-from offloadrt.machine.managed.page_sets import how_many, merged
+from offloadrt.machine.managed.page_sets import how_many
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Signal
@@ -100,9 +100,9 @@ class UvmFaultHandler:
         fetched, left = _fetch(seen, costs.batch_max)
         entries = costs.batch_max - left
         await pay(costs.fetch + costs.fetch_entry * entries)
-        fetched_at, served = sim.now, merged([one for fault in fetched for one in fault.pages])
-        different, entries_of = how_many([*served.items()]), _by_block(fetched)
+        fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
+        served, entries_of, different = _merged(fetched)
         preprocessed, moved_before, took = sim.now, counters.bytes_htod, dict[int, float]()
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
@@ -158,11 +158,20 @@ def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int
     return fetched, room
 
 
-def _by_block(fetched: list[ManagedFault]) -> dict[int, int]:
-    """Return the entries of each block; the pages of a fault have as many each."""
-    found: dict[int, int] = {}
+def _merged(fetched: list[ManagedFault]) -> tuple[dict[int, int], dict[int, int], int]:
+    """Return the pages and the entries of each block, and how many different pages there are.
+
+    The pages of a fault have as many entries each.
+    """
+    served: dict[int, int] = {}
+    entries: dict[int, int] = {}
+    different = 0
     for fault in fetched:
-        total = how_many(fault.pages)
-        for index, pages in fault.pages:
-            found[index] = found.get(index, 0) + -(-fault.entries * pages.bit_count() // total)
-    return found
+        sets = fault.pages
+        total = how_many(sets)
+        for index, pages in sets:
+            before = served.get(index, 0)
+            served[index] = before | pages
+            different += (pages & ~before).bit_count()
+            entries[index] = entries.get(index, 0) + -(-fault.entries * pages.bit_count() // total)
+    return served, entries, different

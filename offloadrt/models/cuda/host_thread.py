@@ -110,15 +110,19 @@ class HostThread(ProgramThread):
         block: int | tuple[int, int],
         iterations: int | None = None,
         stream: Stream | None = None,
+        library: bool = False,
     ) -> None:
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
         Its arguments are managed arrays, device arrays and numbers. A loop nest has the iterations that its source
         says, which the threads share as in a grid-stride loop. A grid and a block of two dimensions are (x, y): the
-        threads of a row have iterations in a row.
+        threads of a row have iterations in a row. library: the kernel stands for code of a library, which keeps its
+        operands in shared memory and loads ahead, so that its source does not say how many loads are in flight.
         """
         (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
         launch = kernel.launch(columns * rows, width * height, iterations, arguments)
+        if library:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, loads_in_flight=None))
         tile = Tile(width, height, columns) if isinstance(block, tuple) else None
         launch = attrs.evolve(launch, strided=True, tile=tile)
         if self.program.phantom:

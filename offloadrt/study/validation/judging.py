@@ -85,6 +85,8 @@ Answer = TypeVar("Answer")
 Asking: TypeAlias = Generator[list[Point], list[Result], Answer]
 """Yields points, is sent their results in the same order, returns an answer."""
 
+Check = TypeVar("Check", bound=Callable[..., Any])
+
 Hearing: TypeAlias = Asking[Judgement | Reading]
 """What the function of a judge returns when it is called: it asks for runs and says what came out."""
 
@@ -103,6 +105,28 @@ class Judge:
         """Ask for runs, and compare what came out with the limits of the claim."""
         answer = yield from self.function(grid, **self.claim.given)
         return answer if isinstance(answer, Judgement) else answer.judged_by(self.claim)
+
+
+@attrs.frozen
+class InputCheck:
+    """Sets a number that a paper reports of its programs beside the one that is emulated; there is no verdict.
+
+    Wrong programs would get right verdicts only by chance, so that what was put in is shown as it came out.
+    """
+
+    claim: Claim
+    """A claim of role `input`."""
+    function: Callable[[Any, Claim], Asking[Sequence[float]]]
+
+    def __call__(self, grid: JudgingGrid) -> Asking[Judgement]:
+        """Ask for runs, and return the emulated numbers and how far they are from the claim's."""
+        numbers = yield from self.function(grid, self.claim)
+        value = self.claim.value
+        reported = value if isinstance(value, list) else [value]
+        pairs = [(number, float(other)) for number, other in zip(numbers, reported, strict=True) if other is not None]
+        differences = (f"{number / other - 1:+.1%}" if other else f"{number:+.3g}" for number, other in pairs)
+        emulated = (f"{number:.0f}" if number >= 1000 else f"{number:.4g}" for number in numbers)
+        return Judgement(", ".join(emulated), None, ", ".join(differences))
 
 
 @attrs.frozen
@@ -140,6 +164,8 @@ class Bench:
 
     claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
+    checks: dict[str, InputCheck] = attrs.field(factory=dict)
+    """Claims of role `input` whose numbers are set beside emulated ones."""
 
     @classmethod
     def of(cls, package: str) -> Bench:
@@ -153,17 +179,37 @@ class Bench:
         """
 
         def register(function: Callable[..., Hearing]) -> Callable[..., Hearing]:
-            for pattern in patterns:
-                ids = [id for id in self.claims if fnmatchcase(id, pattern)]
-                if not ids:
-                    raise ValueError(f"{pattern}: no claim has such an id")
-                for id in ids:
-                    if id in self.judges:
-                        raise ValueError(f"claim {id} has two judges")
-                    self.judges[id] = Judge(self.claims[id], function)
+            for id in self._matching(patterns):
+                if id in self.judges:
+                    raise ValueError(f"claim {id} has two judges")
+                self.judges[id] = Judge(self.claims[id], function)
             return function
 
         return register
+
+    def beside(self, *patterns: str) -> Callable[[Check], Check]:
+        """Register what measures the numbers of the inputs whose ids match, in their units.
+
+        Raises ValueError for a pattern that no claim matches, and for a claim that is no input with a number.
+        """
+
+        def register(function: Check) -> Check:
+            for id in self._matching(patterns):
+                if self.claims[id].role != "input" or self.claims[id].value is None:
+                    raise ValueError(f"claim {id} is no input with a number")
+                self.checks[id] = InputCheck(self.claims[id], function)
+            return function
+
+        return register
+
+    def _matching(self, patterns: Iterable[str]) -> list[str]:
+        matching = []
+        for pattern in patterns:
+            ids = [id for id in self.claims if fnmatchcase(id, pattern)]
+            if not ids:
+                raise ValueError(f"{pattern}: no claim has such an id")
+            matching += ids
+        return matching
 
     def needs(self, what: str, claim: str) -> None:
         """Say that a claim cannot be judged until the emulator has `what`."""
@@ -178,13 +224,13 @@ Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
 """Makes the given runs and returns their results, in order."""
 
 
-def hear(judges: Sequence[Judge], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
+def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
     """Hear all judges on one grid, and return their judgements by claim."""
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
 
-def hear_all(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> list[Judgement]:
+def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
     """Hear every judge on its grid, all at once: each round makes every run that any of them asks for, once."""
     judgements: dict[int, Judgement] = {}
     open_: dict[int, Asking[Judgement]] = {}

@@ -56,6 +56,16 @@ class Finding:
 
 
 @attrs.frozen
+class StructuralInput:
+    """A number of the paper's programs, which was put in, beside what is emulated."""
+
+    claim: str
+    reported: str
+    emulated: str
+    difference: str
+
+
+@attrs.frozen
 class ValidationReport:
     """All claims of a paper of role `predict`, and those of role `calibrate` that have a judge, in its order."""
 
@@ -70,6 +80,8 @@ class ValidationReport:
     """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
     runtime: str = ""
     """The profile of the offloading runtime."""
+    inputs: list[StructuralInput] = attrs.field(factory=list)
+    """Numbers of the programs that the paper reports and that were put in: kernels, executions, bytes."""
     digest: str = ""
     """A digest of what the verdicts rest on (`freshness.py`)."""
 
@@ -149,7 +161,11 @@ def validate(
     grid = paper.grid(extent, options)
     runs = _Runs(pool, jobs, advanced, file)
     digest = digest_of(paper, options, runs.stage("digest"))
-    judgements = hear(judges, grid, runs.stage(f"{extent} grid"))
+    judgements = hear([*judges, *bench.checks.values()], grid, runs.stage(f"{extent} grid"))
+    inputs = [
+        StructuralInput(id, check.claim.reported, judgements[id].emulated, judgements[id].reason)
+        for id, check in bench.checks.items()
+    ]
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
     note = f"{how} ({grid.described}); {runs.made} runs"
     turns = Turns()
@@ -166,7 +182,7 @@ def validate(
         share = turns.shares.get(claim.id)
         findings.append(finding if share is None else attrs.evolve(finding, share=str(share)))
     return ValidationReport(
-        paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime, digest
+        paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime, inputs, digest
     )
 
 

@@ -53,7 +53,7 @@ async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
     """Multiply two matrices that this thread has written, as it has the result's; return all three."""
     arrays = [await t.malloc_managed(name, (n, n), fill=1.0 if name != "c" else 0.0) for name in "abc"]
     async with loop.timed():
-        await t.launch(product, *arrays, n, grid=(-(-n // TILE)) ** 2, block=BLOCK)
+        await t.launch(product, *arrays, n, grid=(-(-n // TILE)) ** 2, block=BLOCK, library=True)
         await t.device_synchronize()
     return arrays
 
@@ -65,5 +65,7 @@ async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
     passes = max(1, math.ceil(stages / math.log2(POINTS_A_PASS)))
     async with loop.timed():
         for _ in range(passes):
-            await t.launch(butterflies, data, -(-stages // passes), 0.5, 0.5, grid=-(-n // BLOCK), block=BLOCK)
+            await t.launch(
+                butterflies, data, -(-stages // passes), 0.5, 0.5, grid=-(-n // BLOCK), block=BLOCK, library=True
+            )
         await t.device_synchronize()
