@@ -65,7 +65,7 @@ async def stdpar_babelstream(
     measured: Figures = await stdpar(
         run, application="babelstream", implementation=implementation_of(run, implementation), steps=steps
     )
-    return {"fraction_of_peak": measured[f"{kernel}_gbs"] * 1e9 / run.spec.value("mem.bw"), **_without(measured)}
+    return {"fraction_of_peak": measured[f"{kernel}_gbs"] * 1e9 / run.spec.value("mem.bw_peak"), **_without(measured)}
 
 
 @scenario(

@@ -17,6 +17,7 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
     yield "low and high: the least and the most of the run at the mean of all ranges and at two corners: all costs low"
     yield "and all rates high, and the other way round"
+    yield f"digest of values, runs and machines: {report.digest}"
     for entry in report.entries:
         if any(value.emulated is not None for value in entry.values):
             yield from _entry(entry)

@@ -112,7 +112,10 @@ class Device:
         )
         self.apu = spec.flag("machine.apu")
         self.pages = PageTable(page_size(spec))
-        self.faults = KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped) if self.apu else None
+        huge = self.apu and spec.flag("page.thp")
+        self.faults = (
+            KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped, huge) if self.apu else None
+        )
         self._spec = spec
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults)
         self.engines: dict[str, CopyEngines] = {}

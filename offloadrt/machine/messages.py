@@ -144,6 +144,8 @@ class DmaPacket:
     depends: Signal | None = None
     queue: int = -1
     """The HSA queue of its stream, for the trace."""
+    submitted: float = 0.0
+    """When it was submitted, in virtual seconds."""
 
 
 Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket | PeerPacket

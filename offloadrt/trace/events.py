@@ -88,7 +88,10 @@ class DirectiveEnd(Event):
 
 @event
 class LockWait(Event):
-    """An actor found the lock taken and began to wait; no such event when the lock was free."""
+    """An actor found the lock taken and began to wait; no such event when the lock was free.
+
+    There is a second one when a lock that is not handed over is released and the actor is woken to try for it.
+    """
 
     lock: str
 

@@ -355,7 +355,7 @@ def test_a_memset_writes_at_memory_speed(rig):
         assert (driver.device.memory.view(block, 64 * MIB) == 3).all()
         return hardware.sim.now - begin
 
-    assert hardware.run(main) == pytest.approx(64 * MIB / 2039e9 + SPEC.value("sync.latency"))
+    assert hardware.run(main) == pytest.approx(64 * MIB / SPEC.value("mem.bw") + SPEC.value("sync.latency"))
 
 
 def test_an_event_orders_two_streams(rig):

@@ -34,7 +34,7 @@ class Contended:
 async def transfers(rig, number):
     done = Signal(rig.sim)
     ring = rig.kfd.device.next_ring()
-    ring.submit(DmaPacket(rig.machine.next_number(), 0, "h2d", MIB, "staged", None, done))
+    ring.submit(DmaPacket(rig.machine.next_number(), 0, "h2d", MIB, "staged", None, done, submitted=rig.sim.now))
     await done.wait()
 
 
@@ -76,13 +76,19 @@ def units(rig):
 
 
 OBJECTS = [
-    Contended("dma_ring", transfers, lambda rig: ring(rig).busy_s / ring(rig).transfers, lambda rig: ring(rig).wait_s),
+    Contended(
+        "dma_ring",
+        transfers,
+        lambda rig: ring(rig).busy_s / ring(rig).transfers,
+        lambda rig: ring(rig).wait_s,
+        {"dma.occupancy": 6.0},
+    ),
     Contended(
         "memory_traffic",
         transfers,
         lambda rig: (ring(rig).busy_s - memory(rig).wait_s) / ring(rig).transfers,
         lambda rig: memory(rig).wait_s,
-        {"dma_ring.uncontended": True, "dma.bw": "1700 GB/s", "dma.latency": 0},
+        {"dma_ring.uncontended": True, "dma.bw": "1700 GB/s", "dma.latency": 0, "dma.occupancy": 0},
     ),
     Contended(
         "hardware_queue", launches_two, lambda rig: units(rig).wall_s / units(rig).kernels, None, {"hsa.queues": 1}
@@ -92,7 +98,7 @@ OBJECTS = [
         prefaults,
         lambda rig: rig.kfd.mmap_lock.statistics().write_hold_s / rig.kfd.mmap_lock.statistics().write_acquired,
         lambda rig: rig.kfd.mmap_lock.statistics().wait_s,
-        {"prefault.call": 0},
+        {"prefault.call": 0, "process_lock.uncontended": True},
     ),
     Contended(
         "process_lock",

@@ -15,7 +15,10 @@ from offloadrt.sim import Signal, Simulation
 
 EMPTY = Kernel("empty").launch(1)
 N = 7
-ENOUGH = {"dma.rings": 1, "hsa.queues": 1, "dma_ring.uncontended": True, "driver.handover": 0, "hsa.queue_create": 0}
+ENOUGH = {
+    "dma.rings": 1, "hsa.queues": 1, "dma_ring.uncontended": True, "driver.handover": 0, "hsa.queue_create": 0,
+    "dma.ring_create": 0,
+}  # fmt: skip
 
 
 @attrs.define

@@ -161,9 +161,22 @@ def test_concurrent_prefaults_serialise_under_the_lock_and_only_there(apu):
     ends = rig.together(*[lambda array=array: rig.kfd.svm_attributes_set(*array) for array in arrays])
     held = LOCKED + 100 * INSERT
     assert ends == pytest.approx([CALL + held * (place + 1) for place in range(5)])
-    mmap = rig.kfd.statistics().mmap
-    assert mmap.write_hold_s == pytest.approx(5 * held) and mmap.wait_s == pytest.approx((1 + 2 + 3 + 4) * held)
-    assert rig.machine.host_time.seconds["driver lock"] == pytest.approx(mmap.wait_s)
+    mmap, process = rig.kfd.statistics().mmap, rig.kfd.statistics().process
+    assert mmap.write_hold_s == process.hold_s == pytest.approx(5 * held)
+    assert process.wait_s == pytest.approx((1 + 2 + 3 + 4) * held) and mmap.wait_s == 0.0
+    assert rig.machine.host_time.seconds["driver lock"] == pytest.approx(process.wait_s)
+
+
+def test_a_prefault_and_an_allocation_wait_for_one_another(apu):
+    """svm_range_set_attr takes the process lock at its entry, which allocations of the pool hold, too."""
+    rig = apu({"prefault.call": 0})
+    array = rig.array(HUGE, touched=True)
+    prefaulted, allocated = rig.together(
+        lambda: rig.kfd.svm_attributes_set(*array), lambda: rig.kfd.allocate(HUGE, phantom=True)
+    )
+    allocation = COSTS.value("alloc.pool_base") + HUGE * COSTS.value("alloc.pool_per_gib")
+    assert allocated == pytest.approx(allocation), "its work begins first"
+    assert prefaulted == pytest.approx(allocation + LOCKED + INSERT)
 
 
 def test_prefaults_that_exclude_nobody_count_each_page_once(apu):

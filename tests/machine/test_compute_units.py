@@ -12,7 +12,8 @@ from offloadrt.machine.messages import DrainKernels, KernelPacket, ResumeKernels
 from offloadrt.sim import Signal
 from offloadrt.trace import events
 
-LATENCY = load("alex-a100").value("launch.latency")
+A100 = load("alex-a100")
+LATENCY, BANDWIDTH = A100.value("launch.latency"), A100.value("mem.bw")
 FULL = 108 * 8  # teams of 256 threads that fill all SMs
 FLOPS, BYTES = Kernel("flops", None, 1e6, 8.0, 256), Kernel("bytes", None, 1.0, 4096.0, 256)
 
@@ -48,10 +49,10 @@ def device(rig):
     ("launch", "seconds"),
     [
         (FLOPS.launch(FULL), FULL * 256 * 1e6 / 9.7e12),
-        (BYTES.launch(FULL), FULL * 256 * 4096 / 2039e9),
+        (BYTES.launch(FULL), FULL * 256 * 4096 / BANDWIDTH),
         (FLOPS.launch(10 * FULL), 10 * FULL * 256 * 1e6 / 9.7e12),
         (FLOPS.launch(FULL // 4), FULL * 256 * 1e6 / 9.7e12 / 4 * 2),  # a quarter of the teams, half of the rate
-        (BYTES.launch(1, iterations=1000), 1000 * 4096 / 2039e9 * 108 * 4),
+        (BYTES.launch(1, iterations=1000), 1000 * 4096 / BANDWIDTH * 108 * 4),
         (Kernel("spills", None, 1e6, 0.0, 256, 32, 0.05).launch(FULL), FULL * 256 * 1e6 / 9.7e12 / 0.05),
         (Kernel("empty").launch(1), 0.0),
         (Kernel("one lane", None, 1e6, 0.0, 1).launch(108 * 64), 108 * 64 * 1e6 / 9.7e12 * 32),
@@ -127,7 +128,7 @@ def test_no_more_kernels_are_resident_than_the_limit(rig):
 
 def test_doubling_all_rates_halves_the_time(rig):
     def end(factor):
-        overrides = {"gpu.fp64": 9.7 * factor, "mem.bw": 2039 * factor, "launch.latency": 0.0}
+        overrides = {"gpu.fp64": 9.7 * factor, "mem.bw": f"{BANDWIDTH * factor} B/s", "launch.latency": 0.0}
         device = Device(rig(overrides))
         return device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3, lambda: device.run(BYTES.launch(99)))
 
@@ -263,4 +264,6 @@ def test_a_kernel_in_single_precision_takes_the_rate_of_single_precision():
     double = Kernel("double", flops_per_iteration=1e6).launch(4000, 256)
     single = Kernel("single", flops_per_iteration=1e6, precision="single").launch(4000, 256)
     ratio = spec.flops_single / spec.flops
-    assert spec.time_alone(double) == pytest.approx(ratio * spec.time_alone(single)) and ratio > 30
+    assert (
+        spec.seconds_on_idle_device(double) == pytest.approx(ratio * spec.seconds_on_idle_device(single)) and ratio > 30
+    )

@@ -24,7 +24,7 @@ def copier(rig, direction="h2d"):
     return copy
 
 
-@pytest.mark.parametrize(("direction", "bandwidth"), [("h2d", H2D), ("d2h", D2H), ("d2d", 2039e9 / 2)])
+@pytest.mark.parametrize(("direction", "bandwidth"), [("h2d", H2D), ("d2h", D2H), ("d2d", SPEC.value("mem.bw") / 2)])
 @pytest.mark.parametrize("nbytes", [0, 8, MIB])
 def test_a_copy_alone_takes_its_latency_and_its_bytes(rig, direction, bandwidth, nbytes):
     hardware = rig()

@@ -8,7 +8,7 @@ from offloadrt.trace import events
 
 MIB = 1 << 20
 ALONE = 6e-6 + MIB / 72e9
-RING = {"dma.latency": "6 us", "dma.bw": "72 GB/s"}
+RING = {"dma.latency": "6 us", "dma.occupancy": "6 us", "dma.bw": "72 GB/s"}
 
 
 class Ring:
@@ -42,6 +42,17 @@ def test_a_transfer_takes_its_latency_and_its_bytes(rig):
     assert ring.moved == ["a"] and ring.device.bytes_moved() == {"h2d": MIB, "d2h": 0, "d2d": 0, "p2p": 0}
     ring.device.add_moved("d2h", 5)
     assert ring.device.bytes_moved()["d2h"] == 5
+
+
+def test_transfers_in_a_row_overlap_but_for_what_occupies_the_ring(rig):
+    ring = Ring(rig, {"dma.occupancy": "2 us"})
+
+    async def main():
+        return [(await done.wait())[2] for done in [ring.submit(name) for name in "abc"]]
+
+    occupied = 2e-6 + MIB / 72e9
+    assert ring.rig.run(main) == pytest.approx([ALONE, ALONE + occupied, ALONE + 2 * occupied])
+    assert ring.device.rings[0].statistics().busy_s == pytest.approx(3 * occupied)
 
 
 def test_an_unmet_dependency_holds_up_all_that_is_behind_it(rig):

@@ -13,7 +13,7 @@ class Streams:
     """Streams of one device, and kernels that are submitted without waiting for them."""
 
     def __init__(self, rig, overrides=None):
-        self.rig = rig({"launch.latency": 0.0, **(overrides or {})})
+        self.rig = rig({"launch.latency": 0.0, "launch.gap": 0.0, **(overrides or {})})
         self.sim, self.device = self.rig.sim, self.rig.machine.devices[0]
         self.alone = self.device.compute.spec.seconds_on_idle_device(ONE)
 

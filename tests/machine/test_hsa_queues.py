@@ -13,7 +13,7 @@ class Queues:
     """The queues of an APU."""
 
     def __init__(self, rig, overrides=None):
-        self.rig = rig(overrides, profile="mi300a")
+        self.rig = rig({"launch.latency": "2 us", "launch.gap": "2 us", **(overrides or {})}, profile="mi300a")
         self.device = self.rig.machine.devices[0]
         self.queues = self.device.hsa_queues
         spec = self.device.compute.spec

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import ComputeSpec, load
 
-V100 = load("dgx1-v100").with_overrides({"mem.latency": "0.4 us"}).read(ComputeSpec)
+V100 = load("dgx1-v100").with_overrides({"mem.latency": "0.4 us", "mem.bw": "900 GB/s"}).read(ComputeSpec)
 LATENCY, BANDWIDTH, SMS, OF_AN_SM = 0.4e-6, 900e9, 80, 98e9
 RESIDENT = 16
 """Teams of 128 threads on an SM."""
@@ -46,7 +46,7 @@ def test_a_load_at_a_time_is_a_chain_of_latencies() -> None:
 
 def test_so_many_threads_with_two_doubles_each_keep_an_a100_busy() -> None:
     """39264 of them, as NVIDIA's talk has it for 1555 GB/s and 404 ns."""
-    a100 = load("isambard-a100").with_overrides({"mem.latency": "404 ns"}).read(ComputeSpec)
+    a100 = load("isambard-a100").with_overrides({"mem.latency": "404 ns", "mem.bw": "1555 GB/s"}).read(ComputeSpec)
     needed = 1555e9 * 404e-9 / 16
     assert needed == pytest.approx(39264, rel=1e-4)
     for share in (0.5, 1.0, 2.0):

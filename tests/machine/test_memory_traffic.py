@@ -19,6 +19,7 @@ MACHINE = {
     "mem.bw": "3500 GB/s",
     "dma.bw": "70 GB/s",
     "dma.latency": "6 us",
+    "dma.occupancy": "6 us",
     "launch.latency": "3 us",
     "sm.saturating_occupancy": 1,
 }
@@ -26,7 +27,7 @@ FULL = 228 * 8  # teams of 256 threads that fill all SMs
 BYTES, FLOPS = Kernel("bytes", None, 1.0, 4096.0, 256), Kernel("flops", None, 1e5, 8.0, 256)
 SWEEP = BYTES.launch(FULL)
 SWEEP_S = FULL * 256 * 4096 / BANDWIDTH
-FAST = {"dma.bw": "1750 GB/s", "dma.latency": "0 us"}
+FAST = {"dma.bw": "1750 GB/s", "dma.latency": "0 us", "dma.occupancy": "0 us"}
 """A ring that can use all of the memory's bandwidth."""
 WHOLE = FULL * 256 * 4096 // 2
 """Bytes whose copy alone takes the time of SWEEP with such a ring."""
@@ -47,7 +48,7 @@ def ends(make_rig, *jobs, gear="turbo", **overrides):
         done, number = Signal(rig.sim), rig.machine.next_number()
         device.start()
         if isinstance(what, int):
-            device.next_ring().submit(DmaPacket(number, 0, "h2d", what, "staged", None, done))
+            device.next_ring().submit(DmaPacket(number, 0, "h2d", what, "staged", None, done, submitted=rig.sim.now))
         else:
             stream = device.hsa_queues.open_stream()
             device.hsa_queues.take(stream)

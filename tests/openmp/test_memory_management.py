@@ -99,7 +99,7 @@ class TestLlvm:
 
     @pytest.mark.parametrize("step", range(12))
     def test_what_a_flush_that_is_left_has_not_freed_stays_pooled(self, rig: MakeRig, step: int) -> None:
-        made = rig()
+        made = rig({"alloc.cudaFree": "63 us"})
         allocator, memory = made.device.allocator, made.machine.devices[0].memory
 
         async def body(t: omp.HostThread) -> None:

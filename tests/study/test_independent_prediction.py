@@ -149,6 +149,7 @@ def test_an_entry_says_more_of_a_figure_where_its_name_does_not_do():
         ([("all", 1, "B")], {}, "elapsed_s: the value is in B and the figure in s"),
         ([("none", 1, "s")], {}, "no rule knows which figure of queueing it is"),
         ([("fewer", 1, "s")], {}, "it is compared by a difference, and the entry does not say to what"),
+        ([("1_threads", 1, "ratio")], {}, "it is a ratio, and its name does not say of what"),
         ([("speed", 1, "s"), ("colour", 1, "note")], {}, "its run has no figure note here"),
         ([("all", 1, "s")], {"what": "queue of 65"}, "queueing: parameter threads: 65 is out of range"),
     ],
@@ -170,6 +171,21 @@ def test_an_own_run_that_cannot_be_made_is_an_error_with_entry_and_field(run, sa
     with pytest.raises(UserError) as caught:
         predicted(entry([("x", 1, "s")], what="x", run=f"[result.run]\n{run}"))
     assert str(caught.value).startswith(f"f.toml: result 'x': {said}")
+
+
+def test_the_digest_moves_with_values_runs_and_machines_and_not_with_words():
+    one = entry([("all", 1, "s")])
+    digests = [
+        predicted(text, rules=rules).digest
+        for text, rules in [
+            (one, RULES),
+            (entry([("all", 2, "s")]), RULES),
+            (entry([("all", 1, "s")], what="queue of 5"), RULES),
+            (one, RULES.replace('profile = "t4"', 'profile = "titan-v"')),
+        ]
+    ]
+    assert len(set(digests)) == 4
+    assert predicted(one.replace("conditions =", 'note = "new words"\nconditions =')).digest == digests[0]
 
 
 def test_a_run_that_fails_makes_its_values_not_predicted():

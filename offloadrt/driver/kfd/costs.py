@@ -24,9 +24,9 @@ class KfdCosts:
     free_fragment: float
     """A free of a block that goes back to memory which the library keeps."""
     prefault: float
-    """The part of a prefault call that is outside the mmap lock."""
+    """The part of a prefault call that is outside of the process lock and the mmap lock."""
     prefault_locked: float
-    """The part under the lock that does not depend on the range."""
+    """The part under the locks that does not depend on the range."""
     prefault_insert: float
     """Added for each page that is new to the GPU."""
     prefault_populate: float

@@ -2,13 +2,15 @@
 
 Its calls run in the calling host thread.  Two locks order them.  A prefault holds the *mmap lock* of the process
 (``mmap_lock.py``) for writing; first touches by the host and services of kernels' faults hold it for reading.
-Allocations and frees that need the kernel hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
-page table is filled in bulk when it is allocated.  The faults of kernels are served by ``page_fault_handler.py``.
+Allocations and frees that need the kernel, and prefaults, hold the driver's *process lock*.  Memory of the pool never
+faults: the GPU's page table is filled in bulk when it is allocated.  The faults of kernels are served by
+``page_fault_handler.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import attrs
 
@@ -61,7 +63,8 @@ class Kfd:
         flag = machine.spec.flag
         self.mmap_lock = MmapLock(machine.sim, f"mmap lock{suffix}", uncontended=flag("mmap.uncontended"))
         self.process_lock = Lock(machine.sim, f"kfd process lock{suffix}")
-        self._process_contends = not flag("process_lock.uncontended")
+        uncontended = flag("process_lock.uncontended")
+        self._process: AbstractAsyncContextManager[object] = nullcontext() if uncontended else self.process_lock
         self._handler = PageFaultHandler(
             machine,
             device,
@@ -122,9 +125,11 @@ class Kfd:
     async def svm_attributes_set(self, begin: int, nbytes: int) -> int:
         """Prefault a range of host memory, so that the GPU can translate all of it; return how many pages are new.
 
-        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.  The lock is
-        held for writing to the end.  The real call goes down to reading before it inserts pages, and keeps services of
-        faults out by a mutex of its own: only first touches by the host could pass it there.
+        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.  As
+        ``svm_range_set_attr`` does, it takes the process lock first, so that it waits for allocations and frees, and
+        they for it; then the mmap lock, which is held for writing to the end.  The real call goes down to reading
+        before it inserts pages, and keeps services of faults out by a mutex of its own: only first touches by the host
+        could pass it there.
 
         The pages appear all at once at the end; the real driver maps them range by range.  A kernel that starts during
         the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the mmap lock
@@ -134,19 +139,20 @@ class Kfd:
         sim, entry = machine.sim, machine.sim.now
         await self._work(costs.prefault)
         since = sim.now
-        await self.mmap_lock.acquire_write()
-        self._host_time.add("driver lock", sim.now - since)
-        try:
-            new = pages.missing_pages(begin, nbytes)
-            unpopulated = self.host_pages.missing_pages(begin, nbytes) if new else 0
-            await self._work(
-                costs.prefault_locked + new * costs.prefault_insert + unpopulated * costs.prefault_populate
-            )
-            if new:
-                self.host_pages.insert(begin, begin + nbytes)
-                new = pages.insert(begin, begin + nbytes)  # fewer than counted if the lock excludes nobody
-        finally:
-            self.mmap_lock.release()
+        async with self._process:
+            await self.mmap_lock.acquire_write()
+            self._host_time.add("driver lock", sim.now - since)
+            try:
+                new = pages.missing_pages(begin, nbytes)
+                unpopulated = self.host_pages.missing_pages(begin, nbytes) if new else 0
+                await self._work(
+                    costs.prefault_locked + new * costs.prefault_insert + unpopulated * costs.prefault_populate
+                )
+                if new:
+                    self.host_pages.insert(begin, begin + nbytes)
+                    new = pages.insert(begin, begin + nbytes)  # fewer than counted if the locks exclude nobody
+            finally:
+                self.mmap_lock.release()
         self._prefaults += 1
         self._prefault_pages += new
         self._prefault_s += sim.now - entry
@@ -202,13 +208,10 @@ class Kfd:
 
     async def in_kernel(self, dt: float) -> None:
         """Work for ``dt`` seconds under the process lock, in a call of the kernel."""
-        if not self._process_contends:
-            await self._work(dt)
-            return
         since = self.machine.sim.now
         # No hand-over is charged, because profiles have none for a mutex of the kernel. A contended process lock is
         # predicted too fast, by one wake-up for each wait.
-        async with self.process_lock:
+        async with self._process:
             self._host_time.add("driver lock", self.machine.sim.now - since)
             await self._work(dt)
 

@@ -18,6 +18,8 @@ class RocrCosts:
     barrier: Annotated[float, "hsa.barrier"]
     """Writing the packet of a barrier."""
     queue_create: Annotated[float, "hsa.queue_create"]
+    ring_create: Annotated[float, "dma.ring_create"]
+    """Added to the first copy through a DMA ring."""
     signal_create: Annotated[float, "signal.create"]
     handler: Annotated[float, "signal.register"]
     """Asking for an asynchronous handler; the handler itself costs ``signal.handler`` in its own thread."""

@@ -23,6 +23,8 @@ class DmaCalls:
         self._calls = calls
         self.locks = {ring.number: locks.of_ring(ring.number) for ring in device.rings}
         """The locks of the rings, by the ring's number."""
+        self._created: set[int] = set()
+        """The rings whose queue exists: the first copy through a ring creates it."""
 
     async def memory_async_copy(
         self,
@@ -41,10 +43,14 @@ class DmaCalls:
             lock = self.locks[ring.number]
             await lock.enter(self._costs.copy_submit)
             try:
+                if ring.number not in self._created:
+                    await self._machine.work(self._costs.ring_create, "driver")
+                    self._created.add(ring.number)
                 stream.note(done)
                 number = self._machine.next_number()
                 memory = "device" if direction == "d2d" else "staged"
-                ring.submit(DmaPacket(number, cause, direction, nbytes, memory, move, done, depends, queue))
+                now = self._machine.sim.now
+                ring.submit(DmaPacket(number, cause, direction, nbytes, memory, move, done, depends, queue, now))
             finally:
                 lock.release()
 

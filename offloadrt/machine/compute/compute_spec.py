@@ -34,6 +34,9 @@ class ComputeSpec:
     team_dispatch: Annotated[float, "gpu.team_dispatch"]
     max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
     launch_latency: Annotated[float, "launch.latency"]
+    """From a kernel's submission to its first team."""
+    launch_gap: Annotated[float, "launch.gap"]
+    """From the end of what a kernel waited for in its queue to its first team, when it was submitted in time."""
     save_restore: Annotated[float, "driver.halt_save_restore"]
     uncontended: Annotated[bool, "compute.uncontended"]
 

@@ -9,6 +9,7 @@ suspends the device.  A kernel leaves the SMs to others while it waits for a pag
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import deque
 from collections.abc import Callable
@@ -94,7 +95,10 @@ class ComputeUnits:
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
         self._times: Memo[int, tuple[Launch, float, float]] = Memo()
-        self._launching: deque[tuple[float, KernelPacket]] = deque()
+        self._times_in_pages: Memo[int, tuple[Launch, float, float]] = Memo()
+        self._launching: list[tuple[float, int, KernelPacket]] = []
+        """A heap of the kernels that have not reached the SMs yet: when they do, and in what order they came."""
+        self._arrivals = 0
         self._waiting: deque[KernelPacket] = deque()
         self._delayed = LevelOverTime(sim)
         self._draining: list[Request] = []
@@ -119,7 +123,8 @@ class ComputeUnits:
                     self._start()
                     continue
             elif isinstance(message, KernelPacket):
-                launching.append((sim.now + self.spec.launch_latency, message))
+                self._arrivals += 1
+                heapq.heappush(launching, (self._due(message), self._arrivals, message))
                 if ends > sim.now + _NEAR and launching[0][0] > sim.now:
                     continue
             elif isinstance(message, FaultServed):
@@ -140,6 +145,17 @@ class ComputeUnits:
             self._retire()
             if launching or self._waiting:
                 self._start()
+
+    def _due(self, packet: KernelPacket) -> float:
+        """Return when a kernel that has just been dispatched reaches the SMs.
+
+        The queue fetches and decodes it while it still waits for what is before it in its stream, so that only the gap
+        is left of the launch latency when it was submitted in time.
+        """
+        now, submitted = self.sim.now, packet.stream.submitted
+        if submitted is None or submitted >= now or packet.blit is not None:
+            return now + self.spec.launch_latency
+        return max(submitted + self.spec.launch_latency, now + self.spec.launch_gap)
 
     def _drain(self, message: DrainKernels, call: Request) -> None:
         self._drains += 1
@@ -216,7 +232,7 @@ class ComputeUnits:
             self._delayed.fall()
             self._begin(waiting.popleft())
         while self._launching and self._launching[0][0] <= now:
-            packet = self._launching.popleft()[1]
+            packet = heapq.heappop(self._launching)[2]
             if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
                 waiting.append(packet)
                 self._delayed.rise()
@@ -235,7 +251,8 @@ class ComputeUnits:
                 queue = packet.stream.queue.number
                 row = (packet.number, launch.kernel.name, launch.teams)
                 trace(events.KernelStart, self.device, queue, packet.cause, *row)
-        alone, demand = self._time(launch)
+        in_pages = faults is not None and faults.translates_slowly and bool(packet.touches)
+        alone, demand = self._time(launch, in_pages)
         resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
         if packet.accesses and self.managed is not None:
             self.managed.begin(resident)
@@ -250,14 +267,17 @@ class ComputeUnits:
         if here > tally.most_resident:
             tally.most_resident = here
 
-    def _time(self, launch: Launch) -> tuple[float, float]:
-        """Return the seconds that a launch takes alone, and the SMs that it fills."""
+    def _time(self, launch: Launch, in_pages: bool) -> tuple[float, float]:
+        """Return the seconds that a launch takes alone, and the SMs that it fills; `in_pages`: in small pages."""
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.
-        known = self._times.get(id(launch))
+        times = self._times_in_pages if in_pages else self._times
+        known = times.get(id(launch))
         if known is None or known[0] is not launch:
             spec = self.spec
-            known = self._times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch))
+            if in_pages and self.faults is not None:
+                spec = attrs.evolve(spec, bandwidth=spec.bandwidth * self.faults.spec.small_pages)
+            known = times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch))
         return known[1:]
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:

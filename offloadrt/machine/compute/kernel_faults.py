@@ -32,6 +32,8 @@ class FaultSpec:
     """Bytes, and alignment, of what one service maps; less at the end of the program's memory."""
     xnack: Annotated[bool, "gpu.xnack"]
     """Whether a kernel waits for a missing page; otherwise it dies."""
+    small_pages: Annotated[float, "mem.small_pages"]
+    """The part of the memory's bandwidth that a kernel reaches in host memory whose pages are not huge."""
 
 
 Mapped = Callable[[int, int], tuple[int, int]]
@@ -73,10 +75,14 @@ class KernelFaults:
     mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).
     """
 
-    def __init__(self, sim: Simulation, device: int, pages: PageTable, spec: FaultSpec, mapped: Mapped) -> None:
+    def __init__(
+        self, sim: Simulation, device: int, pages: PageTable, spec: FaultSpec, mapped: Mapped, huge: bool
+    ) -> None:
         self.sim = sim
         self.pages = pages
         self.spec = spec
+        self.translates_slowly = spec.small_pages < 1.0 and not huge
+        """Whether kernels are slower in host memory, whose pages are small."""
         self._of_program = mapped
         self.handler = Mailbox(sim, f"device {device} page fault handler")
         self._device = device

@@ -127,6 +127,8 @@ class HostLock:
                 dt += request.asked[0]
             else:
                 self._woken = request
+                if self.sim.observer is not None:
+                    self.sim.observer.lock_waited(self, thread)
             thread.waits_for = None
             self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
 

@@ -22,7 +22,9 @@ class RingSpec:
     """What one ring can do.  Seconds and bytes/s."""
 
     latency: Annotated[float, "dma.latency"]
-    """Seconds that a transfer takes besides its bytes."""
+    """Seconds from the submission of a transfer to its end besides its bytes, on an idle ring."""
+    occupancy: Annotated[float, "dma.occupancy"]
+    """The part of them in which the ring does nothing else."""
     bandwidth: Annotated[float, "dma.bw"]
     """Upper limit in bytes/s; each byte copied is one read and one write of memory."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
@@ -82,10 +84,13 @@ class DmaRing:
         busy, moved, sleep = self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
         flow, bandwidth = self.traffic.open_flow(), min(spec.bandwidth, self.traffic.spec.copies)
+        ahead = max(spec.latency - spec.occupancy, 0.0)
         while True:
             packet = await get()
             if not isinstance(packet, DmaPacket):
                 raise TypeError(f"a DMA ring does not understand {packet!r}")
+            if (early := packet.submitted + ahead - sim.now) > 0.0:  # the doorbell, the fetch of the packet
+                await sleep(early)
             depends = packet.depends
             if depends is not None and not depends.is_set:
                 self._blocked.rise()
@@ -97,7 +102,7 @@ class DmaRing:
             if trace is not None:
                 row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
-            alone = spec.latency + nbytes / bandwidth
+            alone = spec.occupancy + nbytes / bandwidth
             flow.begin(nbytes, alone)
             await sleep(alone)
             if flow.part is None:

@@ -6,6 +6,7 @@ its stream has completed; until then it stays at the head and holds up everythin
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import attrs
@@ -65,6 +66,8 @@ class HardwareQueue:
         self.migrations = migrations
         """The mailbox of who carries out prefetches; None until managed memory is in use."""
         self._relay = relay
+        self._submitted: deque[float] = deque()
+        """When the packets in the mailbox were submitted."""
         self._packets = 0
         self._blocked = 0
         self._blocking = LevelOverTime(sim)
@@ -74,6 +77,7 @@ class HardwareQueue:
     def submit(self, packet: StreamCommand) -> None:
         """Append a packet."""
         self._behind.rise()
+        self._submitted.append(self.sim.now)
         self.mailbox.put(packet)
 
     async def run(self) -> None:
@@ -84,10 +88,10 @@ class HardwareQueue:
                 raise TypeError(f"a hardware queue does not understand {packet!r}")
             self._behind.fall()
             self._packets += 1
-            stream = packet.stream
+            stream, submitted = packet.stream, self._submitted.popleft()
             if (before := stream.running) is not None and not before.is_set:
                 await self._block(before)
-            stream.running = packet.done
+            stream.running, stream.submitted = packet.done, submitted
             if isinstance(packet, KernelPacket):
                 self._compute.put(packet)
             elif isinstance(packet, CopyPacket):

@@ -32,8 +32,8 @@ class HsaQueue:
         self._compute = compute
         self._waits = False
         """Whether there is such a barrier."""
-        self._queued: deque[KernelPacket | BarrierPacket] = deque()
-        """The packets behind it."""
+        self._queued: deque[tuple[KernelPacket | BarrierPacket, float]] = deque()
+        """The packets behind it, and when they were submitted."""
         self._packets = 0
         self._blocked = 0
         self._blocking = LevelOverTime(sim)
@@ -45,15 +45,16 @@ class HsaQueue:
         if not isinstance(packet, (KernelPacket, BarrierPacket)):
             raise TypeError(f"an HSA queue does not understand {packet!r}")
         if self._waits:
-            self._queued.append(packet)
+            self._queued.append((packet, self.sim.now))
             self._behind.rise()
         else:
-            self._hand_on(packet)
+            self._hand_on(packet, self.sim.now)
 
-    def _hand_on(self, packet: KernelPacket | BarrierPacket) -> None:
+    def _hand_on(self, packet: KernelPacket | BarrierPacket, submitted: float) -> None:
         """Take a packet that no other stands before."""
         self._packets += 1
         if isinstance(packet, KernelPacket):
+            packet.stream.submitted = submitted
             self._compute.put(packet)
         elif packet.depends.is_set:
             _complete(packet)
@@ -74,7 +75,7 @@ class HsaQueue:
             self._waits = False
             while self._queued and not self._waits:
                 self._behind.fall()
-                self._hand_on(self._queued.popleft())
+                self._hand_on(*self._queued.popleft())
 
     def statistics(self) -> QueueStatistics:
         """Return what the queue did so far."""

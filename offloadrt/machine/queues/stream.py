@@ -59,6 +59,8 @@ class Stream:
     """Completion of the packet submitted last."""
     running: Signal | None = None
     """Completion of the packet dispatched last.  Only the hardware queue uses it."""
+    submitted: float | None = None
+    """When the packet dispatched last was submitted; None if it was dispatched at once.  Only the queue writes it."""
     recent: deque[Signal] = attrs.field(factory=deque, repr=False)
     """Completions of packets that no call of ``spans`` has returned yet."""
     pending: deque[Signal] = attrs.field(factory=deque, repr=False)

@@ -138,6 +138,8 @@ def _by_rules(
         return PlannedValue(value, f"{scenario.name}: {error}")
     except ValueError as error:
         return PlannedValue(value, f"its texts cannot be read: {error}")
+    if over == bound:
+        return PlannedValue(value, "it is a ratio, and its name does not say of what")
     to = [other.name for other in entry.values if re.fullmatch(rule.difference_to or "", other.name, re.IGNORECASE)]
     if rule.difference_to and not to:
         return PlannedValue(value, "it is compared by a difference, and the entry does not say to what")

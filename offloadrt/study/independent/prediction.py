@@ -6,6 +6,8 @@ other way round. `low` and `high` are the least and the most that these three ru
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +105,8 @@ class IndependentReport:
     entries: Sequence[PredictedEntry]
     runs: int
     """How many runs were made."""
+    digest: str = ""
+    """A digest of what was predicted and from what (`digest_of`)."""
 
     def accuracies(self) -> list[KindAccuracy]:
         """Return the accuracy of each kind that is counted, and that of all of them as kind `all`."""
@@ -142,7 +146,23 @@ def predict(
         for point in planned.points:
             runs.want(point)
     runs.make(pool, jobs, advanced)
-    return IndependentReport(file, [_entry(one, runs) for one in plans], len(runs.wanted))
+    return IndependentReport(file, [_entry(one, runs) for one in plans], len(runs.wanted), digest_of(plans))
+
+
+def digest_of(plans: Sequence[EntryPlan]) -> str:
+    """Return a digest of the values, of the runs that predict them, and of the numbers of their machines.
+
+    The emulator's mechanisms are not in it: what they change shows in the pinned outputs of the scenarios.
+    """
+    machines: dict[str, object] = {}
+    values = []
+    for planned in (value for one in plans for value in one.values):
+        runs = [[point.scenario.rpartition(":")[2], dict(point.parameters)] for point in planned.points]
+        values.append([msgspec.to_builtins(planned.value), planned.figure, planned.difference_to, runs])
+        for machine in {str(point.options.machine) for point in planned.points} - machines.keys():
+            entries = profiles.load(machine).entries
+            machines[machine] = {key: [entry.value, entry.low, entry.high] for key, entry in entries.items()}
+    return hashlib.sha256(json.dumps([values, machines], sort_keys=True).encode()).hexdigest()[:16]
 
 
 class _NotPredicted(Exception):
@@ -243,4 +263,5 @@ def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Run
     except _NotPredicted as error:
         return PredictedValue(value.name, value.unit, value.value, reason=str(error))
     numbers = [converted(figure, planned.unit, value.unit) for figure in figures]
-    return PredictedValue(value.name, value.unit, reported, numbers[0], min(numbers), max(numbers), difference_to=to)
+    low, high = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
+    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, difference_to=to)

@@ -46,8 +46,10 @@ def test_what_is_compared_has_every_reason_for_which_a_barrier_stays() -> None:
 
 @pytest.mark.parametrize("implementation", ["acpp", "nvcpp", "native"])
 def test_rates_are_below_the_peak_and_near_it(implementation: str) -> None:
-    found = measured(steps=4, implementation=implementation)
-    assert 0.9 < found["fraction_of_peak"] < 1.0
+    """The memory's own attained rate, as a part of the peak, bounds them."""
+    found, memory = measured(steps=4, implementation=implementation), load("isambard-a100")
+    attained = memory.value("mem.bw") / memory.value("mem.bw_peak")
+    assert 0.95 * attained < found["fraction_of_peak"] < attained < 1.0
     assert measured(steps=4, implementation=implementation, size=1 << 12)["fraction_of_peak"] < 0.1
 
 
@@ -102,16 +104,17 @@ def test_arrays_that_do_not_fit_are_told_by_name() -> None:
         measured(size=1 << 31, steps=2, implementation="native")
 
 
-@pytest.mark.parametrize(("size", "on_host"), [(1000, 50), (4_000_000, 0)])
-def test_after_a_run_that_sampled_each_side_the_heuristic_takes_the_faster(
+@pytest.mark.parametrize(("size", "on_host"), [(100, 50), (4_000_000, 0)])
+def test_after_a_run_that_sampled_each_side_the_heuristic_takes_the_one_whose_operations_were_faster(
     tmp_path: Path, size: int, on_host: int
 ) -> None:
+    """Each by itself, as it measures them: small ones are faster on the device only in a row, as launches overlap."""
     given = {"size": size, "steps": 10, "database": str(tmp_path / "times.json")}
     host, offload = (measured(sampling=side, **given) for side in ("host", "offload"))
     assert (host["on_host"], offload["on_host"]) == (50, 0)
     decided = measured(heuristic="on", **given)
     assert decided["on_host"] == on_host
-    assert decided["time_s"] == pytest.approx(min(host["time_s"], offload["time_s"]))
+    assert decided["time_s"] == pytest.approx((host if on_host else offload)["time_s"])
     assert measured(size=size, steps=10, heuristic="on")["on_host"] == 0
 
 

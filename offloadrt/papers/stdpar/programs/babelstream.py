@@ -95,7 +95,7 @@ class BabelStream:
         results = {array.name: await t.read(array) for array in (a, b, c)}
         for array in (a, b, c):
             await t.delete(array)
-        peak = t.program.machine.spec.value("mem.bw")
+        peak = t.program.machine.spec.value("mem.bw_peak")
         rates = {name: ARRAYS[name] * 8 * self.n / min(taken[1:] or taken) for name, taken in seconds.items()}
         figures = {f"{name}_gbs": rate / 1e9 for name, rate in rates.items()}
         return ApplicationOutcome({**figures, "fraction_of_peak": rates["triad"] / peak}, {**results, "dot": total})
