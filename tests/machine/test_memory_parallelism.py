@@ -64,12 +64,23 @@ def test_an_sm_counts_so_many_loads_of_a_warp() -> None:
     assert V100.limits.loads_in_flight(attrs.evolve(loads(1000), registers_per_thread=255).launch(1)) == 63
 
 
-def test_threads_that_find_nothing_to_access_draw_nothing() -> None:
-    """A quarter of the teams with all the accesses is a quarter of the launch."""
+def test_teams_that_find_nothing_to_access_draw_nothing_and_only_have_to_begin() -> None:
+    """A quarter of the teams with all the accesses is a quarter of the launch, before or after the other teams."""
     part = loads(2).launch(100)
     predicated = attrs.evolve(loads(2, per_iteration=16).launch(400), accessing=0.25)
     assert predicated.bytes == part.bytes
-    assert seconds(predicated) == pytest.approx(seconds(part))
+    assert seconds(predicated) == pytest.approx(seconds(part) + 300 * V100.team_dispatch)
+
+
+def test_arithmetic_that_every_team_does_hides_no_accesses_of_others() -> None:
+    """With little to compute, what teams without accesses compute comes on top; with much, nothing does."""
+    accesses = attrs.evolve(loads(2, per_iteration=16).launch(400), accessing=0.25)
+    for flops in (2e3, 1e5):
+        computing = attrs.evolve(accesses, kernel=attrs.evolve(accesses.kernel, flops_per_iteration=flops))
+        arithmetic_s = seconds(attrs.evolve(computing, kernel=attrs.evolve(computing.kernel, bytes_per_iteration=0.0)))
+        memory_s = seconds(accesses) - 300 * V100.team_dispatch
+        assert 0.75 * arithmetic_s > 300 * V100.team_dispatch
+        assert seconds(computing) == pytest.approx(max(memory_s, arithmetic_s / 4) + 0.75 * arithmetic_s)
 
 
 def test_teams_are_spread_over_the_sms_before_any_gets_a_second_one() -> None:

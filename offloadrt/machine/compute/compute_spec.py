@@ -31,6 +31,7 @@ class ComputeSpec:
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
     sm_bandwidth: Annotated[float, "sm.bandwidth"]
+    team_dispatch: Annotated[float, "gpu.team_dispatch"]
     max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
     launch_latency: Annotated[float, "launch.latency"]
     """From a kernel's submission to its first team."""
@@ -81,11 +82,19 @@ class ComputeSpec:
         )
 
     def _roofline(self, launch: Launch) -> float:
-        """Return the seconds that arithmetic or memory takes, whichever is more."""
+        """Return the seconds that arithmetic or memory takes, whichever is more.
+
+        Teams begin in order, so those that a predicate keeps from memory run before or after the others, and overlap
+        with none of their accesses: they take their arithmetic, or as long as it takes to begin them.
+        """
         # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
         # less than a factor of two: the sum of the two times is at most twice the longer one.
         arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
-        return max(arithmetic, launch.bytes / self.drawn(launch)) if launch.bytes else arithmetic
+        if not launch.bytes:
+            return arithmetic
+        accessing = max(arithmetic * launch.accessing, launch.bytes / self.drawn(launch))
+        idle_teams = launch.teams - launch.accessing_teams
+        return accessing + max(arithmetic * (1.0 - launch.accessing), idle_teams * self.team_dispatch)
 
     def _flops(self, launch: Launch) -> float:
         """Return the flop/s of a launch's code when all SMs are busy."""

@@ -79,6 +79,7 @@ def _registry() -> pint.UnitRegistry[Any]:
 COMMON: dict[str, tuple[float, str]] = {
     "s": (1.0, "time"),
     "us": (1e-6, "time"),
+    "ns": (1e-9, "time"),
     "B": (1.0, "data"),
     "MiB": (1048576.0, "data"),
     "GiB": (1073741824.0, "data"),

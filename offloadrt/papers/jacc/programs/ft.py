@@ -2,9 +2,8 @@
 
 As in the public code, real and imaginary parts are arrays of their own, and rows have one more point than they need. A
 transform passes through a scratch array that nobody else reads: here it is allocated, and its traffic is that of the
-array. The stages are in constant geometry, without the permutation at the end. Of the kernels' published times only
-the sum is used: 92.1 ms, the mean of the four kernels that the paper divides, is what three transforms take if the
-fourth kernel is short. Nine stages over a line count as one pass, so the transforms' factor is large.
+array. So a divided transform exchanges the array, but not the scratch that the public code's transforms write besides.
+The stages are in constant geometry, without the permutation at the end. Nine stages over a line count as one pass.
 """
 
 from __future__ import annotations
