@@ -76,6 +76,17 @@ def test_an_exchange_of_little_data_takes_its_calls_and_waits(acc_rig: MakeRig) 
     assert 10e-6 < times.communication_s / times.executions < 100e-6
 
 
+def test_each_device_submits_its_own_copies_while_the_others_submit_theirs(acc_rig: MakeRig) -> None:
+    """Three copies from each of four devices: the exchange takes three submissions, not twelve."""
+
+    def exchange_s(submission: str) -> float:
+        _, jacc, _ = run_stencil(acc_rig, 4, strategy="always", entries={"driver.copy_submit": submission})
+        times = jacc.times["relax"]
+        return times.communication_s / times.executions
+
+    assert exchange_s("1100 us") - exchange_s("100 us") == pytest.approx(3 * 1e-3, rel=0.01)
+
+
 def test_the_exchange_comes_after_the_kernels_of_all_devices_and_before_the_next_ones(acc_rig: MakeRig) -> None:
     rig, times = large(acc_rig, 4, "always")
     copies = [event for event in rig.events(events.CopyEnd) if event.direction == "p2p"]
