@@ -12,6 +12,7 @@ update of the page table acquire).  A block of which a copy is under way stays l
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
 from offloadrt.driver.uvm.costs import UvmCosts
@@ -78,23 +79,28 @@ class UvmBlocks:
             self._arrived(block, brought)
             return True
 
-        def arrived() -> None:
-            self._arrived(block, brought)
-            self.locks.give(block)
-
         if written is None:
-            return self._send("h2d", nbytes, cause, arrived)
+            return self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought))
+        return self._fetch_behind(written, block, brought, nbytes, cause)
+
+    def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
+        """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
         arrival = Signal(self.sim, f"pages of block {block.index:#x}")
 
         def start() -> None:
-            if moved:
+            if nbytes:
+                arrived = partial(self._arrived_and_give, block, brought)
                 self._send("h2d", nbytes, cause, arrived).set_callback(arrival.set)
             else:
-                arrived()
+                self._arrived_and_give(block, brought)
                 arrival.set()
 
         written.set_callback(start)
         return arrival
+
+    def _arrived_and_give(self, block: ManagedBlock, brought: int) -> None:
+        self._arrived(block, brought)
+        self.locks.give(block)
 
     def _arrived(self, block: ManagedBlock, brought: int) -> None:
         """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""

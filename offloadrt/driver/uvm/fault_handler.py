@@ -103,10 +103,12 @@ class UvmFaultHandler:
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
         served, entries_of, different = _merged(fetched)
-        preprocessed, moved_before, took = sim.now, counters.bytes_htod, dict[int, float]()
+        preprocessed, moved_before = sim.now, counters.bytes_htod
+        took: dict[int, float] = {}
+        copies: list[Signal] = []
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
-            locked, copies = sim.now, list[Signal]()
+            locked = sim.now
             self._faults.unpin()
             counters.batches += 1
             counters.duplicates += entries - different
@@ -121,7 +123,9 @@ class UvmFaultHandler:
             blocks.locks.release()
         served_at, nbytes = sim.now, counters.bytes_htod - moved_before
         dropped = -entries
-        for fault in seen + (self._in_buffer() if entries - different > costs.duplicates * entries else []):
+        if entries - different > costs.duplicates * entries:
+            seen += self._in_buffer()
+        for fault in seen:
             dropped += fault.entries
         await pay(costs.flush + costs.flush_entry * dropped)
         phases = (begin, fetched_at, preprocessed, locked, served_at, sim.now)
@@ -129,7 +133,8 @@ class UvmFaultHandler:
         for fault in fetched:
             self._note_wait(fault, took)
         for copy in copies:
-            await copy.wait()
+            if not copy.is_set:
+                await copy.wait()
         return ReplayFaults((seen[0].kernel,) if self._uncontended else None, served)
 
     def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:

@@ -10,6 +10,7 @@ Sets of pages are whole numbers: bit k is page k of the block.
 from __future__ import annotations
 
 import functools
+import math
 
 
 @functools.lru_cache(maxsize=1 << 12)  # 16 times as many entries would answer 2 % more calls, for more memory
@@ -28,36 +29,51 @@ def with_prefetched(
     '0b11'
     """
     left = faulted & ~thrashing
-    wanted = faulted | _grown(left, pages, big, thrashing) & valid if big > 1 else faulted
-    occupied = (there | wanted) & valid
-    while left:
-        *larger, own = _trees_of((left & -left).bit_length() - 1, pages, big)
-        left &= ~own
-        for tree in larger:
-            subtree = tree & valid
-            if (occupied & tree).bit_count() > threshold * subtree.bit_count():
-                wanted |= subtree
-                left &= ~tree
-                break
-    return wanted & ~thrashing | faulted
+    wanted = faulted | _grown(left, big, thrashing) & valid if big > 1 else faulted
+    # All subtrees of a size at once: each has as many bits of `occupied` as it has pages, with the number of its pages
+    # that are occupied. So has `left` for whether it was asked for a page, in the lowest of these bits.
+    occupied, brought = (there | wanted) & valid, 0
+    for half, low_halves, lowest, missing, highest, full in _levels(valid, pages, threshold):
+        occupied = (occupied & low_halves) + (occupied >> half & low_halves)
+        left = (left | left >> half) & lowest
+        if half >= big and (dense := (occupied + missing & highest) >> 2 * half - 1 & left):
+            brought |= dense * full
+    return (wanted | brought & valid) & ~thrashing | faulted
 
 
-def _grown(faulted: int, pages: int, big: int, thrashing: int) -> int:
+@functools.lru_cache(maxsize=1 << 8)
+def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, int, int, int, int], ...]:
+    """Return for each size of subtree, ascending from two pages, the numbers that find the dense ones of a block.
+
+    Half the size, and bits of all subtrees: those of their lower halves, the lowest bit of each, what makes the highest
+    bit of each that is dense when it is added to the count of its pages, and these highest bits, of those that can be
+    dense; at last a subtree with all its pages.
+    """
+    levels: list[tuple[int, int, int, int, int, int]] = []
+    for level in range(1, pages.bit_length()):
+        size = 1 << level
+        full, half = (1 << size) - 1, size // 2
+        lowest = missing = highest = 0
+        for first in range(0, pages, size):
+            lowest |= 1 << first
+            own = (valid >> first & full).bit_count()
+            if (enough := math.floor(threshold * own) + 1) <= own:
+                missing |= (1 << size - 1) - enough << first
+                highest |= 1 << first + size - 1
+        levels.append((half, lowest * ((1 << half) - 1), lowest, missing, highest, full))
+    return tuple(levels)
+
+
+def _grown(faulted: int, big: int, thrashing: int) -> int:
     """Return the big pages that some pages of a block lie in and no thrashing page (``grow_fault_granularity``)."""
     found = 0
     while faulted:
-        own = _trees_of((faulted & -faulted).bit_length() - 1, pages, big)[-1]
+        place = (faulted & -faulted).bit_length() - 1
+        own = (1 << big) - 1 << place - place % big
         if not own & thrashing:
             found |= own
         faulted &= ~own
     return found
-
-
-@functools.cache
-def _trees_of(place: int, pages: int, big: int) -> tuple[int, ...]:
-    """Return the subtrees that a page of a block is in, the largest first; the last one is its big page."""
-    sizes = [1 << level for level in range(pages.bit_length() - 1, big.bit_length() - 2, -1)]
-    return tuple([(1 << size) - 1 << place - place % size for size in sizes])
 
 
 @functools.lru_cache(maxsize=1 << 16)
