@@ -162,6 +162,7 @@ def test_threads_that_share_arrays_leave_each_for_itself(rig: MakeRig, machine: 
     async def body(t: omp.HostThread) -> None:
         if t.number == 0:
             shared.extend(t.array(name, n, fill=1.0) for name, n in (("a", 1 << 16), ("b", 1 << 12), ("c", 300)))
+            await region(t, shared)  # loads the image and creates the DMA queue, which no thread has the patience for
         await t.barrier()
         for turn in range(12):
             with t.sim.move_on_after((1 + t.number + 5 * turn) * 7e-6) as scope:

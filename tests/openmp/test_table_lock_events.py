@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from openmp_rig import SLOW_TABLE, MakeRig, mapped
 
 from offloadrt import Run
@@ -10,14 +11,28 @@ from offloadrt.kernels import Kernel
 from offloadrt.trace import events
 
 
-def test_the_trace_shows_who_waits_for_the_table(rig: MakeRig) -> None:
-    made = mapped(rig, 3, SLOW_TABLE)
+@pytest.mark.parametrize("handoff", ["fifo", "barging"])
+def test_the_trace_shows_who_waits_for_the_table_and_who_is_woken_to_try(rig: MakeRig, handoff: str) -> None:
+    made = mapped(rig, 3, {**SLOW_TABLE, "table.handoff": handoff})
     lock = made.program.locks()["device table"]
-    waits = [e for e in made.trace.events if isinstance(e, events.LockWait) and e.lock == "device table"]
-    acquired = [e for e in made.trace.events if isinstance(e, events.LockAcquire) and e.lock == "device table"]
-    released = [e for e in made.trace.events if isinstance(e, events.LockRelease) and e.lock == "device table"]
-    assert len(waits) == lock.contended
-    assert len(acquired) == len(released) == lock.acquired
+    waiting: set[int] = set()
+    begun = woken = acquired = released = 0
+    for event in made.trace.events:
+        if getattr(event, "lock", "") != "device table":
+            continue
+        if isinstance(event, events.LockWait):
+            woken += event.actor in waiting
+            begun += event.actor not in waiting
+            waiting.add(event.actor)
+        elif isinstance(event, events.LockAcquire):
+            acquired += 1
+            waiting.discard(event.actor)
+        else:
+            assert isinstance(event, events.LockRelease)
+            released += 1
+    assert begun == lock.contended > 0
+    assert acquired == released == lock.acquired
+    assert (woken > 0) == (handoff == "barging"), "a lock that is handed over wakes nobody in vain"
 
 
 def test_whoever_waited_for_the_table_and_nobody_else_pays_the_hand_over() -> None:
