@@ -15,6 +15,9 @@ from offloadrt.study.validation.validate import ValidationReport, validate
 pytestmark = pytest.mark.slow
 STORED = Path(__file__).parents[3] / "bench" / "validation" / "exahype.txt"
 
+TOO_FEW_PATCHES = {"exahype.fig2.penalty"}
+"""128 threads of CCZ4 take 9 % longer than the best number there, 41 % on the full grid: the limit is 10 %."""
+
 
 @pytest.fixture(scope="module")
 def report() -> ValidationReport:
@@ -35,4 +38,6 @@ def test_the_quick_grid_comes_to_the_verdicts_of_the_stored_report_of_the_full_o
     text = STORED.read_text()
     assert text.startswith("exahype on alex-a100: the full grid")
     stored = dict(re.findall(r"^(exahype\.\S+): (holds|fails|not applicable)", text, re.MULTILINE))
-    assert {finding.claim: finding.verdict.partition(":")[0] for finding in report.findings} == stored
+    quick = {finding.claim: finding.verdict.partition(":")[0] for finding in report.findings}
+    assert quick.keys() == stored.keys()
+    assert {claim for claim in quick if quick[claim] != stored[claim]} == TOO_FEW_PATCHES
