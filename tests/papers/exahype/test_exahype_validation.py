@@ -36,7 +36,7 @@ def test_a_failure_has_its_reason(report: ValidationReport) -> None:
 
 def test_the_quick_grid_comes_to_the_verdicts_of_the_stored_report_of_the_full_one(report: ValidationReport) -> None:
     text = STORED.read_text()
-    assert text.startswith("exahype on alex-a100: the full grid")
+    assert text.startswith("exahype on alex-a100 with nvhpc: the full grid")
     stored = dict(re.findall(r"^(exahype\.\S+): (holds|fails|not applicable)", text, re.MULTILINE))
     quick = {finding.claim: finding.verdict.partition(":")[0] for finding in report.findings}
     assert quick.keys() == stored.keys()
