@@ -54,7 +54,7 @@ class Request:
         return self.box.reply_name
 
     def holders(self) -> list[Actor]:
-        """Whom the caller really waits for, when the one who serves the mailbox says so."""
+        """Return whom the caller really waits for, when the one who serves the mailbox says so."""
         return list(self.box.served_for())
 
     def forget(self, actor: Actor) -> bool:
