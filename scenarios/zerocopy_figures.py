@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import attrs
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.zerocopy import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.study import find_scenario
+
+FIGURES = figures_of("zerocopy")
 
 Configuration: TypeAlias = Literal["copy", "usm", "implicit_zero_copy", "eager_maps"]
 Figures: TypeAlias = dict[str, Any]
@@ -58,7 +60,7 @@ PART, WHOLE, CODE = Qmcpack(), Qmcpack(fraction=1.0), Specaccel()
 
 @scenario(
     machine="mi300a",
-    figure=figures.ZEROCOPY_FIG3,
+    figure=FIGURES["zerocopy_fig3"],
     sweep={"size": SIZES, "threads": (1, 2, 4, 8), "configuration": CONFIGURATIONS},
 )
 async def zerocopy_fig3(run: Run, program: Qmcpack = PART) -> Figures:
@@ -70,7 +72,7 @@ async def zerocopy_fig3(run: Run, program: Qmcpack = PART) -> Figures:
     return await program.run(run)
 
 
-@scenario(machine="mi300a", figure=figures.ZEROCOPY_FIG4, sweep={"size": SIZES, "configuration": CONFIGURATIONS})
+@scenario(machine="mi300a", figure=FIGURES["zerocopy_fig4"], sweep={"size": SIZES, "configuration": CONFIGURATIONS})
 async def zerocopy_fig4(run: Run, program: Qmcpack = PART) -> Figures:
     """Ratio of Copy to each configuration over the size, with 8 host threads (Figure 4 of the zero-copy paper).
 
@@ -81,7 +83,7 @@ async def zerocopy_fig4(run: Run, program: Qmcpack = PART) -> Figures:
 
 @scenario(
     machine="mi300a",
-    figure=figures.ZEROCOPY_TABLE1,
+    figure=FIGURES["zerocopy_table1"],
     sweep={"threads": (1, 8), "configuration": ("copy", "implicit_zero_copy")},
 )
 async def zerocopy_table1(run: Run, program: Qmcpack = WHOLE) -> Figures:
@@ -98,7 +100,7 @@ async def zerocopy_table1(run: Run, program: Qmcpack = WHOLE) -> Figures:
 
 @scenario(
     machine="mi300a",
-    figure=figures.ZEROCOPY_TABLE2,
+    figure=FIGURES["zerocopy_table2"],
     sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
 )
 async def zerocopy_table2(run: Run, program: Specaccel = CODE) -> Figures:
@@ -111,7 +113,7 @@ async def zerocopy_table2(run: Run, program: Specaccel = CODE) -> Figures:
 
 @scenario(
     machine="mi300a",
-    figure=figures.ZEROCOPY_TABLE3,
+    figure=FIGURES["zerocopy_table3"],
     sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
 )
 async def zerocopy_table3(run: Run, program: Specaccel = CODE) -> Figures:
