@@ -23,7 +23,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
-    from offloadrt.cli.record import app, program_apart
+    from offloadrt.cli.record import program_apart
+    from offloadrt.cli.running import app
     from offloadrt.study.errors import ScriptFailed, UserError
 
     tokens = program_apart(sys.argv[1:] if tokens is None else tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from offloadrt.cli.running import app
-
-__all__ = ["app", "program_apart", "record"]
+from offloadrt.cli.app import app
 
 if TYPE_CHECKING:
     from offloadrt.recording.toolchain import Language
@@ -81,6 +80,7 @@ def record(
     samples: int = 1,
     stop_after: str | None = None,
     host_touches: bool = True,
+    keep_raw: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Run a program and record its directives, its kernels' costs and its host threads.
 
@@ -98,9 +98,12 @@ def record(
         End the program after so many directives (1000) or seconds (30s).
     host_touches:
         Record which pages host code touches between directives (code compiled by `offloadrt cc`).
+    keep_raw:
+        Keep the raw files as well, in RECORDING.raw.
     """
     from offloadrt.recording import recorder
     from offloadrt.recording.errors import RecordingRefused
+    from offloadrt.recording.format import RecordingError, convert
     from offloadrt.study.errors import UserError
 
     if not command:
@@ -111,11 +114,14 @@ def record(
         wishes = recorder.Wishes(samples, host_touches, directives, seconds)
         raw = output.with_name(output.name + ".raw")
         runs = recorder.record(command, raw, counts, wishes, _progress)
-    except RecordingRefused as error:
+        convert(raw, output)
+    except (RecordingRefused, RecordingError) as error:
         raise UserError(str(error)) from None
     for run in runs:
         with_threads = "" if run.threads is None else f" with {run.threads} threads"
-        print(f"{command[0]}{with_threads} {run.ending()}: {run.directives} directives in {raw}", file=sys.stderr)
+        print(f"{command[0]}{with_threads} {run.ending()}: {run.directives} directives in {output}", file=sys.stderr)
+    if not keep_raw:
+        shutil.rmtree(raw)
     return 0 if all(run.exit == 0 or run.stopped for run in runs) else 1
 
 
