@@ -49,7 +49,7 @@ class ComputeSpec:
         filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
         if launch.kernel.loads_in_flight is None or not taken:
             return filled
-        full = max(launch.flops / self._flops(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
+        full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
@@ -89,17 +89,21 @@ class ComputeSpec:
         """
         # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
         # less than a factor of two: the sum of the two times is at most twice the longer one.
-        arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
+        arithmetic = self._arithmetic(launch) * self.sms / self._filled(launch, launch.teams)
         if not launch.bytes:
             return arithmetic
         accessing = max(arithmetic * launch.accessing, launch.bytes / self.drawn(launch))
         idle_teams = launch.teams - launch.accessing_teams
         return accessing + max(arithmetic * (1.0 - launch.accessing), idle_teams * self.team_dispatch)
 
-    def _flops(self, launch: Launch) -> float:
-        """Return the flop/s of a launch's code when all SMs are busy."""
+    def _arithmetic(self, launch: Launch) -> float:
+        """Return the seconds that a launch's operations take when all SMs are busy."""
         peak = self.flops_single if launch.kernel.precision == "single" else self.flops
-        return peak * launch.kernel.efficiency * self.limits.working_lanes(launch)
+        part = launch.kernel.efficiency * self.limits.working_lanes(launch)
+        seconds = launch.flops / (peak * part)
+        if launch.kernel.single_flops_per_iteration:
+            seconds += launch.single_flops / (self.flops_single * part)
+        return seconds
 
     def _filled(self, launch: Launch, teams: int) -> float:
         """Return the SMs whose arithmetic units so many teams keep busy, at most all."""

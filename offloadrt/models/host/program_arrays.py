@@ -31,6 +31,7 @@ class ProgramArrays:
         self._phantom = phantom
         self._managed = [device.plugin.managed for device in devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in devices)
+        self._globals_on_host = any(device.configuration.globals_on_host for device in devices)
         self._devices_reach_host = any(reaches_host(device) for device in devices)
 
     def make(
@@ -67,7 +68,7 @@ class ProgramArrays:
             address = stack.allocate(nbytes, align)
         else:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
-            if kind == "link":
+            if kind == "link" or self._globals_on_host:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
         return self.place(HostArray(name, address, lengths, element, kind, pointer, values), fill is not None)
 

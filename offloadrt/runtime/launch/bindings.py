@@ -55,9 +55,10 @@ async def _capture(
     into = private.addresses.get(parent.array) if parent.array is not None else None
     if into is None and (entry := device.table.lookup(parent.begin, parent.size).entry) is not None:
         into = entry.device_address(parent.begin)
-    if captured.entry is None or captured.address is None or into is None:
+    if captured.entry is None or into is None:
         return
-    source = pointer_span(ShadowPointer(item.base, into, item.begin, captured.address))
+    value, block = captured.entry.device_address(item.begin), captured.entry.binding
+    source = pointer_span(ShadowPointer(item.base, into, item.begin, value, block))
     await device.submit(queue, into + item.base - parent.begin, source, None, op="attach")
 
 

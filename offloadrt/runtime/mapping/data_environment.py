@@ -158,8 +158,8 @@ async def _begin_pointer_and_object(
         )
         try:
             _note_mapped(device, item, pointer, attachments, call)
-            if not pointer.is_host and pointer.address is not None:
-                await _attach(device, item, owner, base, pointer.address, queue)
+            if pointer.entry is not None:
+                await _attach(device, item, owner, base, pointer.entry, queue)
         finally:
             pointer.release(device)
     finally:
@@ -176,7 +176,7 @@ async def _attach(
     item: MapItem,
     owner: TargetPointer,
     pointee_base: int,
-    pointee_device: int,
+    pointee: Entry,
     queue: DirectiveQueue,
 ) -> None:
     """Write the device address of the pointee's base into the device's copy of the pointer.
@@ -185,8 +185,8 @@ async def _attach(
     """
     entry, device_pointer = owner.entry, owner.address
     assert entry is not None and device_pointer is not None
-    device_value = pointee_device - (item.begin - pointee_base)
-    shadow = ShadowPointer(item.base, device_pointer, pointee_base, device_value, item.descriptor)
+    device_value = pointee.device_address(pointee_base)
+    shadow = ShadowPointer(item.base, device_pointer, pointee_base, device_value, pointee.binding, item.descriptor)
     if not entry.attach(shadow):
         return
     if (trace := device.trace) is not None:
@@ -203,7 +203,7 @@ def pointer_span(shadow: ShadowPointer) -> HostSpan:
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
     """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
     pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
-    if pointee.entry is None or pointee.address is None:
+    if pointee.entry is None:
         return
     owner = await get_present_pointer(
         device, None, item.base, item.size, must_contain=True, locks=True, cause=queue.cause
@@ -211,7 +211,7 @@ async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQue
     try:
         if owner.entry is None or item.array is None:
             return
-        await _attach(device, item, owner, item.pointee_base, pointee.address, queue)
+        await _attach(device, item, owner, item.pointee_base, pointee.entry, queue)
     finally:
         owner.release(device)
 

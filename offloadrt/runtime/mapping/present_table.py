@@ -39,6 +39,8 @@ class ShadowPointer:
     device_address: int
     host_value: int
     device_value: int
+    pointee: Binding
+    """The block that the device's pointer points into, or pointed into before it was freed."""
     descriptor: bytes = b""
     """What follows the address in a pointer that is a Fortran descriptor."""
 
@@ -136,10 +138,8 @@ class Entry:
     def attach(self, shadow: ShadowPointer) -> bool:
         """Remember an attached pointer. False if the device pointer already holds this value."""
         known = self.shadow_pointers.get(shadow.host_address)
-        if known is not None and (known.device_value, known.descriptor) == (shadow.device_value, shadow.descriptor):
-            return False
         self.shadow_pointers[shadow.host_address] = shadow
-        return True
+        return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
 
 
 @attrs.frozen
