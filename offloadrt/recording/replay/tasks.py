@@ -16,7 +16,7 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.recording.format.recording import Recording, Step, TaskKind
-from offloadrt.recording.replay.teams import ReplayTeam, OrderedTurns
+from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
 from offloadrt.sim import Lock
 
 _ORDERED = 7
